@@ -1,0 +1,55 @@
+# gpupool_library(NAME SOURCES ... [DEPS ...] [USES ...])
+#   DEPS  libraries whose headers appear in this library's headers (PUBLIC)
+#   USES  libraries used by its sources only (PRIVATE)
+function(gpupool_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS;USES" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE ${arg_USES})
+endfunction()
+
+# gpupool_binary(NAME SOURCES ... [USES ...])
+function(gpupool_binary name)
+  cmake_parse_arguments(arg "" "" "SOURCES;USES" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_USES})
+endfunction()
+
+# gpupool_test(NAME LABEL unit|sim|conformance|e2e|fault|gpu SOURCES ...
+#              [USES ...] [TIMEOUT seconds] [ENVIRONMENT k=v ...]
+#              [NEEDS binaries])
+# One executable per folder; every test in it is a CTest entry of its own.
+function(gpupool_test name)
+  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "SOURCES;USES;NEEDS;ENVIRONMENT"
+                        ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_USES} GTest::gmock
+                        GTest::gtest_main)
+  if(arg_NEEDS)
+    add_dependencies(${name} ${arg_NEEDS})
+  endif()
+  target_compile_definitions(${name} PRIVATE
+    GPUPOOL_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    GPUPOOL_BINARY_DIR="${CMAKE_BINARY_DIR}/bin")
+  include(GoogleTest)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT}
+               ENVIRONMENT "${arg_ENVIRONMENT}")
+endfunction()
+
+# Adds every direct subfolder that has a CMakeLists.txt.
+function(gpupool_add_folders)
+  file(GLOB lists CONFIGURE_DEPENDS
+       ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(list ${lists})
+    get_filename_component(folder ${list} DIRECTORY)
+    add_subdirectory(${folder})
+  endforeach()
+endfunction()

@@ -1,0 +1,101 @@
+// Files named by the SHA-256 of their bytes: datasets, checkpoint data and
+// manifests. A file appears under its name only when it is whole, checked and
+// on stable storage (temporary file, fsync, rename, fsync of the folder), and
+// never changes afterwards. Workers read and write the same folder by the same
+// rule.
+//
+// Threads: BlobStore serves any thread. A BlobWriter belongs to one caller at
+// a time and must not outlive its store.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace gpupool::server {
+
+// Owns a file descriptor.
+class BlobFile {
+ public:
+  explicit BlobFile(int fd) : fd_(fd) {}
+  BlobFile(BlobFile&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  BlobFile& operator=(BlobFile&& other) noexcept;
+  ~BlobFile();
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// One blob on its way in. Destroying it before Commit leaves nothing behind.
+class BlobWriter {
+ public:
+  virtual ~BlobWriter() = default;
+
+  // InvalidArgument when more bytes come than were announced;
+  // ResourceExhausted when the disk is full. After an error the writer
+  // refuses everything.
+  virtual absl::Status Append(std::string_view bytes) = 0;
+  // Makes the blob visible. InvalidArgument when fewer bytes came than
+  // announced or the digest differs (names both). A blob that was there
+  // already is left as it is. Call once.
+  virtual absl::Status Commit() = 0;
+  virtual uint64_t bytes_written() const = 0;
+};
+
+struct SweepResult {
+  uint64_t removed_files = 0;
+  uint64_t removed_bytes = 0;
+};
+
+class BlobStore {
+ public:
+  // Creates the folder when it is not there.
+  static absl::StatusOr<std::unique_ptr<BlobStore>> Open(
+      const std::string& directory);
+
+  // `sha256` is 64 lower-case hexadecimal digits, `bytes` the exact size.
+  absl::StatusOr<std::unique_ptr<BlobWriter>> Create(std::string_view sha256,
+                                                     uint64_t bytes) const;
+  // Stores bytes that are in memory; returns their digest.
+  absl::StatusOr<std::string> Put(std::string_view bytes) const;
+
+  // For reading. NotFound names the digest.
+  absl::StatusOr<BlobFile> OpenBlob(std::string_view sha256) const;
+  absl::StatusOr<uint64_t> Size(std::string_view sha256) const;
+  bool Contains(std::string_view sha256) const;
+  // The whole blob. ResourceExhausted when it is larger than `limit_bytes`;
+  // DataLoss when its bytes are not those of its name.
+  absl::StatusOr<std::string> Read(std::string_view sha256,
+                                   uint64_t limit_bytes) const;
+  // Deleting a blob that is not there is a no-op.
+  absl::Status Delete(std::string_view sha256) const;
+
+  // Removes blobs that nobody refers to and temporary files, both only when
+  // last written more than `min_age` before `now`: younger ones may be on
+  // their way to being referred to.
+  absl::StatusOr<SweepResult> Sweep(
+      const absl::flat_hash_set<std::string>& referenced,
+      absl::Duration min_age, absl::Time now) const;
+
+  // Bytes that the file system still has for us.
+  absl::StatusOr<uint64_t> FreeBytes() const;
+  const std::string& directory() const { return directory_; }
+
+ private:
+  explicit BlobStore(std::string directory);
+  std::string PathOf(std::string_view name) const;
+
+  std::string directory_;
+};
+
+// True for 64 lower-case hexadecimal digits.
+bool IsSha256(std::string_view text);
+
+}  // namespace gpupool::server

@@ -1,0 +1,132 @@
+// The daemon's durable state: jobs and their events, datasets, model versions,
+// checkpoints and id counters, in one SQLite database (WAL, synchronous=FULL).
+// A row is the v1 message itself beside the columns that reads select by.
+//
+// Threads: one thread, the writer (the control thread), calls AllocateId,
+// AllocateVersion and Commit. Every other function is a read, serves any
+// thread, and sees only what was committed.
+//
+// Durability: when Commit returns OK the batch is on stable storage. When it
+// fails nothing of the batch is, and the store refuses every later Commit: the
+// kernel may have dropped the pages, so trying again would lie. The process
+// must exit at once; the next start reads what was committed before.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+
+namespace gpupool::server {
+
+enum class IdKind { kJob, kDataset, kVersion };
+
+// Everything that becomes true at one moment.
+struct WriteBatch {
+  std::vector<v1::Job> upsert_jobs;         // (tenant, request_id) unique
+  std::vector<v1::JobEvent> append_events;  // (job_id, sequence) never exists
+  std::vector<v1::Dataset> upsert_datasets;
+  std::vector<uint64_t> delete_datasets;  // ids
+  std::vector<v1::ModelVersion> upsert_versions;
+  std::vector<uint64_t> delete_versions;           // ids
+  std::vector<v1::Checkpoint> upsert_checkpoints;  // key: job_id, step
+  std::vector<std::pair<uint64_t, uint64_t>> delete_checkpoints;
+  // Named numbers, such as the last report seen of a worker's boot.
+  std::map<std::string, uint64_t> set_counters;
+  std::vector<std::string> delete_counters;
+
+  bool empty() const;
+};
+
+class Store {
+ public:
+  // Opens or creates the database file and brings its schema up to date.
+  //   FailedPrecondition  written by a newer gpupool
+  //   DataLoss            not a database, or damaged
+  //   Unavailable         cannot be opened, locked by another process
+  static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& path);
+  ~Store();
+
+  // ------------------------------------------------------- writer thread
+  // The next id of a kind, from 1. It is durable with the next Commit and
+  // must not be shown to anybody before.
+  uint64_t AllocateId(IdKind kind);
+  // The next version number within a model, from 1; same rule. Numbers of
+  // deleted versions are not given again.
+  absl::StatusOr<uint64_t> AllocateVersion(const std::string& model);
+  // Writes the batch and all allocated ids in one transaction.
+  absl::Status Commit(const WriteBatch& batch);
+
+  // --------------------------------------------------------------- reads
+  // NotFound names the id.
+  absl::StatusOr<v1::Job> GetJob(uint64_t id) const;
+  absl::StatusOr<std::optional<v1::Job>> FindByRequestId(
+      std::string_view tenant, std::string_view request_id) const;
+  // Newest first. page_size 0 means 100, more than 1000 means 1000.
+  // InvalidArgument for a page token that ListJobs did not make.
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(
+      const v1::ListJobsRequest& request) const;
+  // Jobs that have not ended, by rising id.
+  absl::StatusOr<std::vector<v1::Job>> LoadAllActiveJobs() const;
+  // Number of jobs per state; states without jobs are absent.
+  absl::StatusOr<std::map<v1::JobState, uint64_t>> CountJobs() const;
+
+  // Events with sequence > `after`, rising, at most `limit`. An unknown job
+  // has none.
+  absl::StatusOr<std::vector<v1::JobEvent>> ReadEvents(uint64_t job_id,
+                                                       uint64_t after,
+                                                       int limit) const;
+  // 0 when the job has no events.
+  absl::StatusOr<uint64_t> LastEventSequence(uint64_t job_id) const;
+
+  absl::StatusOr<v1::Dataset> GetDataset(std::string_view name) const;
+  absl::StatusOr<v1::ListDatasetsResponse> ListDatasets(
+      const v1::ListDatasetsRequest& request) const;
+  absl::StatusOr<std::vector<v1::Dataset>> LoadDatasets() const;
+
+  // `version` 0 means the newest.
+  absl::StatusOr<v1::ModelVersion> GetVersion(std::string_view model,
+                                              uint64_t version) const;
+  absl::StatusOr<v1::ModelVersion> GetVersionById(uint64_t id) const;
+  // NotFound when the model has no version.
+  absl::StatusOr<v1::Model> GetModel(std::string_view name) const;
+  // By name.
+  absl::StatusOr<v1::ListModelsResponse> ListModels(
+      const v1::ListModelsRequest& request) const;
+  // All versions, by rising id.
+  absl::StatusOr<std::vector<v1::ModelVersion>> LoadVersions() const;
+
+  // Without `step`: the newest checkpoint. NotFound names job and step.
+  absl::StatusOr<v1::Checkpoint> GetCheckpoint(
+      uint64_t job_id, std::optional<uint64_t> step) const;
+  // Rising step; job_id 0 means of all jobs.
+  absl::StatusOr<std::vector<v1::Checkpoint>> LoadCheckpoints(
+      uint64_t job_id) const;
+
+  // 0 when it was never set.
+  absl::StatusOr<uint64_t> GetCounter(std::string_view name) const;
+  absl::StatusOr<std::map<std::string, uint64_t>> LoadCounters(
+      std::string_view prefix) const;
+
+  uint32_t schema_version() const;
+
+ private:
+  class Writer;
+  class Reader;
+  Store(std::unique_ptr<Writer> writer, std::unique_ptr<Reader> reader);
+
+  std::unique_ptr<Writer> writer_;
+  std::unique_ptr<Reader> reader_;
+};
+
+}  // namespace gpupool::server

@@ -95,7 +95,4 @@ class BlobStore {
   std::string directory_;
 };
 
-// True for 64 lower-case hexadecimal digits.
-bool IsSha256(std::string_view text);
-
 }  // namespace gpupool::server

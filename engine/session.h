@@ -1,0 +1,103 @@
+// Session: the only door to the engine. One per worker process and device; it
+// owns the device's allocator and back end, and makes training runs and
+// loaded models on it.
+//
+// Threads: everything is called from one compute thread, but memory_stats,
+// Snapshot, MemorySummary, EmptyCache, ResetPeak and info may be called from
+// any thread. A Session outlives the runs and models that it made.
+//
+// On the `meta` device PlanTraining, PlanInference and InspectDataset work;
+// StartTraining and LoadModel answer FailedPrecondition.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/loaded_model.h"
+#include "engine/tensor/device.h"
+#include "engine/train/trainer.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/device.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+
+namespace gpupool::engine {
+
+struct SessionOptions {
+  Device device;
+  uint64_t memory_limit_bytes = 0;  // 0: none
+  int threads = 1;                  // for computing; >= 1
+  std::string blob_dir;             // existing folder of content-named files
+};
+
+struct TrainingPlan {
+  v1::Plan plan;
+  uint64_t total_steps = 0;
+};
+
+struct DatasetFacts {
+  uint64_t rows = 0;
+  std::vector<int64_t> feature_shape;  // of one row, as stored
+  uint32_t classes = 0;  // largest label + 1 when all are whole; else 0
+};
+
+class Session {
+ public:
+  // Unimplemented for devices that this build cannot drive.
+  static absl::StatusOr<std::unique_ptr<Session>> Create(
+      SessionOptions options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // What the job needs, from the spec and the dataset's facts (rows, feature
+  // shape, classes); reads no rows. InvalidArgument names the layer or field
+  // and the remedy. The plan has training and inference parts.
+  absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec,
+                                            const v1::Dataset& dataset);
+  // What serving the model needs, all batch buckets counted.
+  absl::StatusOr<v1::Plan> PlanInference(const v1::ModelSpec& spec,
+                                         uint32_t max_batch_size);
+
+  // Reads every row. InvalidArgument names file, line and column of what is
+  // wrong; NotFound when a blob is missing; DataLoss when its digest differs.
+  absl::StatusOr<DatasetFacts> InspectDataset(
+      const v1::DatasetLayout& layout,
+      const std::vector<v1::DatasetFile>& files);
+
+  // Reads the dataset, compiles, and sets the weights: initial, or those of
+  // the checkpoint to resume from. ResourceExhausted when memory lacks.
+  absl::StatusOr<std::unique_ptr<TrainingRun>> StartTraining(
+      const TrainingRequest& request);
+  // DataLoss when the checkpoint's bytes do not match their digests.
+  absl::StatusOr<std::unique_ptr<LoadedModel>> LoadModel(
+      const LoadRequest& request);
+
+  // Kind, description (processor model), limit, threads and memory.
+  v1::Device info() const;
+  v1::MemoryStats memory_stats() const;
+  v1::MemorySnapshot Snapshot() const;
+  std::string MemorySummary() const;
+  // Bytes given back to the system.
+  uint64_t EmptyCache();
+  void ResetPeak();
+
+  class Impl;
+
+ private:
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Splits an error of a run into message and hint (the part after "; hint: ").
+v1::JobError ToJobError(const absl::Status& status, uint64_t step);
+
+// Whether trying the same job again cannot help: InvalidArgument, NotFound,
+// FailedPrecondition, OutOfRange and Unimplemented.
+bool IsJobsOwnFault(const absl::Status& status);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,81 @@
+// TrainingRun: one attempt of one training job on one device. It owns the
+// compiled train and eval programs, the weights and optimizer state, the
+// dataset in memory and the sampler.
+//
+// Made by Session::StartTraining; must be destroyed before its Session. Used
+// from the session's compute thread only, but memory() may be called from any
+// thread.
+//
+// Determinism: two runs with the same spec, dataset, seed, device kind and
+// threads hold bit-identical weights after the same step, whether or not one
+// of them was interrupted and resumed from a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/job.pb.h"
+
+namespace gpupool::engine {
+
+struct TrainingRequest {
+  uint64_t job_id = 0;
+  uint32_t attempt = 0;
+  v1::JobSpec spec;
+  v1::Dataset dataset;                 // its files are blobs of the session
+  std::string resume_manifest_sha256;  // empty: from the start
+  uint64_t limit_bytes = 0;            // of device memory; 0: the device's
+};
+
+class TrainingRun {
+ public:
+  ~TrainingRun();
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
+
+  // One optimizer step on the next batch.
+  //   InvalidArgument     the loss is not finite: the job's own fault, the
+  //                       message names the step; the weights are spoiled,
+  //                       checkpoints are refused from here on
+  //   FailedPrecondition  all steps are done
+  //   other               the device's or our fault
+  absl::Status Step();
+
+  bool done() const { return step() >= total_steps(); }
+  // Steps made since the beginning of the job, those before a resume counted.
+  uint64_t step() const;
+  uint64_t total_steps() const;
+  uint64_t steps_per_epoch() const;
+  uint32_t batch_size() const;
+  // The epoch of the last step made, from 1; 0 before the first step.
+  uint32_t epoch() const;
+  // Whether the last step was the last one of its epoch.
+  bool at_epoch_end() const;
+
+  // Loss of the last step made by this object. FailedPrecondition before it.
+  absl::StatusOr<double> Loss();
+
+  // Writes weights, optimizer state and manifest as blobs. When it returns,
+  // the checkpoint survives a power cut. Saving twice at one step is cheap.
+  absl::StatusOr<v1::Checkpoint> SaveCheckpoint();
+
+  // Loss and accuracy over all held-out rows with the weights as they are.
+  // FailedPrecondition when the spec holds no rows out.
+  absl::StatusOr<v1::Evaluation> Evaluate();
+  bool has_held_out_rows() const;
+
+  // Planned and measured peak bytes of device memory of this run.
+  v1::MemoryUse memory() const;
+
+  class Impl;
+  explicit TrainingRun(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gpupool::engine

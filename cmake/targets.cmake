@@ -53,3 +53,17 @@ function(gpupool_add_folders)
     add_subdirectory(${folder})
   endforeach()
 endfunction()
+
+# gpupool_python_test(NAME LABEL l SCRIPT file [ARGUMENTS ...] [TIMEOUT s])
+# Runs with the system's Python, to which Debian's python3-* packages belong.
+function(gpupool_python_test name)
+  cmake_parse_arguments(arg "" "LABEL;SCRIPT;TIMEOUT" "ARGUMENTS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_test(NAME ${name} COMMAND /usr/bin/python3
+           ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGUMENTS})
+  set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL}
+    TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
+    ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;GPUPOOL_INSIDE_TEST=1")
+endfunction()

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""The house rules that a script can read: arrows, sizes, registration, calls.
+
+    house_rules.py [ROOT]
+
+Prints one line per finding and ends with 1 when there is any. The table of
+arrows here is the one of ARCHITECTURE.md; change both together.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+# Folder -> folders of ours that it may include (itself is always allowed).
+# The longest matching folder name decides; "proto:messages" and
+# "proto:services" are the generated headers without and with gRPC.
+ARROWS = {
+    "engine/base": [],
+    "engine": ["engine", "proto:messages"],
+    "scheduler": [],
+    "server/ipc": ["engine/base", "proto:messages"],
+    "server/pool": ["server/ipc", "engine/base", "proto:messages"],
+    "server/store": ["engine/base", "proto:messages"],
+    "server/metrics": ["engine/base", "proto:messages"],
+    "server/control": ["scheduler", "server/pool", "server/store",
+                       "server/metrics", "engine/base", "proto:messages"],
+    "server/serving": ["scheduler", "server/ipc", "server/control/serving_sink.h",
+                       "server/metrics", "engine/base", "proto:messages"],
+    "server/api": ["server/control", "server/serving", "server/store",
+                   "engine/base", "proto:messages", "proto:services"],
+    "server/http": ["proto:messages", "proto:services", "engine/base"],
+    "server/worker": ["engine", "server/ipc", "proto:messages"],
+    "server": ["server", "scheduler", "engine/base", "proto:messages",
+               "proto:services"],
+    "client": ["proto:messages", "proto:services"],
+}
+
+# Folder -> (pattern of a system include, who may use it instead).
+ONLY_IN = [
+    (re.compile(r"<grpc|\.grpc\.pb\.h|grpcpp/"), "gRPC",
+     ["server/api", "server/http", "server/server.", "server/main.cc", "client"]),
+    (re.compile(r"<cuda|<cudnn|<cublas|<nccl|<nvml"), "CUDA", ["engine/backends/cuda"]),
+    (re.compile(r"dnnl|oneapi/"), "oneDNN", ["engine/backends/cpu"]),
+    (re.compile(r'[<"]hwy/'), "Highway", ["engine/backends/cpu"]),
+    (re.compile(r"SQLiteCpp|sqlite3\.h"), "SQLite", ["server/store"]),
+    (re.compile(r"prometheus/"), "prometheus-cpp", ["server/metrics"]),
+    (re.compile(r"httplib\.h"), "cpp-httplib", ["server/http"]),
+    (re.compile(r"CLI/"), "CLI11",
+     ["client/cli", "server/main.cc", "server/config", "server/worker/worker_main.cc"]),
+]
+
+# The pure library: nothing that touches the world.
+SCHEDULER_BANNED = re.compile(
+    r"#include\s+<(fstream|thread|mutex|random|chrono|filesystem|sys/|unistd|spdlog)"
+    r"|absl::Now\(|std::cout|printf\(")
+
+BANNED_CALLS = [
+    (re.compile(r"(?<![\w:])system\("), "system(): never a shell"),
+    (re.compile(r"(?<![\w_])(strcpy|strcat|sprintf|gets)\("), "unbounded C string call"),
+    (re.compile(r"(?<![\w_])alloca\("), "alloca: the size may come from outside"),
+    (re.compile(r"(?<![\w_])(rand|srand)\("), "rand: use the seeded Philox generator"),
+    (re.compile(r"std::random_device"), "random_device: seeds are given"),
+    (re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), "a note to oneself"),
+    (re.compile(r"using namespace std\b"), "using namespace std"),
+]
+# Files that may do what is banned elsewhere, with the reason.
+CALL_EXCEPTIONS = {
+    "random_device": ["client/", "server/"],  # ids and boot ids, not behaviour
+}
+
+LIMITS = {".h": 300, ".cc": 600}
+TEST_LIMIT = 800
+FUNCTION_LIMIT = 70
+TOP = ("engine", "scheduler", "server", "client")
+
+
+def owner(path):
+    matches = [folder for folder in ARROWS
+               if path == folder or path.startswith(folder + "/")]
+    return max(matches, key=len) if matches else None
+
+
+def allowed(path, include):
+    folder = owner(path)
+    if include.endswith(".pb.h"):
+        kind = "proto:services" if ".grpc.pb.h" in include else "proto:messages"
+        return kind in ARROWS[folder]
+    if folder != "server" and (include.startswith(folder + "/")):
+        return True
+    return any(include == target or include.startswith(target.rstrip("/") + "/")
+               for target in ARROWS[folder])
+
+
+def includes(text):
+    return re.findall(r'^\s*#include\s+([<"][^>"]+[>"])', text, re.M)
+
+
+def check_includes(path, text):
+    for raw in includes(text):
+        name = raw[1:-1]
+        for pattern, label, folders in ONLY_IN:
+            if pattern.search(raw) and not path.startswith(tuple(folders)):
+                yield f"{path}: includes {raw}; {label} belongs in {', '.join(folders)}"
+        ours = name.startswith(tuple(t + "/" for t in TOP)) or name.endswith(".pb.h")
+        if raw[0] == '"' and ours and not allowed(path, name):
+            yield f"{path}: includes {name}; {owner(path)} may not (see the arrows)"
+
+
+def check_size(path, text):
+    lines = text.count("\n")
+    limit = TEST_LIMIT if path.startswith("tests/") else LIMITS[path[path.rfind("."):]]
+    if lines > limit:
+        yield f"{path}: {lines} lines, at most {limit}"
+
+
+def check_calls(path, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        code = line.split("//")[0] if "TODO" not in line else line
+        for pattern, reason in BANNED_CALLS:
+            if pattern.search(code):
+                excused = CALL_EXCEPTIONS.get(reason.split(":")[0], [])
+                if not path.startswith(tuple(excused) or ("\0",)):
+                    yield f"{path}:{number}: {reason}"
+    if path.startswith("scheduler/") and not path.startswith("scheduler/simulator/"):
+        found = SCHEDULER_BANNED.search(text)
+        if found:
+            yield f"{path}: the scheduler is pure, but: {found.group(0).strip()}"
+
+
+def check_functions(path, text):
+    """Top-level function bodies: from '{' at column 0..2 scope to its '}'."""
+    start = None
+    for number, line in enumerate(text.splitlines(), 1):
+        opens = line.endswith("{") and not re.match(
+            r"\s*(namespace|class|struct|enum|union|extern|switch|else|HWY_)", line)
+        if start is None and opens and not line.startswith(("}", "  ", "#")):
+            start = number
+        elif line == "}" and start is not None:
+            if number - start > FUNCTION_LIMIT and not path.startswith("tests/"):
+                yield (f"{path}:{start}: a function of {number - start} lines, "
+                       f"at most {FUNCTION_LIMIT}")
+            start = None
+
+
+def check_header(path, text):
+    if "#pragma once" not in text:
+        yield f"{path}: no #pragma once"
+    if not text.lstrip().startswith("//"):
+        yield f"{path}: a header opens with what it is for"
+
+
+def check_registered(root, files):
+    """Every source is named by the CMakeLists.txt of its folder or above."""
+    for path in files:
+        if not path.endswith(".cc"):
+            continue
+        folder = (root / path).parent
+        name = None
+        while folder != root.parent:
+            lists = folder / "CMakeLists.txt"
+            name = str((root / path).relative_to(folder))
+            if lists.exists() and re.search(rf"(^|[\s(]){re.escape(name)}($|[\s)])",
+                                            lists.read_text()):
+                break
+            folder = folder.parent
+        else:
+            yield f"{path}: no CMakeLists.txt names it"
+
+
+def findings(root):
+    out = subprocess.run(["git", "ls-files", "--cached", "--others",
+                          "--exclude-standard", "*.h", "*.cc"],
+                         cwd=root, capture_output=True, text=True, check=True).stdout
+    files = [f for f in out.split() if (root / f).exists()]
+    for path in files:
+        text = (root / path).read_text(errors="replace")
+        if owner(path):
+            yield from check_includes(path, text)
+            yield from check_functions(path, text)
+        if path.startswith(TOP + ("tests", "benchmarks")):
+            yield from check_size(path, text)
+            yield from check_calls(path, text)
+        if path.endswith(".h"):
+            yield from check_header(path, text)
+    yield from check_registered(root, files)
+
+
+def main():
+    default = pathlib.Path(__file__).resolve().parent.parent.parent
+    root = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else default
+    found = list(findings(root))
+    for line in found:
+        print(line)
+    print(f"house rules: {len(found)} findings")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

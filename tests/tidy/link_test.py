@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""The daemon links no engine and no CUDA; the client links neither.
+
+    link_test.py BIN_DIR
+"""
+import pathlib
+import subprocess
+import sys
+import unittest
+
+BIN = pathlib.Path(sys.argv.pop(1))
+# Symbols of gpupool::engine that belong to engine/base and may be anywhere.
+BASE = ("Sha256", "Philox", "AlignUp", "kAlignmentBytes", "HexDigest", "IsSha256Hex")
+
+
+def symbols(binary):
+    out = subprocess.run(["nm", "-C", "--defined-only", str(BIN / binary)],
+                         capture_output=True, text=True, check=True).stdout
+    return [line.split(" ", 2)[-1] for line in out.splitlines()]
+
+
+def libraries(binary):
+    return subprocess.run(["ldd", str(BIN / binary)], capture_output=True,
+                          text=True, check=True).stdout
+
+
+class Link(unittest.TestCase):
+    def engine_symbols(self, binary):
+        return [s for s in symbols(binary) if "gpupool::engine::" in s
+                and not any(name in s for name in BASE)]
+
+    def test_daemon_and_client_have_no_engine_symbol(self):
+        for binary in ("gpupoold", "gpupool"):
+            self.assertEqual([], self.engine_symbols(binary)[:5], binary)
+
+    def test_daemon_and_client_link_no_kernel_library(self):
+        for binary in ("gpupoold", "gpupool"):
+            for name in ("dnnl", "cuda", "cudnn", "cublas", "nccl", "gomp"):
+                self.assertNotIn(name, libraries(binary), binary)
+
+    def test_worker_has_the_engine_and_no_grpc(self):
+        self.assertTrue(self.engine_symbols("gpupool-worker"))
+        self.assertNotIn("libgrpc", libraries("gpupool-worker"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,79 @@
+# One function per verb of ./dev.
+
+verb_help() {
+  cat <<'TXT'
+usage: ./dev VERB [arguments]
+
+  demo             set up, build, and run the main job on real data: train the
+                   digits model, serve it, classify the held-out images
+  test [regex]     set up, build and run every test that this machine can run
+                   (with a regex: those tests only)
+  build [preset]   build one of: release (default), dev, asan, tsan
+  lint             formatting, headers that compile alone, clang-tidy, house rules
+  format           rewrite the sources with clang-format
+  bench [name]     run the benchmarks; one JSON line per figure
+  bundle           a relocatable tree of binaries with their libraries
+  gpu-test         the GPU suite (says so when there is nothing to run)
+  image-test       build the CPU container image from scratch and try it
+  setup            install the packages that building and testing need
+  clean            remove build/
+TXT
+}
+
+verb_setup() { need build test lint; }
+
+verb_build() { build_preset "${1:-release}"; }
+
+verb_demo() {
+  need build
+  build_preset release gpupool gpupoold gpupool-worker
+  tools/demo.sh build/release/bin
+}
+
+verb_test() {
+  if [ -n "${GPUPOOL_INSIDE_TEST:-}" ]; then
+    say "already inside the tests; not starting them again"
+    return
+  fi
+  need build test
+  build_preset release
+  local select=()
+  [ $# -gt 0 ] && select=(-R "$1")
+  (cd build/release &&
+    GPUPOOL_INSIDE_TEST=1 ctest --output-on-failure --no-tests=error \
+      -j "$(nproc)" "${select[@]}")
+}
+
+verb_lint() {
+  need build lint
+  build_preset release
+  "$python" tools/lint.py --build build/release
+}
+
+verb_format() {
+  need lint
+  git ls-files '*.h' '*.cc' | xargs clang-format -i
+}
+
+verb_bench() {
+  need build test
+  build_preset release
+  tools/bench.sh build/release "$@"
+}
+
+verb_bundle() {
+  need build
+  build_preset release
+  tools/bundle.sh build/release
+}
+
+verb_gpu_test() {
+  say "there is no GPU suite yet: this version has no CUDA back end"
+}
+
+verb_image_test() {
+  need build image
+  tools/image_test.sh
+}
+
+verb_clean() { rm -rf build; }

@@ -31,3 +31,6 @@ find_program(GPUPOOL_MOLD mold)
 if(GPUPOOL_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
+# A bundled binary finds its libraries in ../lib. DT_RPATH (old tags) also
+# holds for the libraries' own dependencies.
+add_link_options("-Wl,-rpath,$ORIGIN/../lib" -Wl,--disable-new-dtags)

@@ -1,0 +1,54 @@
+// When to close a batch of inference requests: a pure function of the waiting
+// requests, the batches in flight and the time.
+//
+// Thread-safety: no state, any thread. The caller owns the queue and calls
+// again when a request arrives, when a batch comes back, and at `wait_until`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+namespace gpupool::scheduler {
+
+struct BatchOptions {
+  // Most rows of one batch, >= 1.
+  uint32_t max_batch_size = 32;
+  // How long the oldest request may wait for company. Zero: send what is
+  // there.
+  absl::Duration max_queue_delay = absl::ZeroDuration();
+  // Batches that may be with the worker at a time, >= 1. While one is
+  // computed the next is copied, so two keep a device busy; more only add
+  // waiting inside the worker, where requests can no longer share a batch.
+  int max_in_flight = 2;
+};
+
+struct WaitingRequest {
+  uint32_t rows = 1;  // >= 1
+  absl::Time enqueue_time;
+};
+
+struct BatchDecision {
+  // Requests to take from the front of the queue as one batch now. Zero:
+  // wait.
+  size_t close_count = 0;
+  // When close_count is zero: ask again at this time, or as soon as the queue
+  // or the number in flight changes. InfiniteFuture: only on such a change.
+  absl::Time wait_until = absl::InfiniteFuture();
+};
+
+// Decides for `queue`, oldest first. Order is kept: a request never overtakes
+// an earlier one, so a batch is closed when the next request does not fit.
+//   * nothing waits, or max_in_flight batches are out: wait for a change
+//   * the batch is full, or the next request would not fit: close
+//   * the oldest has waited max_queue_delay: close with what is there
+//   * otherwise wait until then
+// A single request of more than max_batch_size rows, which admission should
+// have refused, is sent alone rather than blocking the queue.
+BatchDecision DecideBatch(absl::Span<const WaitingRequest> queue,
+                          const BatchOptions& options, int in_flight,
+                          absl::Time now);
+
+}  // namespace gpupool::scheduler

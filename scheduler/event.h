@@ -1,0 +1,129 @@
+// What happened: the input of Step(). Every name is past tense; an event is a
+// fact and cannot be refused, only found to be stale.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "scheduler/types.h"
+
+namespace gpupool::scheduler {
+
+// ------------------------------------------------------------- from clients
+
+struct JobSubmitted {
+  JobId job;
+  int priority = 0;           // higher goes first
+  uint64_t bytes = 0;         // planned peak on the device
+  std::string device_kind;    // "cpu", "cuda"; empty: any
+  uint32_t max_attempts = 3;  // failures, not stops; >= 1
+  absl::Duration first_backoff = absl::Seconds(1);
+  bool publish_on_success = false;
+};
+
+struct JobCancelRequested {
+  JobId job;
+};
+
+// A version is on disk; nobody has asked to serve it yet.
+struct VersionCreated {
+  VersionId version;
+  std::string model;
+  uint64_t number = 0;  // within the model
+  uint64_t bytes = 0;   // planned peak for inference
+};
+
+struct VersionLoadRequested {
+  VersionId version;
+};
+struct VersionUnloadRequested {
+  VersionId version;
+};
+// Only of versions that are not served; the caller has checked.
+struct VersionDeleted {
+  VersionId version;
+};
+
+// No further starts. With `stop`, running attempts checkpoint and stop.
+struct DrainRequested {
+  bool stop = false;
+};
+
+// ------------------------------------------------------------- from workers
+
+// A worker is connected and says what it holds. Reports that it spooled come
+// after this event.
+struct WorkerReady {
+  DeviceId device;
+  uint64_t limit_bytes = 0;  // 0: as configured
+  std::vector<AttemptRef> running;
+  std::vector<VersionId> loaded;
+};
+
+// The worker ended, or hangs and was killed. What it held is gone.
+struct WorkerLost {
+  DeviceId device;
+  std::string reason;
+};
+
+struct AttemptStarted {
+  DeviceId device;
+  AttemptRef attempt;
+};
+struct ProgressMade {
+  DeviceId device;
+  AttemptRef attempt;
+  uint64_t step = 0;
+};
+struct CheckpointSaved {
+  DeviceId device;
+  AttemptRef attempt;
+  uint64_t step = 0;
+};
+struct AttemptEnded {
+  DeviceId device;
+  AttemptRef attempt;
+  Outcome outcome = Outcome::kInterrupted;
+  std::string message;
+};
+
+// `load` is the number that the LoadVersion action carried; it fences late
+// answers.
+struct VersionLoaded {
+  VersionId version;
+  DeviceId device;
+  uint64_t load = 0;
+};
+struct VersionLoadFailed {
+  VersionId version;
+  DeviceId device;
+  uint64_t load = 0;
+  absl::Status status;
+};
+struct VersionUnloaded {
+  VersionId version;
+  DeviceId device;
+};
+
+// ------------------------------------------------------- from the own server
+
+// No request is in flight on the version any more.
+struct VersionDrained {
+  VersionId version;
+};
+// A time asked for by SetTimer has come. Early or extra ones do no harm.
+struct TimerFired {};
+
+using Event =
+    std::variant<JobSubmitted, JobCancelRequested, VersionCreated,
+                 VersionLoadRequested, VersionUnloadRequested, VersionDeleted,
+                 DrainRequested, WorkerReady, WorkerLost, AttemptStarted,
+                 ProgressMade, CheckpointSaved, AttemptEnded, VersionLoaded,
+                 VersionLoadFailed, VersionUnloaded, VersionDrained,
+                 TimerFired>;
+
+}  // namespace gpupool::scheduler

@@ -33,4 +33,5 @@ if(GPUPOOL_MOLD)
 endif()
 # A bundled binary finds its libraries in ../lib. DT_RPATH (old tags) also
 # holds for the libraries' own dependencies.
-add_link_options("-Wl,-rpath,$ORIGIN/../lib" -Wl,--disable-new-dtags)
+set(CMAKE_BUILD_RPATH "$ORIGIN/../lib")
+add_link_options(-Wl,--disable-new-dtags)

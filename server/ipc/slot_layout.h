@@ -1,0 +1,99 @@
+// The layout of a slot ring in shared memory.
+//
+//   region     = ring_header submission completion padding slot{slot_count}
+//   ring_header= RingHeader                      ; 1 page, written once
+//   submission = queue                           ; daemon to worker
+//   completion = queue                           ; worker to daemon
+//   queue      = SlotQueueHeader entry{capacity} ; capacity: power of two
+//   entry      = sequence:32 slot_index:32       ; one atomic 64-bit word
+//   slot       = SlotHeader padding payload      ; each starts on a page
+//   payload    = slot_bytes bytes                ; tensors, 64-byte aligned
+//
+// All numbers are in the machine's byte order. Queues and payloads start on a
+// page, so that a device driver can pin the payloads.
+//
+// Shared memory is input, not truth: whoever reads a header copies it to its
+// own memory first, checks the copy (CheckSlotHeader) and uses the copy.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace gpupool::server {
+
+inline constexpr uint64_t kRingMagic = 0x676e69727470756cULL;
+inline constexpr uint32_t kRingVersion = 1;
+inline constexpr uint32_t kMaxSlotTensors = 8;
+inline constexpr uint32_t kMaxSlotRank = 8;
+inline constexpr uint32_t kMaxSlots = 4096;
+inline constexpr uint64_t kMaxSlotBytes = uint64_t{1} << 32;
+inline constexpr uint64_t kSlotTensorAlignment = 64;
+
+struct RingHeader {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t slot_count;
+  uint64_t slot_bytes;
+};
+
+// One tensor inside a slot's payload, dense, row-major.
+struct SlotTensor {
+  uint32_t data_type;  // gpupool.v1.DataType
+  uint32_t rank;       // 0 .. kMaxSlotRank
+  int64_t dims[kMaxSlotRank];
+  uint64_t offset;  // from the payload's start; multiple of 64
+  uint64_t bytes;   // elements * element size
+};
+
+// What is asked of the worker and what it answers. The daemon fills
+// everything above the line, `outputs` included: it decides where the results
+// go. The worker writes only what is below it.
+struct SlotHeader {
+  uint64_t sequence;    // set by Submit; never reused within a ring
+  uint64_t version_id;  // gpupool.v1.ModelVersion.id
+  uint32_t rows;        // of the batch; first dimension of every tensor
+  uint32_t input_count;
+  uint32_t output_count;
+  uint32_t reserved;
+  SlotTensor inputs[kMaxSlotTensors];
+  SlotTensor outputs[kMaxSlotTensors];
+  // ---- the answer
+  int64_t compute_nanos;  // inside the engine
+  int64_t wait_nanos;     // from seen by the worker to compute start
+  int32_t code;           // absl::StatusCode
+  char error[252];        // NUL-terminated
+};
+static_assert(std::is_trivially_copyable_v<SlotHeader>);
+static_assert(sizeof(SlotHeader) <= 4096);
+
+// Bytes of one element of gpupool.v1.DataType `data_type`; 0 when unknown.
+uint64_t SlotElementBytes(uint32_t data_type);
+
+// InvalidArgument, naming the tensor, the field, the value and the limit,
+// unless every tensor is well-formed, lies inside a payload of `slot_bytes`
+// and no output overlaps another tensor.
+absl::Status CheckSlotHeader(const SlotHeader& header, uint64_t slot_bytes);
+
+// Where things lie in a region; every offset and size in bytes.
+struct RingGeometry {
+  uint32_t slot_count = 0;
+  uint32_t queue_capacity = 0;
+  uint64_t slot_bytes = 0;
+  uint64_t submission_offset = 0;
+  uint64_t completion_offset = 0;
+  uint64_t slots_offset = 0;
+  uint64_t slot_stride = 0;
+  uint64_t payload_offset = 0;  // within a slot
+  uint64_t region_bytes = 0;
+};
+
+// InvalidArgument when slot_count is not in 1 .. kMaxSlots or slot_bytes not
+// in 1 .. kMaxSlotBytes.
+absl::StatusOr<RingGeometry> ComputeRingGeometry(uint32_t slot_count,
+                                                 uint64_t slot_bytes);
+
+}  // namespace gpupool::server

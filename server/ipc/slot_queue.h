@@ -1,0 +1,67 @@
+// A single-producer single-consumer queue of 64-bit entries in shared memory,
+// with an eventfd that is written only when the consumer sleeps.
+//
+//   queue = head:32 tail:32 sleeping:32 (each on its own cache line)
+//           entry:64{capacity}
+//
+// head and tail count entries for ever and wrap at 2^32; tail - head entries
+// are waiting. The consumer owns head and sleeping, the producer owns tail.
+// The other side may write anything anywhere: a count above the capacity is
+// reported, never followed.
+//
+// A SlotQueue is a view; it owns neither the memory nor the eventfd. One
+// thread at a time per side.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace gpupool::server {
+
+struct SlotQueueHeader {
+  alignas(64) std::atomic<uint32_t> head;
+  alignas(64) std::atomic<uint32_t> tail;
+  alignas(64) std::atomic<uint32_t> sleeping;
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+class SlotQueue {
+ public:
+  enum class Ready { kEmpty, kEntry, kCorrupt };
+
+  SlotQueue(std::byte* memory, uint32_t capacity, int bell_fd);
+
+  // Bytes of a queue of `capacity`, a power of two.
+  static constexpr uint64_t BytesFor(uint32_t capacity) {
+    return sizeof(SlotQueueHeader) + uint64_t{8} * capacity;
+  }
+
+  // Producer. The caller keeps the number of waiting entries within the
+  // capacity. Rings the bell when the consumer sleeps.
+  void Push(uint64_t entry);
+
+  // Consumer.
+  Ready Look() const;
+  // The caller has seen kEntry.
+  uint64_t Pop();
+  // Returns when Look() is not kEmpty, the bell or `wake_fd` (an eventfd, or
+  // -1) was written, or `timeout` has passed. Drains both eventfds.
+  void Wait(int wake_fd, absl::Duration timeout);
+
+ private:
+  bool SpinUntilReady();
+
+  SlotQueueHeader* header_;
+  std::atomic<uint64_t>* entries_;
+  uint32_t mask_;
+  int bell_fd_;
+  uint32_t head_ = 0;  // private copies: the shared ones may be overwritten
+  uint32_t tail_ = 0;
+};
+
+}  // namespace gpupool::server

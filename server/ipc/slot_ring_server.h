@@ -1,0 +1,66 @@
+// The worker's end of a slot ring (slot_ring.h). One thread. Owns the mapping
+// and the doorbells it was handed. Trusts nothing that it reads: requests are
+// copied, checked and only then passed on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "server/ipc/memory_region.h"
+#include "server/ipc/slot_layout.h"
+#include "server/ipc/slot_queue.h"
+#include "server/ipc/unique_fd.h"
+
+namespace gpupool::server {
+
+// One request, checked: `header` is a private copy.
+struct SlotRequest {
+  uint32_t index = 0;
+  SlotHeader header = {};
+  absl::Span<std::byte> payload;
+  absl::Time seen;
+};
+
+class SlotRingServer {
+ public:
+  // Takes what Hello brought. InvalidArgument when the region is not sealed,
+  // too small for what its header claims, or has an unknown magic or version.
+  static absl::StatusOr<std::unique_ptr<SlotRingServer>> Attach(
+      UniqueFd region, UniqueFd worker_bell, UniqueFd daemon_bell);
+
+  // The next request. A corrupt header is answered with InvalidArgument and
+  // skipped. Nothing when none waits.
+  std::optional<SlotRequest> Next();
+  bool HasRequests() const;
+
+  // Answers; writes code, error and times of `request.header`.
+  void Complete(const SlotRequest& request, const absl::Status& status);
+
+  // Returns when a request waits, `wake_fd` (an eventfd, drained here) was
+  // written, or `timeout` has passed.
+  void Wait(int wake_fd, absl::Duration timeout);
+
+  // Requests refused because their header was corrupt.
+  uint64_t refused() const { return refused_; }
+
+ private:
+  SlotRingServer(MemoryRegion region, const RingGeometry& geometry,
+                 UniqueFd worker_bell, UniqueFd daemon_bell);
+  std::byte* SlotAddress(uint32_t index) const;
+
+  const MemoryRegion region_;
+  const RingGeometry geometry_;
+  const UniqueFd worker_bell_;
+  const UniqueFd daemon_bell_;
+  SlotQueue submissions_;
+  SlotQueue completions_;
+  uint64_t refused_ = 0;
+};
+
+}  // namespace gpupool::server

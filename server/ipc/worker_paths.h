@@ -1,0 +1,24 @@
+// Where one worker keeps its files below the state folder. A value.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace gpupool::server {
+
+struct WorkerPaths {
+  std::string folder;  // STATE/workers/cpu-0
+  std::string socket;
+  std::string lease;
+  std::string log;
+  std::string spool;
+  std::string blobs;  // STATE/blobs, shared by all
+};
+
+// InvalidArgument unless `device` is "meta", "cpu:N" or "cuda:N" with
+// 0 <= N < 1024.
+absl::StatusOr<WorkerPaths> WorkerPathsFor(const std::string& state_dir,
+                                           const std::string& device);
+
+}  // namespace gpupool::server

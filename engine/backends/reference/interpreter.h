@@ -1,0 +1,33 @@
+// Runs any graph in double precision, slowly and obviously: the oracle for
+// gradients, passes and other back ends. Integers are exact up to 2^53.
+// Not thread-safe. Owns copies of everything.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/graph/graph.h"
+
+namespace gpupool::engine::reference {
+
+// Numbers in row-major order, whatever the value's layout.
+using Numbers = std::vector<double>;
+using NamedNumbers = std::map<std::string, Numbers, std::less<>>;
+
+struct RunOptions {
+  // Round the outputs of nodes to the value's dtype (float32, integers), as a
+  // real back end would store them.
+  bool round_to_dtype = false;
+};
+
+// Runs load nodes and step nodes once. `inputs` holds every input value by
+// name; `persistents` holds every persistent value, and receives updates when
+// the run is over. Returns the graph's outputs by name.
+//   InvalidArgument  something is missing or has the wrong element count
+absl::StatusOr<NamedNumbers> Run(const Graph& graph, const NamedNumbers& inputs,
+                                 NamedNumbers& persistents,
+                                 const RunOptions& options = {});
+
+}  // namespace gpupool::engine::reference

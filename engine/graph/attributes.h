@@ -1,0 +1,193 @@
+// The typed attributes that nodes carry, one small struct per op family.
+// Plain values. Images are N, C, H, W in logical order whatever the layout.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "engine/tensor/shape.h"
+
+namespace gpupool::engine {
+
+// How the elements of a 4-D value lie in memory. Shapes stay N, C, H, W.
+enum class Layout : uint8_t {
+  kRowMajor,      // N, C, H, W
+  kChannelsLast,  // N, H, W, C
+};
+
+enum class Activation : uint8_t {
+  kNone,
+  kRelu,
+  kGelu,      // x/2 * (1 + erf(x/sqrt(2)))
+  kGeluTanh,  // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
+  kSigmoid,
+  kTanh,
+};
+
+// What a matmul or convolution does to its result before it is stored:
+// y = activation(product + bias + residual). The bias, then the residual,
+// follow the two operands in the node's inputs when their flag is set.
+struct Epilogue {
+  bool bias = false;
+  bool residual = false;  // same shape as the output
+  Activation activation = Activation::kNone;
+
+  friend bool operator==(const Epilogue&, const Epilogue&) = default;
+};
+
+struct Pair {
+  int64_t h = 1;
+  int64_t w = 1;
+
+  friend bool operator==(const Pair&, const Pair&) = default;
+};
+
+// op(A) op(B) for 2-D A and B; the bias is [columns of the result].
+struct MatMulAttributes {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  Epilogue epilogue;
+
+  friend bool operator==(const MatMulAttributes&,
+                         const MatMulAttributes&) = default;
+};
+
+struct Conv2dAttributes {
+  Pair stride{1, 1};
+  Pair padding{0, 0};   // added on each side
+  Pair dilation{1, 1};  // 1: dense kernel
+  int64_t groups = 1;
+  Epilogue epilogue;
+
+  friend bool operator==(const Conv2dAttributes&,
+                         const Conv2dAttributes&) = default;
+};
+
+struct Conv2dGradAttributes {
+  Conv2dAttributes conv;   // of the forward node
+  Shape result;            // of the gradient: the input's or the weights'
+  bool bias_grad = false;  // weight gradient only: a second output [filters]
+
+  friend bool operator==(const Conv2dGradAttributes&,
+                         const Conv2dGradAttributes&) = default;
+};
+
+struct Pool2dAttributes {
+  Pair kernel{1, 1};
+  Pair stride{1, 1};
+  Pair padding{0, 0};
+  bool exclude_padding = false;  // average only: divide by real cells
+  bool with_argmax = false;      // max only: the second output exists
+
+  friend bool operator==(const Pool2dAttributes&,
+                         const Pool2dAttributes&) = default;
+};
+
+struct Pool2dGradAttributes {
+  Pool2dAttributes pool;  // of the forward node
+  Shape input;            // of the forward node
+
+  friend bool operator==(const Pool2dGradAttributes&,
+                         const Pool2dGradAttributes&) = default;
+};
+
+// Batch norm and layer norm, forward and gradient.
+struct NormAttributes {
+  double epsilon = 1e-5;
+  bool with_statistics = false;  // layer norm: mean and variance outputs
+
+  friend bool operator==(const NormAttributes&,
+                         const NormAttributes&) = default;
+};
+
+struct BatchNormUpdateAttributes {
+  double momentum = 0.1;  // weight of the new value
+  int64_t count = 2;      // elements per channel, at least 2
+
+  friend bool operator==(const BatchNormUpdateAttributes&,
+                         const BatchNormUpdateAttributes&) = default;
+};
+
+struct GeluAttributes {
+  bool tanh_approximation = false;
+
+  friend bool operator==(const GeluAttributes&,
+                         const GeluAttributes&) = default;
+};
+
+// Element i (row-major) is kept iff u_i >= probability, where u_i is word
+// i % 4, as (word >> 8) * 2^-24, of Philox4x32-10 with the seed as key and
+// the counter {low 32 bits of i / 4, high 32 bits of i / 4, low 32 bits of
+// step, stream}. Survivors are multiplied by 1 / (1 - probability).
+struct DropoutAttributes {
+  double probability = 0.5;
+  uint32_t stream = 0;  // distinct for each dropout of a model
+
+  friend bool operator==(const DropoutAttributes&,
+                         const DropoutAttributes&) = default;
+};
+
+// kSum: the sum over rows of each row's loss, so that dividing by the rows
+// gives kMean.
+enum class Reduction : uint8_t { kMean, kSum };
+
+struct LossAttributes {
+  Reduction reduction = Reduction::kMean;
+  double label_smoothing = 0;  // cross entropy only
+
+  friend bool operator==(const LossAttributes&,
+                         const LossAttributes&) = default;
+};
+
+struct ClipAttributes {
+  double max_norm = 1;  // > 0
+
+  friend bool operator==(const ClipAttributes&,
+                         const ClipAttributes&) = default;
+};
+
+struct SgdAttributes {
+  double momentum = 0;  // 0: no velocity input and output
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+  bool clip = false;  // the last input is the clip coefficient
+
+  friend bool operator==(const SgdAttributes&, const SgdAttributes&) = default;
+};
+
+struct AdamAttributes {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  bool decoupled = false;  // AdamW
+  bool clip = false;       // the last input is the clip coefficient
+
+  friend bool operator==(const AdamAttributes&,
+                         const AdamAttributes&) = default;
+};
+
+struct ShapeAttributes {
+  Shape shape;
+
+  friend bool operator==(const ShapeAttributes&,
+                         const ShapeAttributes&) = default;
+};
+
+struct LayoutAttributes {
+  Layout layout = Layout::kRowMajor;  // of the output
+
+  friend bool operator==(const LayoutAttributes&,
+                         const LayoutAttributes&) = default;
+};
+
+using Attributes =
+    std::variant<std::monostate, MatMulAttributes, Conv2dAttributes,
+                 Conv2dGradAttributes, Pool2dAttributes, Pool2dGradAttributes,
+                 NormAttributes, BatchNormUpdateAttributes, GeluAttributes,
+                 DropoutAttributes, LossAttributes, ClipAttributes,
+                 SgdAttributes, AdamAttributes, ShapeAttributes,
+                 LayoutAttributes>;
+
+}  // namespace gpupool::engine

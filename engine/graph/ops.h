@@ -1,0 +1,131 @@
+// The op table: everything that a pass, a planner or a back end may ask about
+// an op without knowing it. Adding an op means one row here, one shape rule,
+// one reference kernel and, when differentiable, one gradient rule.
+// All functions are pure.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/graph/attributes.h"
+#include "engine/tensor/dtype.h"
+#include "engine/tensor/shape.h"
+
+namespace gpupool::engine {
+
+// Inputs -> outputs; [x] is optional, told by an attribute. C is dimension 1
+// of x, and per-channel values are [C]. Scalars have rank 0.
+enum class Op : uint8_t {
+  // Views.
+  kReshape,        // x -> y; ShapeAttributes; the bytes stay
+  kLayoutConvert,  // x -> y; LayoutAttributes; 4-D
+  // Elementwise.
+  kAdd,         // a, b -> a + b; same shape
+  kRelu,        // x -> y
+  kGelu,        // x -> y; GeluAttributes
+  kSigmoid,     // x -> y
+  kTanh,        // x -> y
+  kScaleShift,  // x [N, f...], scale [f...], shift [f...] -> x*scale + shift
+  kDropout,     // x, seed int64 [], step int64 [] -> y; DropoutAttributes.
+                // Its gradient is the same node applied to dy.
+  // Products. Epilogue inputs follow the operands.
+  kMatMul,  // a, b, [bias], [residual] -> y; MatMulAttributes
+  kConv2d,  // x, w [O, I/groups, kh, kw], [bias], [residual] -> y
+  // Pools.
+  kMaxPool,        // x -> y, [argmax]: position in the window, kh * width +
+                   // kw, of the first maximum; uint8 when the window has at
+                   // most 256 cells, else int32
+  kAvgPool,        // x -> y
+  kGlobalAvgPool,  // x [N, C, ...] -> [N, C]
+  // Normalisation; variances are biased unless said otherwise.
+  kBatchNormTraining,   // x, gamma, beta -> y, mean, variance
+  kBatchNormUpdate,     // running_mean, running_variance, mean, variance ->
+                        // the new running ones (variance made unbiased)
+  kBatchNormInference,  // x, gamma, beta, mean, variance -> y
+  kLayerNorm,           // x, gamma [last], beta [last] -> y, [mean, variance]
+                        // of shape [product of the other dimensions]
+  kSoftmax,             // x -> y over the last dimension
+  // Losses (scalars) and evaluation. With row_count (int64 []) only the first
+  // row_count rows count.
+  kCrossEntropy,      // logits [N, C], labels int32|int64 [N], [row_count]
+  kMeanSquaredError,  // prediction [N, ...], target, [row_count]
+  kCorrectCount,      // logits [N, C], labels [N], [row_count] -> int64 []
+  // Gradients. Those of losses assume that the loss's own gradient is 1.
+  kReluGrad,               // dy, y -> dx
+  kGeluGrad,               // dy, x -> dx; GeluAttributes
+  kSigmoidGrad,            // dy, y -> dx
+  kTanhGrad,               // dy, y -> dx
+  kColumnSum,              // x [m, n] -> [n]
+  kConv2dInputGrad,        // dy, w -> dx; Conv2dGradAttributes
+  kConv2dWeightGrad,       // dy, x -> dw, [db]; Conv2dGradAttributes
+  kMaxPoolGrad,            // dy, argmax -> dx; Pool2dGradAttributes
+  kAvgPoolGrad,            // dy -> dx; Pool2dGradAttributes
+  kGlobalAvgPoolGrad,      // dy -> dx; ShapeAttributes: of x
+  kBatchNormTrainingGrad,  // dy, x, gamma, mean, variance ->
+                           // dx, dgamma, dbeta
+  kLayerNormGrad,          // dy, x, gamma, mean, variance ->
+                           // dx, dgamma, dbeta
+  kSoftmaxGrad,            // dy, y -> dx
+  kCrossEntropyGrad,       // logits, labels -> dlogits; LossAttributes
+  kMeanSquaredErrorGrad,   // prediction, target -> dprediction
+  // Step tail. learning_rate is float64 [], step int64 [] counted from 1.
+  kClipCoefficient,  // g... -> float32 [] min(1, max_norm / (|g| + 1e-6)),
+                     // |g| the Euclidean norm over all inputs
+  kSgdStep,          // p, g, learning_rate, step, [velocity], [clip] ->
+                     // p', [velocity']
+  kAdamStep,         // p, g, learning_rate, step, m, v, [clip] -> p', m', v'
+  // Load stage.
+  kFoldBatchNorm,  // w [O, ...], gamma, beta, mean, variance, [bias] ->
+                   // w', bias'; NormAttributes
+};
+inline constexpr int kOpCount = static_cast<int>(Op::kFoldBatchNorm) + 1;
+
+struct TensorType {
+  DType dtype = DType::kFloat32;
+  Shape shape;
+
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+};
+using TensorTypes = absl::InlinedVector<TensorType, 4>;
+
+// What 4-D inputs and outputs of an op may look like in memory.
+enum class LayoutRule : uint8_t {
+  kRowMajorOnly,
+  kSame,     // any layout, the same for all 4-D data inputs and outputs;
+             // weights (input 1 of convolutions, weight gradients) stay
+             // row-major
+  kConvert,  // kLayoutConvert
+};
+
+struct OpInfo {
+  Op op;
+  absl::string_view name;  // "conv2d"
+  int min_inputs;
+  int max_inputs;  // -1: no limit
+  int min_outputs;
+  int max_outputs;
+  LayoutRule layout;
+  // Inputs whose bytes output 0 may overwrite, as a bit mask.
+  uint32_t in_place_inputs;
+  bool differentiable;
+  bool pure;  // same inputs, same outputs: may be folded and merged
+};
+
+const OpInfo& Info(Op op);
+inline absl::string_view OpName(Op op) { return Info(op).name; }
+
+// The types of the outputs. InvalidArgument names the op, the offending
+// shapes or types and the rule.
+absl::StatusOr<TensorTypes> InferTypes(Op op, const Attributes& attributes,
+                                       absl::Span<const TensorType> inputs);
+
+// Floating point operations of a node; a multiply-add counts two. Data
+// movement counts 0. Saturates instead of overflowing.
+uint64_t Flops(Op op, const Attributes& attributes,
+               absl::Span<const TensorType> inputs,
+               absl::Span<const TensorType> outputs);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,13 @@
+// Checks the invariants that graph.h lists. Pure.
+#pragma once
+
+#include "absl/status/status.h"
+#include "engine/graph/graph.h"
+
+namespace gpupool::engine {
+
+// Internal with the node's source and the broken rule; a graph that fails was
+// made by our own fault, since builders refuse bad input.
+absl::Status Verify(const Graph& graph);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,86 @@
+// From a layer spec to a forward graph. Pure functions. Errors of the spec
+// are InvalidArgument and begin with the layer's name.
+//
+// The names made here are the contract between programs, checkpoints and
+// served versions: "<layer>.weight", "<layer>.bias", "<layer>.running_mean",
+// "<layer>.running_variance", "input.scale", "input.shift".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/graph/graph.h"
+
+namespace gpupool::v1 {
+class Layer;
+class ModelSpec;
+}  // namespace gpupool::v1
+
+namespace gpupool::engine {
+
+// How a persistent value begins.
+struct Initializer {
+  enum class Kind : uint8_t {
+    kConstant,  // every element is `value`
+    kUniform,   // U(-bound, bound)
+  };
+  Kind kind = Kind::kConstant;
+  double value = 0;
+  double bound = 0;
+};
+
+// One named weight or state tensor of a program.
+struct PersistentSpec {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  // kWeight: trainable; kState: running statistics and input scaling;
+  // kOptimizer: "<weight>/momentum", "<weight>/adam.m", "<weight>/adam.v".
+  MemoryClass memory_class = MemoryClass::kWeight;
+  Initializer initializer;
+};
+
+struct LayerInfo {
+  std::string name;
+  std::string kind;    // as in the proto: "conv2d"
+  Shape output_shape;  // per example
+  uint64_t parameters = 0;
+  uint64_t flops = 0;  // forward, per example
+};
+
+// A graph and what one must know to feed it.
+struct ModelGraph {
+  Graph graph;
+  // In the order of the layers, each weight once; optimizer state last.
+  std::vector<PersistentSpec> persistents;
+  std::vector<LayerInfo> layers;
+  Shape input_shape;   // per example
+  Shape output_shape;  // per example
+  ValueId output;      // of the last layer
+
+  // Numbers in trainable persistents.
+  uint64_t parameters() const;
+};
+
+struct BuildOptions {
+  int64_t batch = 1;
+  // Batch norm uses and updates statistics, dropout drops.
+  bool training = false;
+  // input.scale and input.shift, shaped as one example, are applied first.
+  bool input_scaling = false;
+};
+
+inline constexpr int kMaxLayers = 10000;
+
+// The forward graph: input "input" float32 [batch, input_shape...]; training
+// adds "seed" and "step" (int64 []) when a layer drops out. No outputs are
+// declared.
+absl::StatusOr<ModelGraph> BuildModel(const v1::ModelSpec& spec,
+                                      const BuildOptions& options);
+
+// The layer's own name, or its kind and position ("conv2d_0").
+std::string LayerName(const v1::Layer& layer, int position);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,55 @@
+// The ordered list of graph rewrites and the one wrapper around each: skip
+// when switched off, time, run, verify. Pure but for the clock.
+//
+//   fold              constant sub-graphs become constants
+//   cse               equal pure nodes are merged
+//   fold_batch_norm   inference: batch norms go into the weights before them
+//   fuse              bias, activation and residual go into conv and matmul
+//   layout            channels-last for regions around convolutions
+//   dce               nodes that nobody needs are dropped
+//   alias             views and in-place results are marked
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "engine/graph/graph.h"
+
+namespace gpupool::engine {
+
+struct PassOptions {
+  // Names of passes to skip. InvalidArgument for a name that no pass has.
+  std::vector<std::string> off;
+  // Called after each pass, for dumps. May be empty.
+  std::function<void(absl::string_view pass, const Graph&)> observer;
+};
+
+struct PassRecord {
+  std::string name;
+  bool skipped = false;
+  absl::Duration duration;
+  size_t nodes_before = 0;
+  size_t nodes_after = 0;
+};
+
+struct PassReport {
+  std::vector<PassRecord> passes;
+
+  // One line per pass.
+  std::string ToString() const;
+};
+
+// Names in the order in which they run.
+std::vector<absl::string_view> PassNames();
+
+// Rewrites `graph` in place. `report` may be null. After an error the graph
+// is of no use. Internal when a pass breaks the graph (names the pass).
+absl::Status RunPasses(Graph& graph, const PassOptions& options,
+                       PassReport* report);
+
+}  // namespace gpupool::engine

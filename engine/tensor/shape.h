@@ -1,0 +1,53 @@
+// Static shapes. A Shape that exists is sound: every dimension is at least 1
+// and the element count is at most kMaxElements, so byte counts of any
+// element type fit 64 bits. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/tensor/dtype.h"
+
+namespace gpupool::engine {
+
+inline constexpr int64_t kMaxElements = int64_t{1} << 48;
+inline constexpr int kMaxRank = 8;
+
+class Shape {
+ public:
+  // A scalar: rank 0, one element.
+  Shape() = default;
+  // For shapes known to be sound; aborts otherwise. Use Create for input.
+  Shape(std::initializer_list<int64_t> dims);
+
+  // InvalidArgument: rank above kMaxRank, a dimension below 1, or more than
+  // kMaxElements elements (computed without overflow).
+  static absl::StatusOr<Shape> Create(absl::Span<const int64_t> dims);
+
+  int rank() const { return static_cast<int>(dims_.size()); }
+  // 0 <= axis < rank().
+  int64_t dim(int axis) const { return dims_[static_cast<size_t>(axis)]; }
+  int64_t operator[](int axis) const { return dim(axis); }
+  absl::Span<const int64_t> dims() const { return dims_; }
+  int64_t elements() const { return elements_; }
+  uint64_t bytes(DType dtype) const {
+    return static_cast<uint64_t>(elements_) * SizeOf(dtype);
+  }
+
+  // "[32, 1, 8, 8]"
+  std::string ToString() const;
+
+  friend bool operator==(const Shape& a, const Shape& b) {
+    return a.dims_ == b.dims_;
+  }
+
+ private:
+  absl::InlinedVector<int64_t, 4> dims_;
+  int64_t elements_ = 1;
+};
+
+}  // namespace gpupool::engine

@@ -1,0 +1,250 @@
+"""Starts the real daemon with real workers and talks to it by CLI and gRPC.
+
+Used by the tests of tests/e2e and tests/fault:
+
+    class MyTest(harness.TestCase):
+        def test_rule(self):
+            server = self.start("--devices", "cpu:2")
+            job = server.json("submit", "examples/digits.yaml")
+"""
+import importlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+DIGITS = ROOT / "examples/data/digits.csv.gz"
+BIN = ROOT / "build/release/bin"  # replaced by main()
+TERMINAL = ("SUCCEEDED", "FAILED", "CANCELLED")
+
+
+class CommandFailed(AssertionError):
+    def __init__(self, command, done):
+        super().__init__(f"{command} ended with {done.returncode}\n"
+                         f"stdout: {done.stdout}\nstderr: {done.stderr}")
+        self.code, self.stderr, self.stdout = done.returncode, done.stderr, done.stdout
+
+
+def wait_until(condition, seconds=30, what="a condition"):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"waited {seconds} s for {what}")
+
+
+def stubs():
+    """The Python modules generated from proto/ (made once per build)."""
+    out = BIN.parent / "python_stubs"
+    if not (out / "done").exists():
+        out.mkdir(exist_ok=True)
+        protos = [str(p.relative_to(ROOT / "proto"))
+                  for p in (ROOT / "proto").rglob("*.proto")]
+        subprocess.run(
+            ["protoc", "-I.", f"--python_out={out}", f"--grpc_python_out={out}",
+             "--plugin=protoc-gen-grpc_python=/usr/bin/grpc_python_plugin", *protos],
+            cwd=ROOT / "proto", check=True)
+        (out / "done").touch()
+    if str(out) not in sys.path:
+        sys.path.insert(0, str(out))
+
+    def load(name):
+        return (importlib.import_module(f"{name}_pb2"),
+                importlib.import_module(f"{name}_pb2_grpc"))
+    return load
+
+
+class Server:
+    """One gpupoold and its workers, with a state folder that outlives it."""
+
+    def __init__(self, state, arguments):
+        self.state = pathlib.Path(state)
+        self.arguments = list(arguments)
+        self.process = None
+        self.ports = {}
+
+    def start(self):
+        port_file = self.state / "ports.json"
+        port_file.unlink(missing_ok=True)
+        log = open(self.state / "gpupoold.log", "ab")
+        self.process = subprocess.Popen(
+            [BIN / "gpupoold", "--state-dir", self.state, "--grpc-port", "0",
+             "--http-port", "0", "--metrics-port", "0", "--port-file", port_file,
+             *self.arguments], stdout=log, stderr=log)
+
+        def serving():
+            if self.process.poll() is not None:
+                raise AssertionError(f"gpupoold ended with {self.process.returncode}:\n"
+                                     + self.log()[-3000:])
+            return port_file.exists()
+        wait_until(serving, 30, "gpupoold to serve")
+        self.ports = json.loads(port_file.read_text())
+        return self
+
+    def log(self):
+        return (self.state / "gpupoold.log").read_text(errors="replace")
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.ports['grpc_port']}"
+
+    def kill(self):
+        """kill -9 of the daemon only; its workers stay."""
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self, seconds=30):
+        """SIGTERM; returns the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def cli(self, *arguments, code=0, timeout=120):
+        """Runs gpupool; returns its stdout; any other exit code fails."""
+        command = [str(BIN / "gpupool"), "--address", self.address,
+                   *map(str, arguments)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True,
+                              timeout=timeout)
+        if done.returncode != code:
+            raise CommandFailed(command, done)
+        return done.stdout if code == 0 else done.stderr
+
+    def json(self, *arguments, **options):
+        return json.loads(self.cli(*arguments, "-o", "json", **options))
+
+    def channel(self):
+        import grpc
+        return grpc.insecure_channel(self.address)
+
+    def job(self, job_id):
+        return self.json("get", job_id)
+
+    def wait_job(self, job_id, states=TERMINAL, seconds=90):
+        def reached():
+            job = self.job(job_id)
+            return job if job["state"] in states else None
+        return wait_until(reached, seconds, f"job {job_id} in {states}")
+
+    def wait_step(self, job_id, step, seconds=60):
+        return wait_until(
+            lambda: int(self.job(job_id).get("progress", {}).get("step", 0)) >= step,
+            seconds, f"step {step} of job {job_id}")
+
+    def upload_digits(self, name="digits"):
+        self.cli("datasets", "upload", name, DIGITS)
+
+    def submit(self, spec, *arguments):
+        """Submits a job given as YAML text; returns its id."""
+        path = self.state / "job.yaml"
+        path.write_text(spec)
+        return int(self.json("submit", path, *arguments)["id"])
+
+    def devices(self):
+        return self.json("devices")["devices"]
+
+    def worker_pids(self):
+        """Every live worker of this state folder, the meta worker included."""
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            except OSError:
+                continue
+            if state != "Z" and str(self.state).encode() in words \
+                    and words[0].endswith(b"gpupool-worker"):
+                device = words[words.index(b"--device") + 1].decode()
+                found[device] = int(entry.name)
+        return found
+
+    def metrics(self):
+        url = f"http://127.0.0.1:{self.ports['metrics_port']}/metrics"
+        return urllib.request.urlopen(url, timeout=5).read().decode()
+
+    def manifest(self, digest):
+        return json.loads((self.state / "blobs" / digest).read_text())
+
+    def weights_sha256(self, job):
+        """Digest of the weights of a job's last checkpoint."""
+        files = self.manifest(job["last_checkpoint"]["manifest_sha256"])["files"]
+        return next(f["sha256"] for f in files if f["role"] == "weights")
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for pid in self.worker_pids().values():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+class TestCase(unittest.TestCase):
+    def start(self, *arguments):
+        state = tempfile.mkdtemp(prefix="gpupool-test-")
+        server = Server(state, arguments or ("--devices", "cpu:1"))
+        self.addCleanup(shutil.rmtree, state, ignore_errors=True)
+        self.addCleanup(server.stop)
+        return server.start()
+
+
+def digits_job(name="digits", steps=400, **changes):
+    """A small conv net on the digits, as YAML text."""
+    options = {"batch_size": 32, "seed": 1, "checkpoint_every_steps": 100,
+               "report_every_steps": 20, "device_kind": "", "max_attempts": 3,
+               "learning_rate": 0.001, "priority": 0, "dataset": "digits",
+               "publish": "false", "filters": 8}
+    options.update(changes)
+    return f"""
+name: {name}
+priority: {options["priority"]}
+device_kind: "{options["device_kind"]}"
+model:
+  input_shape: [1, 8, 8]
+  layers:
+    - conv2d: {{filters: {options["filters"]}, kernel: 3, padding: 1}}
+    - batch_norm
+    - relu
+    - max_pool: {{kernel: 2}}
+    - flatten
+    - dropout: {{probability: 0.1}}
+    - dense: {{units: 10}}
+data:
+  dataset: {options["dataset"]}
+  held_out: {{every: 5}}
+  scaling: {{multiply: 0.0625}}
+training:
+  cross_entropy: {{}}
+  adam: {{learning_rate: {options["learning_rate"]}}}
+  batch_size: {options["batch_size"]}
+  steps: {steps}
+  seed: {options["seed"]}
+  checkpoint_every_steps: {options["checkpoint_every_steps"]}
+  report_every_steps: {options["report_every_steps"]}
+publish: {{on_success: {options["publish"]}}}
+retry: {{max_attempts: {options["max_attempts"]}, backoff_seconds: 0.2}}
+"""
+
+
+def main():
+    """unittest.main with --bin DIR before its own arguments."""
+    global BIN
+    if "--bin" in sys.argv:
+        at = sys.argv.index("--bin")
+        BIN = pathlib.Path(sys.argv[at + 1]).resolve()
+        del sys.argv[at:at + 2]
+    # Subclasses read the value from this module even when it is __main__'s.
+    sys.modules["harness"].BIN = BIN
+    unittest.main(verbosity=2)

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""kill -9 of a worker: the job resumes and ends as if nothing had happened."""
+import os
+import pathlib
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+import harness  # noqa: E402
+
+
+class KillWorker(harness.TestCase):
+    def test_training_resumes_to_the_same_weights(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        calm = server.submit(harness.digits_job("calm", steps=1500))
+        undisturbed = server.wait_job(calm)
+        self.assertEqual("SUCCEEDED", undisturbed["state"], undisturbed)
+
+        shaken = server.submit(harness.digits_job("shaken", steps=1500))
+        server.wait_step(shaken, 250)
+        os.kill(server.worker_pids()["cpu:0"], signal.SIGKILL)
+        disturbed = server.wait_job(shaken)
+
+        self.assertEqual("SUCCEEDED", disturbed["state"], disturbed)
+        self.assertEqual(2, disturbed["attempt"])
+        self.assertEqual(server.weights_sha256(undisturbed),
+                         server.weights_sha256(disturbed))
+        self.assertEqual(undisturbed["evaluation"]["accuracy"],
+                         disturbed["evaluation"]["accuracy"])
+
+    def test_the_restart_is_counted_and_the_device_comes_back(self):
+        server = self.start("--devices", "cpu:1")
+        os.kill(server.worker_pids()["cpu:0"], signal.SIGKILL)
+        harness.wait_until(
+            lambda: [d for d in server.devices() if d["state"] == "DEVICE_READY"
+                     and d.get("worker_restarts", 0) == 1],
+            20, "the worker to be restarted")
+        self.assertIn('gpupool_worker_restarts_total{device="cpu:0"} 1',
+                      server.metrics())
+
+    def test_a_served_model_comes_back(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        job = server.submit(harness.digits_job(steps=100, publish="true"))
+        server.wait_job(job)
+        server.cli("models", "load", "digits", "--wait")
+        infer = ("models", "infer", "digits", "--data", harness.DIGITS,
+                 "--rows", "last:20")
+        before = server.json(*infer)
+        os.kill(server.worker_pids()["cpu:0"], signal.SIGKILL)
+        harness.wait_until(lambda: server.worker_pids().get("cpu:0"), 20, "a worker")
+        server.cli("models", "load", "digits", "--wait")
+        self.assertEqual(before["accuracy"], server.json(*infer)["accuracy"])
+
+
+if __name__ == "__main__":
+    harness.main()

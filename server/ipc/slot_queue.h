@@ -53,9 +53,6 @@ class SlotQueue {
   // -1) was written, or `timeout` has passed. Drains both eventfds.
   void Wait(int wake_fd, absl::Duration timeout);
 
- private:
-  bool SpinUntilReady();
-
   SlotQueueHeader* header_;
   std::atomic<uint64_t>* entries_;
   uint32_t mask_;

@@ -120,6 +120,7 @@ class SlotRingClient : public std::enable_shared_from_this<SlotRingClient> {
   void RunCompletions();
   void Complete(uint64_t queue_entry);
   absl::Status ReadAnswer(uint32_t index);
+  void FailOutstanding(const absl::Status& status);
   void Free(uint32_t index);
   std::byte* SlotAddress(uint32_t index) const;
 

@@ -48,6 +48,9 @@ class SlotRingServer {
 
   // Requests refused because their header was corrupt.
   uint64_t refused() const { return refused_; }
+  // The submission queue itself is corrupt: drop the ring. Wait would return
+  // at once for ever.
+  bool broken() const { return broken_; }
 
  private:
   SlotRingServer(MemoryRegion region, const RingGeometry& geometry,
@@ -61,6 +64,7 @@ class SlotRingServer {
   SlotQueue submissions_;
   SlotQueue completions_;
   uint64_t refused_ = 0;
+  bool broken_ = false;
 };
 
 }  // namespace gpupool::server

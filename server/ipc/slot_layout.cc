@@ -1,0 +1,141 @@
+#include "server/ipc/slot_layout.h"
+
+#include <array>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/align.h"
+#include "engine/base/status_macros.h"
+#include "server/ipc/slot_queue.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+
+absl::Status Refuse(const char* kind, uint32_t i, const char* what,
+                    uint64_t value, uint64_t limit) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "slot ", kind, " ", i, ": ", what, " is ", value, ", limit ", limit));
+}
+
+// Elements * element size; nothing on overflow or a dimension below 1.
+bool DenseBytes(const SlotTensor& tensor, uint64_t element_bytes,
+                uint64_t* bytes) {
+  *bytes = element_bytes;
+  for (uint32_t d = 0; d < tensor.rank; ++d) {
+    if (tensor.dims[d] < 1) return false;
+    if (__builtin_mul_overflow(*bytes, static_cast<uint64_t>(tensor.dims[d]),
+                               bytes)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::Status CheckTensor(const SlotTensor& tensor, const char* kind, uint32_t i,
+                         uint64_t slot_bytes) {
+  const uint64_t element_bytes = SlotElementBytes(tensor.data_type);
+  if (element_bytes == 0) {
+    return Refuse(kind, i, "data type", tensor.data_type, 9);
+  }
+  if (tensor.rank > kMaxSlotRank) {
+    return Refuse(kind, i, "rank", tensor.rank, kMaxSlotRank);
+  }
+  uint64_t bytes = 0;
+  if (!DenseBytes(tensor, element_bytes, &bytes) || bytes != tensor.bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slot ", kind, " ", i, ": ", tensor.bytes,
+                     " bytes do not match the dimensions, which need ", bytes));
+  }
+  if (tensor.offset % kSlotTensorAlignment != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slot ", kind, " ", i, ": offset ", tensor.offset,
+                     " is no multiple of ", kSlotTensorAlignment));
+  }
+  if (bytes > slot_bytes || tensor.offset > slot_bytes - bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "slot ", kind, " ", i, ": ", bytes, " bytes at offset ", tensor.offset,
+        " exceed the slot's ", slot_bytes, " bytes; send fewer rows at once"));
+  }
+  return absl::OkStatus();
+}
+
+bool Overlap(const SlotTensor& a, const SlotTensor& b) {
+  return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+absl::Status CheckDisjointOutputs(const SlotHeader& header) {
+  for (uint32_t o = 0; o < header.output_count; ++o) {
+    const SlotTensor& output = header.outputs[o];
+    for (uint32_t i = 0; i < header.input_count; ++i) {
+      if (Overlap(output, header.inputs[i])) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("slot output ", o, " overlaps input ", i));
+      }
+    }
+    for (uint32_t i = 0; i < o; ++i) {
+      if (Overlap(output, header.outputs[i])) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("slot output ", o, " overlaps output ", i));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+uint64_t SlotElementBytes(uint32_t data_type) {
+  // By gpupool.v1.DataType: none, FLOAT32, FLOAT64, INT32, INT64, UINT8, BOOL,
+  // INT8, FLOAT16, BFLOAT16.
+  constexpr std::array<uint64_t, 10> kBytes = {0, 4, 8, 4, 8, 1, 1, 1, 2, 2};
+  return data_type < kBytes.size() ? kBytes[data_type] : 0;
+}
+
+absl::Status CheckSlotHeader(const SlotHeader& header, uint64_t slot_bytes) {
+  if (header.input_count > kMaxSlotTensors) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a slot has ", header.input_count, " inputs, limit ", kMaxSlotTensors));
+  }
+  if (header.output_count > kMaxSlotTensors) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a slot has ", header.output_count, " outputs, limit ",
+                     kMaxSlotTensors));
+  }
+  for (uint32_t i = 0; i < header.input_count; ++i) {
+    RETURN_IF_ERROR(CheckTensor(header.inputs[i], "input", i, slot_bytes));
+  }
+  for (uint32_t i = 0; i < header.output_count; ++i) {
+    RETURN_IF_ERROR(CheckTensor(header.outputs[i], "output", i, slot_bytes));
+  }
+  return CheckDisjointOutputs(header);
+}
+
+absl::StatusOr<RingGeometry> ComputeRingGeometry(uint32_t slot_count,
+                                                 uint64_t slot_bytes) {
+  if (slot_count == 0 || slot_count > kMaxSlots) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a slot ring has 1 to ", kMaxSlots, " slots; asked for ", slot_count));
+  }
+  if (slot_bytes == 0 || slot_bytes > kMaxSlotBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a slot has 1 to ", kMaxSlotBytes, " bytes; asked for ", slot_bytes));
+  }
+  using engine::AlignUp;
+  RingGeometry g;
+  g.slot_count = slot_count;
+  g.slot_bytes = AlignUp(slot_bytes, kPageBytes);
+  g.queue_capacity = std::bit_ceil(slot_count);
+  const uint64_t queue_bytes =
+      AlignUp(SlotQueue::BytesFor(g.queue_capacity), kPageBytes);
+  g.submission_offset = kPageBytes;
+  g.completion_offset = g.submission_offset + queue_bytes;
+  g.slots_offset = g.completion_offset + queue_bytes;
+  g.payload_offset = AlignUp(sizeof(SlotHeader), kPageBytes);
+  g.slot_stride = g.payload_offset + g.slot_bytes;
+  g.region_bytes = g.slots_offset + g.slot_stride * slot_count;
+  return g;
+}
+
+}  // namespace gpupool::server

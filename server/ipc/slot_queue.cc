@@ -1,0 +1,82 @@
+#include "server/ipc/slot_queue.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "absl/time/clock.h"
+
+namespace gpupool::server {
+namespace {
+
+void Ring(int bell_fd) {
+  const uint64_t one = 1;
+  // A full counter (EAGAIN) wakes the other side as well.
+  while (::write(bell_fd, &one, sizeof(one)) < 0 && errno == EINTR) {
+  }
+}
+
+void Drain(int fd) {
+  uint64_t count = 0;
+  while (::read(fd, &count, sizeof(count)) < 0 && errno == EINTR) {
+  }
+}
+
+timespec PollTimeout(absl::Duration timeout) {
+  return absl::ToTimespec(
+      std::clamp(timeout, absl::ZeroDuration(), absl::Hours(1)));
+}
+
+}  // namespace
+
+SlotQueue::SlotQueue(std::byte* memory, uint32_t capacity, int bell_fd)
+    : header_(reinterpret_cast<SlotQueueHeader*>(memory)),
+      entries_(reinterpret_cast<std::atomic<uint64_t>*>(
+          memory + sizeof(SlotQueueHeader))),
+      mask_(capacity - 1),
+      bell_fd_(bell_fd) {}
+
+void SlotQueue::Push(uint64_t entry) {
+  entries_[tail_ & mask_].store(entry, std::memory_order_relaxed);
+  ++tail_;
+  // Sequentially consistent on both sides: either the consumer sees the new
+  // tail before it sleeps, or we see that it sleeps.
+  header_->tail.store(tail_, std::memory_order_seq_cst);
+  if (header_->sleeping.load(std::memory_order_seq_cst) != 0 &&
+      header_->sleeping.exchange(0, std::memory_order_seq_cst) != 0) {
+    Ring(bell_fd_);
+  }
+}
+
+SlotQueue::Ready SlotQueue::Look() const {
+  const uint32_t waiting =
+      header_->tail.load(std::memory_order_seq_cst) - head_;
+  if (waiting == 0) return Ready::kEmpty;
+  return waiting <= mask_ + 1 ? Ready::kEntry : Ready::kCorrupt;
+}
+
+uint64_t SlotQueue::Pop() {
+  const uint64_t entry =
+      entries_[head_ & mask_].load(std::memory_order_relaxed);
+  ++head_;
+  header_->head.store(head_, std::memory_order_release);
+  return entry;
+}
+
+void SlotQueue::Wait(int wake_fd, absl::Duration timeout) {
+  header_->sleeping.store(1, std::memory_order_seq_cst);
+  if (Look() == Ready::kEmpty) {
+    std::array<pollfd, 2> fds = {{{bell_fd_, POLLIN, 0}, {wake_fd, POLLIN, 0}}};
+    const timespec limit = PollTimeout(timeout);
+    ::ppoll(fds.data(), wake_fd < 0 ? 1 : 2, &limit, nullptr);
+    for (const pollfd& fd : fds) {
+      if (fd.revents != 0) Drain(fd.fd);
+    }
+  }
+  header_->sleeping.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace gpupool::server

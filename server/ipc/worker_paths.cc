@@ -1,0 +1,48 @@
+#include "server/ipc/worker_paths.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace gpupool::server {
+namespace {
+
+bool IsDeviceName(absl::string_view device) {
+  if (device == "meta") return true;
+  if (!absl::ConsumePrefix(&device, "cpu:") &&
+      !absl::ConsumePrefix(&device, "cuda:")) {
+    return false;
+  }
+  constexpr int kMaxIndex = 1023;
+  int index = 0;
+  const bool canonical = !device.empty() && absl::ascii_isdigit(device[0]) &&
+                         (device.size() == 1 || device[0] != '0');
+  return canonical && absl::SimpleAtoi(device, &index) && index <= kMaxIndex;
+}
+
+}  // namespace
+
+absl::StatusOr<WorkerPaths> WorkerPathsFor(const std::string& state_dir,
+                                           const std::string& device) {
+  if (!IsDeviceName(device)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", device,
+        "\" is no device; write meta, cpu:N or cuda:N with N from 0 to 1023"));
+  }
+  std::string name = device;
+  if (const size_t colon = name.find(':'); colon != std::string::npos) {
+    name[colon] = '-';
+  }
+  WorkerPaths paths;
+  paths.folder = absl::StrCat(state_dir, "/workers/", name);
+  paths.socket = paths.folder + "/socket";
+  paths.lease = paths.folder + "/lease";
+  paths.log = paths.folder + "/log";
+  paths.spool = paths.folder + "/spool";
+  paths.blobs = state_dir + "/blobs";
+  return paths;
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""A real Prometheus scrapes the server with the configuration that we ship."""
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import harness  # noqa: E402
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Prometheus(harness.TestCase):
+    def query(self, expression):
+        url = (f"http://127.0.0.1:{self.port}/api/v1/query?"
+               + urllib.parse.urlencode({"query": expression}))
+        try:
+            answer = json.load(urllib.request.urlopen(url, timeout=5))
+        except OSError:
+            return []
+        return answer["data"]["result"]
+
+    def test_scrapes_and_evaluates_the_rules(self):
+        server = self.start("--devices", "cpu:2")
+        config = server.state / "prometheus"
+        config.mkdir()
+        shipped = harness.ROOT / "deploy/prometheus"
+        text = (shipped / "prometheus.yml").read_text()
+        self.assertIn("gpupool:8002", text)
+        (config / "prometheus.yml").write_text(
+            text.replace("gpupool:8002", f"127.0.0.1:{server.ports['metrics_port']}")
+                .replace("_interval: 5s", "_interval: 1s"))
+        (config / "alerts.yml").write_text((shipped / "alerts.yml").read_text())
+        self.port = free_port()
+        process = subprocess.Popen(
+            ["prometheus", f"--config.file={config}/prometheus.yml",
+             f"--storage.tsdb.path={config}/data",
+             f"--web.listen-address=127.0.0.1:{self.port}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        harness.wait_until(
+            lambda: [r for r in self.query('up{job="gpupool"}') if r["value"][1] == "1"],
+            30, "Prometheus to scrape the server")
+        memory = harness.wait_until(
+            lambda: self.query('gpupool_device_memory_bytes{kind="limit"}'), 10, "memory")
+        self.assertEqual({"cpu:0", "cpu:1"}, {r["metric"]["device"] for r in memory})
+        rules = json.load(urllib.request.urlopen(
+            f"http://127.0.0.1:{self.port}/api/v1/rules", timeout=5))
+        groups = rules["data"]["groups"]
+        self.assertEqual(["gpupool"], [g["name"] for g in groups])
+        self.assertEqual([], [r["name"] for r in groups[0]["rules"]
+                              if r.get("lastError")])
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,34 @@
+// Kernels for the host's processor: oneDNN for products, convolutions, pools
+// and batch norm, own SIMD kernels for the rest. Results are the same from
+// run to run for the same number of threads.
+//
+// oneDNN keeps one team of threads per calling thread, so a process should
+// have one compute thread; every back end and kernel belongs to it. The
+// kernels refer to the back end, which must outlive them.
+#pragma once
+
+#include <memory>
+
+#include "engine/runtime/device_backend.h"
+
+namespace gpupool::engine {
+
+class CpuContext;
+
+class CpuBackend : public DeviceBackend {
+ public:
+  // `threads` >= 1. A plan depends on it, since kernels' scratch does: plan
+  // with as many threads as will run.
+  explicit CpuBackend(int threads);
+  ~CpuBackend() override;
+
+  absl::StatusOr<std::unique_ptr<Kernel>> Compile(
+      const CompileRequest& request) override;
+  // Sets the size of the calling thread's team.
+  void BeginRun() override;
+
+ private:
+  std::unique_ptr<CpuContext> context_;
+};
+
+}  // namespace gpupool::engine

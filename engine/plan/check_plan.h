@@ -1,0 +1,16 @@
+// Proves a memory plan right without trusting how it was made. Pure.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "engine/plan/memory_plan.h"
+
+namespace gpupool::engine {
+
+// Internal, naming the items and their bytes, unless every offset is aligned,
+// every item lies in the arena, and no two items that live at the same time
+// overlap.
+absl::Status CheckPlan(absl::Span<const PlanItem> items,
+                       const MemoryPlan& plan);
+
+}  // namespace gpupool::engine

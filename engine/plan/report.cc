@@ -1,0 +1,34 @@
+#include "engine/plan/report.h"
+
+namespace gpupool::engine {
+
+PlannedBytes ReportBytes(const PersistentBytes& persistent,
+                         absl::Span<const ProgramBytes> programs) {
+  PlannedBytes report;
+  report.weights = persistent.model;
+  report.optimizer = persistent.optimizer;
+  uint64_t arena = 0;
+  uint64_t scratch = 0;
+  uint64_t resident = 0;
+  for (const ProgramBytes& program : programs) {
+    resident += program.resident;
+    if (program.arena <= arena) continue;
+    arena = program.arena;
+    scratch = program.workspace;
+    report.gradients = program.gradients;
+    report.activations = program.activations;
+  }
+  report.workspace = scratch + resident;
+  report.peak = persistent.model + persistent.optimizer + arena + resident;
+  return report;
+}
+
+uint64_t SharedArenaBytes(absl::Span<const ProgramBytes> programs) {
+  uint64_t arena = 0;
+  for (const ProgramBytes& program : programs) {
+    if (program.arena > arena) arena = program.arena;
+  }
+  return arena;
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,46 @@
+// What programs will take of a device's memory, by class. Pure.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace gpupool::engine {
+
+// One program's own needs, beside the weights that it shares.
+struct ProgramBytes {
+  uint64_t arena = 0;     // multiple of the alignment
+  uint64_t resident = 0;  // constants, derived values, packed weights
+  // Living at the moment of the arena's peak:
+  uint64_t gradients = 0;
+  uint64_t activations = 0;  // inputs and outputs included
+  uint64_t workspace = 0;
+};
+
+// Blocks of the weight store.
+struct PersistentBytes {
+  uint64_t model = 0;      // weights and state
+  uint64_t optimizer = 0;  // moments; 0 without training
+};
+
+// The fields of v1::PlannedBytes.
+struct PlannedBytes {
+  uint64_t weights = 0;
+  uint64_t optimizer = 0;
+  uint64_t gradients = 0;
+  uint64_t activations = 0;
+  uint64_t workspace = 0;
+  uint64_t peak = 0;
+};
+
+// For programs that share one weight store and run in turn in one arena as
+// large as the largest of theirs. `peak` is what the device's allocator
+// reports as held once all of them are loaded, to the byte; the classes of
+// the arena are those of the program with the largest one.
+PlannedBytes ReportBytes(const PersistentBytes& persistent,
+                         absl::Span<const ProgramBytes> programs);
+
+// The arena that all of them can run in.
+uint64_t SharedArenaBytes(absl::Span<const ProgramBytes> programs);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,68 @@
+// What a device must offer to run programs: a kernel for each node. The CPU
+// back end implements it; the planner asks the same kernels for their
+// workspace without any memory behind them, so a plan made on the meta device
+// is the plan that later runs.
+//
+// Thread-safety: a back end and its kernels belong to one compute thread.
+// Ownership: kernels may refer to their back end, which must outlive them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/graph/graph.h"
+
+namespace gpupool::engine {
+
+// Addresses for one kernel, valid until the next Bind. All are aligned to
+// kAlignmentBytes. Inputs and outputs stand in the node's order.
+struct KernelBuffers {
+  std::vector<std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  std::byte* workspace = nullptr;  // workspace_bytes(), undefined between runs
+  std::byte* resident = nullptr;   // resident_bytes(), kept between runs
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+
+  // Scratch during Run and Prepare.
+  virtual uint64_t workspace_bytes() const { return 0; }
+  // Memory that the kernel keeps as long as the program: packed weights.
+  virtual uint64_t resident_bytes() const { return 0; }
+
+  // Tells the addresses; called before anything runs. May allocate.
+  virtual absl::Status Bind(const KernelBuffers& buffers) = 0;
+  // Called when stable inputs have been set or changed.
+  virtual absl::Status Prepare() { return absl::OkStatus(); }
+  // Computes the node. Allocates nothing.
+  //   INVALID_ARGUMENT  the data is impossible (a label without a class)
+  virtual absl::Status Run() = 0;
+};
+
+struct CompileRequest {
+  const Graph& graph;
+  const Node& node;
+  // For each input: whether its bytes stay the same from one Prepare to the
+  // next (weights of an inference program), so that they may be packed once.
+  std::vector<bool> stable_inputs;
+};
+
+class DeviceBackend {
+ public:
+  virtual ~DeviceBackend() = default;
+
+  // Chooses a kernel; touches no tensor memory.
+  //   UNIMPLEMENTED  the op or its types are not supported; names the layer
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> Compile(
+      const CompileRequest& request) = 0;
+  // Called on the compute thread before kernels run.
+  virtual void BeginRun() {}
+};
+
+}  // namespace gpupool::engine

@@ -1,0 +1,127 @@
+#include "engine/runtime/program.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/align.h"
+#include "engine/base/status_macros.h"
+#include "engine/plan/check_plan.h"
+#include "engine/plan/memory_plan.h"
+
+namespace gpupool::engine {
+namespace {
+
+// A value that nothing writes while the program's steps run.
+std::vector<bool> FindStableValues(const Graph& graph) {
+  std::vector<bool> stable(graph.values().size(), false);
+  for (const Value& value : graph.values()) {
+    stable[static_cast<size_t>(value.id.index)] =
+        value.kind == ValueKind::kPersistent ||
+        value.kind == ValueKind::kDerived || value.kind == ValueKind::kConstant;
+  }
+  for (const Value& value : graph.values()) {
+    if (value.alias.kind == AliasKind::kUpdate) {
+      stable[static_cast<size_t>(value.alias.of.index)] = false;
+    }
+  }
+  return stable;
+}
+
+bool IsView(const Graph& graph, const Node& node) {
+  return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+    return graph.value(id).alias.kind == AliasKind::kView;
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<Program> Program::Compile(Graph graph, DeviceBackend* backend) {
+  Program program;
+  program.graph_ = std::move(graph);
+  program.backend_ = backend;
+  program.liveness_ = AnalyseLiveness(program.graph_);
+  program.offsets_.assign(program.liveness_.buffers.size(), 0);
+  RETURN_IF_ERROR(program.SelectKernels());
+  RETURN_IF_ERROR(program.PlanArena());
+  program.PlaceResidents();
+  return program;
+}
+
+absl::Status Program::SelectKernels() {
+  const std::vector<bool> stable = FindStableValues(graph_);
+  for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+    const Node& node = graph_.nodes()[i];
+    if (IsView(graph_, node)) continue;
+    CompileRequest request{graph_, node, {}};
+    for (const ValueId input : node.inputs) {
+      request.stable_inputs.push_back(stable[static_cast<size_t>(input.index)]);
+    }
+    auto kernel = backend_->Compile(request);
+    if (!kernel.ok()) {
+      return absl::Status(
+          kernel.status().code(),
+          absl::StrCat("layer \"", node.source, "\" (", OpName(node.op),
+                       "): ", kernel.status().message()));
+    }
+    Launch launch;
+    launch.node = static_cast<int>(i);
+    launch.kernel = *std::move(kernel);
+    if (node.stage == Stage::kLoad) ++load_launches_;
+    launches_.push_back(std::move(launch));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Program::PlanArena() {
+  std::vector<PlanItem> items;
+  std::vector<int> buffer_of_item;
+  for (size_t i = 0; i < liveness_.buffers.size(); ++i) {
+    const Buffer& buffer = liveness_.buffers[i];
+    if (buffer.place != Place::kArena) continue;
+    items.push_back({buffer.bytes, buffer.lifetime});
+    buffer_of_item.push_back(static_cast<int>(i));
+  }
+  const size_t buffers = items.size();
+  for (const Launch& launch : launches_) {
+    items.push_back(
+        {launch.kernel->workspace_bytes(), {launch.node, launch.node}});
+  }
+  const MemoryPlan plan = PlanMemory(items);
+  RETURN_IF_ERROR(CheckPlan(items, plan));
+  for (size_t i = 0; i < buffers; ++i) {
+    offsets_[static_cast<size_t>(buffer_of_item[i])] = plan.offsets[i];
+  }
+  for (size_t i = 0; i < launches_.size(); ++i) {
+    launches_[i].workspace_offset = plan.offsets[buffers + i];
+  }
+  bytes_.arena = plan.arena_bytes;
+  const int moment = FindPeak(items).position;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].lifetime.Overlaps({moment, moment})) continue;
+    const bool workspace = i >= buffers;
+    const bool gradient =
+        !workspace && liveness_.buffers[static_cast<size_t>(buffer_of_item[i])]
+                              .memory_class == MemoryClass::kGradient;
+    (workspace  ? bytes_.workspace
+     : gradient ? bytes_.gradients
+                : bytes_.activations) += AlignUp(items[i].bytes);
+  }
+  return absl::OkStatus();
+}
+
+void Program::PlaceResidents() {
+  for (size_t i = 0; i < liveness_.buffers.size(); ++i) {
+    const Buffer& buffer = liveness_.buffers[i];
+    if (buffer.place != Place::kResident) continue;
+    offsets_[i] = bytes_.resident;
+    bytes_.resident += AlignUp(buffer.bytes);
+  }
+  for (Launch& launch : launches_) {
+    launch.resident_offset = bytes_.resident;
+    bytes_.resident += AlignUp(launch.kernel->resident_bytes());
+  }
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,79 @@
+// The named persistent values of one model, shared by its train, eval and
+// infer programs: one packed block for weights and state, one for the
+// optimizer's.
+//
+// WeightLayout is a plain value that needs no memory, so the meta device
+// plans with it. WeightStore belongs to one compute thread; its memory goes
+// back to the allocator with it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/graph/graph.h"
+#include "engine/memory/caching_allocator.h"
+#include "engine/plan/report.h"
+
+namespace gpupool::engine {
+
+struct WeightEntry {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  MemoryClass memory_class = MemoryClass::kWeight;
+  uint64_t offset = 0;  // in its block
+
+  uint64_t bytes() const { return shape.bytes(dtype); }
+  bool in_optimizer_block() const {
+    return memory_class == MemoryClass::kOptimizer;
+  }
+};
+
+class WeightLayout {
+ public:
+  // The persistent values of all graphs, those of the first graph first, in
+  // their order. InvalidArgument when two graphs give one name to different
+  // types.
+  static absl::StatusOr<WeightLayout> Create(
+      absl::Span<const Graph* const> graphs);
+
+  absl::Span<const WeightEntry> entries() const { return entries_; }
+  // nullptr when absent.
+  const WeightEntry* Find(absl::string_view name) const;
+  // Both multiples of the alignment.
+  const PersistentBytes& bytes() const { return bytes_; }
+
+ private:
+  absl::Status Add(const Value& value);
+
+  std::vector<WeightEntry> entries_;
+  absl::flat_hash_map<std::string, size_t> by_name_;
+  PersistentBytes bytes_;
+};
+
+class WeightStore {
+ public:
+  // Zero-filled. Labelled "<holder> / weights" and "<holder> / optimizer".
+  // ResourceExhausted from the allocator.
+  static absl::StatusOr<WeightStore> Create(WeightLayout layout,
+                                            const std::string& holder,
+                                            CachingAllocator* allocator);
+
+  const WeightLayout& layout() const { return layout_; }
+  // The bytes of a value; empty when the store has none of that name.
+  absl::Span<std::byte> Find(absl::string_view name) const;
+  absl::Span<std::byte> bytes_of(const WeightEntry& entry) const;
+
+ private:
+  WeightLayout layout_;
+  Allocation model_;
+  Allocation optimizer_;
+};
+
+}  // namespace gpupool::engine

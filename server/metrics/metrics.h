@@ -13,9 +13,9 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"

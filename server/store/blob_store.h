@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace gpupool::server {
@@ -41,10 +41,10 @@ class BlobWriter {
   // InvalidArgument when more bytes come than were announced;
   // ResourceExhausted when the disk is full. After an error the writer
   // refuses everything.
-  virtual absl::Status Append(std::string_view bytes) = 0;
+  virtual absl::Status Append(absl::string_view bytes) = 0;
   // Makes the blob visible. InvalidArgument when fewer bytes came than
-  // announced or the digest differs (names both). A blob that was there
-  // already is left as it is. Call once.
+  // announced or the digest differs (names both). Storing a blob again is
+  // harmless: its bytes are the same. Call once.
   virtual absl::Status Commit() = 0;
   virtual uint64_t bytes_written() const = 0;
 };
@@ -61,21 +61,21 @@ class BlobStore {
       const std::string& directory);
 
   // `sha256` is 64 lower-case hexadecimal digits, `bytes` the exact size.
-  absl::StatusOr<std::unique_ptr<BlobWriter>> Create(std::string_view sha256,
+  absl::StatusOr<std::unique_ptr<BlobWriter>> Create(absl::string_view sha256,
                                                      uint64_t bytes) const;
   // Stores bytes that are in memory; returns their digest.
-  absl::StatusOr<std::string> Put(std::string_view bytes) const;
+  absl::StatusOr<std::string> Put(absl::string_view bytes) const;
 
   // For reading. NotFound names the digest.
-  absl::StatusOr<BlobFile> OpenBlob(std::string_view sha256) const;
-  absl::StatusOr<uint64_t> Size(std::string_view sha256) const;
-  bool Contains(std::string_view sha256) const;
+  absl::StatusOr<BlobFile> OpenBlob(absl::string_view sha256) const;
+  absl::StatusOr<uint64_t> Size(absl::string_view sha256) const;
+  bool Contains(absl::string_view sha256) const;
   // The whole blob. ResourceExhausted when it is larger than `limit_bytes`;
   // DataLoss when its bytes are not those of its name.
-  absl::StatusOr<std::string> Read(std::string_view sha256,
+  absl::StatusOr<std::string> Read(absl::string_view sha256,
                                    uint64_t limit_bytes) const;
   // Deleting a blob that is not there is a no-op.
-  absl::Status Delete(std::string_view sha256) const;
+  absl::Status Delete(absl::string_view sha256) const;
 
   // Removes blobs that nobody refers to and temporary files, both only when
   // last written more than `min_age` before `now`: younger ones may be on
@@ -90,7 +90,7 @@ class BlobStore {
 
  private:
   explicit BlobStore(std::string directory);
-  std::string PathOf(std::string_view name) const;
+  std::string PathOf(absl::string_view name) const;
 
   std::string directory_;
 };

@@ -17,17 +17,20 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::server {
+
+class StoreReader;
+class StoreWriter;
 
 enum class IdKind { kJob, kDataset, kVersion };
 
@@ -63,7 +66,7 @@ class Store {
   uint64_t AllocateId(IdKind kind);
   // The next version number within a model, from 1; same rule. Numbers of
   // deleted versions are not given again.
-  absl::StatusOr<uint64_t> AllocateVersion(const std::string& model);
+  uint64_t AllocateVersion(const std::string& model);
   // Writes the batch and all allocated ids in one transaction.
   absl::Status Commit(const WriteBatch& batch);
 
@@ -71,7 +74,7 @@ class Store {
   // NotFound names the id.
   absl::StatusOr<v1::Job> GetJob(uint64_t id) const;
   absl::StatusOr<std::optional<v1::Job>> FindByRequestId(
-      std::string_view tenant, std::string_view request_id) const;
+      absl::string_view tenant, absl::string_view request_id) const;
   // Newest first. page_size 0 means 100, more than 1000 means 1000.
   // InvalidArgument for a page token that ListJobs did not make.
   absl::StatusOr<v1::ListJobsResponse> ListJobs(
@@ -89,17 +92,17 @@ class Store {
   // 0 when the job has no events.
   absl::StatusOr<uint64_t> LastEventSequence(uint64_t job_id) const;
 
-  absl::StatusOr<v1::Dataset> GetDataset(std::string_view name) const;
+  absl::StatusOr<v1::Dataset> GetDataset(absl::string_view name) const;
   absl::StatusOr<v1::ListDatasetsResponse> ListDatasets(
       const v1::ListDatasetsRequest& request) const;
   absl::StatusOr<std::vector<v1::Dataset>> LoadDatasets() const;
 
   // `version` 0 means the newest.
-  absl::StatusOr<v1::ModelVersion> GetVersion(std::string_view model,
+  absl::StatusOr<v1::ModelVersion> GetVersion(absl::string_view model,
                                               uint64_t version) const;
   absl::StatusOr<v1::ModelVersion> GetVersionById(uint64_t id) const;
   // NotFound when the model has no version.
-  absl::StatusOr<v1::Model> GetModel(std::string_view name) const;
+  absl::StatusOr<v1::Model> GetModel(absl::string_view name) const;
   // By name.
   absl::StatusOr<v1::ListModelsResponse> ListModels(
       const v1::ListModelsRequest& request) const;
@@ -114,19 +117,18 @@ class Store {
       uint64_t job_id) const;
 
   // 0 when it was never set.
-  absl::StatusOr<uint64_t> GetCounter(std::string_view name) const;
+  absl::StatusOr<uint64_t> GetCounter(absl::string_view name) const;
   absl::StatusOr<std::map<std::string, uint64_t>> LoadCounters(
-      std::string_view prefix) const;
+      absl::string_view prefix) const;
 
   uint32_t schema_version() const;
 
  private:
-  class Writer;
-  class Reader;
-  Store(std::unique_ptr<Writer> writer, std::unique_ptr<Reader> reader);
+  Store(std::unique_ptr<StoreWriter> writer,
+        std::unique_ptr<StoreReader> reader);
 
-  std::unique_ptr<Writer> writer_;
-  std::unique_ptr<Reader> reader_;
+  std::unique_ptr<StoreWriter> writer_;
+  std::unique_ptr<StoreReader> reader_;
 };
 
 }  // namespace gpupool::server

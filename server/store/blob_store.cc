@@ -1,0 +1,278 @@
+#include "server/store/blob_store.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/sha256.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::server {
+namespace {
+
+// Not a digest, so a temporary file is never taken for a blob.
+constexpr char kTemporaryPrefix[] = ".incoming-";
+constexpr size_t kReadChunkBytes = 1 << 20;
+
+absl::Status FileError(absl::string_view what) {
+  const int error = errno;
+  const std::string text =
+      absl::StrCat("blob store: ", what, ": ", std::strerror(error));
+  if (error == ENOSPC || error == EDQUOT || error == EMFILE) {
+    return absl::ResourceExhaustedError(text);
+  }
+  return absl::InternalError(text);
+}
+
+// Debian's Abseil has a string_view of its own.
+std::string_view AsStd(absl::string_view text) {
+  return std::string_view(text.data(), text.size());
+}
+
+bool IsDigest(absl::string_view text) {
+  return engine::IsSha256Hex(AsStd(text));
+}
+
+absl::Status CheckDigest(absl::string_view sha256) {
+  if (IsDigest(sha256)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "a sha256 must be 64 lower-case hexadecimal digits");
+}
+
+absl::Status SyncFolder(const std::string& directory) {
+  const BlobFile folder(
+      open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.fd() < 0) return FileError("opening the folder");
+  if (fsync(folder.fd()) != 0) return FileError("syncing the folder");
+  return absl::OkStatus();
+}
+
+class FileBlobWriter : public BlobWriter {
+ public:
+  FileBlobWriter(std::string directory, std::string temporary, BlobFile file,
+                 std::string sha256, uint64_t bytes)
+      : directory_(std::move(directory)),
+        temporary_(std::move(temporary)),
+        file_(std::move(file)),
+        wanted_sha256_(std::move(sha256)),
+        wanted_bytes_(bytes) {}
+
+  ~FileBlobWriter() override {
+    if (!committed_) unlink(temporary_.c_str());
+  }
+
+  absl::Status Append(absl::string_view bytes) override {
+    if (status_.ok()) status_ = Write(bytes);
+    return status_;
+  }
+
+  absl::Status Commit() override {
+    if (status_.ok()) status_ = Finish();
+    return status_;
+  }
+
+  uint64_t bytes_written() const override { return written_; }
+
+ private:
+  absl::Status Write(absl::string_view bytes) {
+    if (bytes.size() > wanted_bytes_ - written_) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "more bytes than the ", wanted_bytes_, " that were announced"));
+    }
+    digest_.Update(bytes.data(), bytes.size());
+    written_ += bytes.size();
+    while (!bytes.empty()) {
+      const ssize_t count = write(file_.fd(), bytes.data(), bytes.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return FileError("writing");
+      bytes.remove_prefix(static_cast<size_t>(count));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() {
+    if (written_ != wanted_bytes_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("only ", written_, " of the ", wanted_bytes_,
+                       " bytes that were announced arrived"));
+    }
+    const std::string found = digest_.FinishHex();
+    if (found != wanted_sha256_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the bytes have sha256 ", found, ", announced was ",
+                       wanted_sha256_, "; send them again"));
+    }
+    if (fsync(file_.fd()) != 0) return FileError("syncing");
+    const std::string path = absl::StrCat(directory_, "/", wanted_sha256_);
+    if (rename(temporary_.c_str(), path.c_str()) != 0) {
+      return FileError("renaming");
+    }
+    committed_ = true;
+    return SyncFolder(directory_);
+  }
+
+  const std::string directory_;
+  const std::string temporary_;
+  BlobFile file_;
+  const std::string wanted_sha256_;
+  const uint64_t wanted_bytes_;
+  uint64_t written_ = 0;
+  engine::Sha256 digest_;
+  absl::Status status_;
+  bool committed_ = false;
+};
+
+// Names of all plain entries of the folder.
+absl::StatusOr<std::vector<std::string>> ListFolder(
+    const std::string& directory) {
+  DIR* folder = opendir(directory.c_str());
+  if (folder == nullptr) return FileError("listing the folder");
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(folder)) {
+    names.push_back(entry->d_name);
+  }
+  closedir(folder);
+  return names;
+}
+
+}  // namespace
+
+BlobFile& BlobFile::operator=(BlobFile&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+BlobFile::~BlobFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+BlobStore::BlobStore(std::string directory)
+    : directory_(std::move(directory)) {}
+
+std::string BlobStore::PathOf(absl::string_view name) const {
+  return absl::StrCat(directory_, "/", name);
+}
+
+absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(
+    const std::string& directory) {
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return FileError("creating the folder");
+  }
+  RETURN_IF_ERROR(SyncFolder(directory));
+  return absl::WrapUnique(new BlobStore(directory));
+}
+
+absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Create(
+    absl::string_view sha256, uint64_t bytes) const {
+  RETURN_IF_ERROR(CheckDigest(sha256));
+  std::string temporary = PathOf(absl::StrCat(kTemporaryPrefix, "XXXXXX"));
+  BlobFile file(mkostemp(temporary.data(), O_CLOEXEC));
+  if (file.fd() < 0) return FileError("creating a file");
+  return std::make_unique<FileBlobWriter>(directory_, std::move(temporary),
+                                          std::move(file), std::string(sha256),
+                                          bytes);
+}
+
+absl::StatusOr<std::string> BlobStore::Put(absl::string_view bytes) const {
+  std::string sha256 = engine::Sha256Hex(AsStd(bytes));
+  ASSIGN_OR_RETURN(auto writer, Create(sha256, bytes.size()));
+  RETURN_IF_ERROR(writer->Append(bytes));
+  RETURN_IF_ERROR(writer->Commit());
+  return sha256;
+}
+
+absl::StatusOr<BlobFile> BlobStore::OpenBlob(absl::string_view sha256) const {
+  RETURN_IF_ERROR(CheckDigest(sha256));
+  BlobFile file(
+      open(PathOf(sha256).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (file.fd() >= 0) return file;
+  if (errno != ENOENT) return FileError("opening a blob");
+  return absl::NotFoundError(absl::StrCat("there is no blob ", sha256));
+}
+
+absl::StatusOr<uint64_t> BlobStore::Size(absl::string_view sha256) const {
+  ASSIGN_OR_RETURN(const BlobFile file, OpenBlob(sha256));
+  struct stat info;
+  if (fstat(file.fd(), &info) != 0) return FileError("measuring a blob");
+  return static_cast<uint64_t>(info.st_size);
+}
+
+bool BlobStore::Contains(absl::string_view sha256) const {
+  return IsDigest(sha256) && access(PathOf(sha256).c_str(), R_OK) == 0;
+}
+
+absl::StatusOr<std::string> BlobStore::Read(absl::string_view sha256,
+                                            uint64_t limit_bytes) const {
+  ASSIGN_OR_RETURN(const uint64_t size, Size(sha256));
+  if (size > limit_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "blob ", sha256, " has ", size, " bytes, more than ", limit_bytes));
+  }
+  ASSIGN_OR_RETURN(const BlobFile file, OpenBlob(sha256));
+  std::string bytes;
+  std::string chunk(kReadChunkBytes, '\0');
+  while (bytes.size() <= limit_bytes) {
+    const ssize_t count = read(file.fd(), chunk.data(), chunk.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return FileError("reading a blob");
+    if (count == 0) break;
+    bytes.append(chunk.data(), static_cast<size_t>(count));
+  }
+  if (engine::Sha256Hex(AsStd(bytes)) != sha256) {
+    return absl::DataLossError(
+        absl::StrCat("the bytes of blob ", sha256,
+                     " are not those of its name; restore it from a backup"));
+  }
+  return bytes;
+}
+
+absl::Status BlobStore::Delete(absl::string_view sha256) const {
+  RETURN_IF_ERROR(CheckDigest(sha256));
+  if (unlink(PathOf(sha256).c_str()) == 0 || errno == ENOENT) {
+    return absl::OkStatus();
+  }
+  return FileError("deleting a blob");
+}
+
+absl::StatusOr<SweepResult> BlobStore::Sweep(
+    const absl::flat_hash_set<std::string>& referenced, absl::Duration min_age,
+    absl::Time now) const {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                   ListFolder(directory_));
+  SweepResult result;
+  for (const std::string& name : names) {
+    const bool blob = engine::IsSha256Hex(name) && !referenced.contains(name);
+    // Workers' temporary files start with a dot too.
+    const bool temporary =
+        name.size() > 2 && absl::StartsWith(name, ".") && name != "..";
+    if (!blob && !temporary) continue;
+    struct stat info;
+    const std::string path = PathOf(name);
+    if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (now - absl::TimeFromTimespec(info.st_mtim) < min_age) continue;
+    if (unlink(path.c_str()) != 0) continue;
+    ++result.removed_files;
+    result.removed_bytes += static_cast<uint64_t>(info.st_size);
+  }
+  return result;
+}
+
+absl::StatusOr<uint64_t> BlobStore::FreeBytes() const {
+  struct statvfs info;
+  if (statvfs(directory_.c_str(), &info) != 0) {
+    return FileError("measuring the disk");
+  }
+  return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,122 @@
+#include "server/store/migrations.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/store/database.h"
+
+namespace gpupool::server {
+namespace {
+
+// "gpup"; marks the file as ours (PRAGMA application_id).
+constexpr int kApplicationId = 0x67707570;
+
+// Step i leads from schema i to i + 1. Published steps never change.
+constexpr const char* kSteps[] = {
+    R"sql(
+CREATE TABLE ids(
+  name TEXT PRIMARY KEY,
+  last INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE counters(
+  name TEXT PRIMARY KEY,
+  value INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE jobs(
+  id INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  request_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  state INTEGER NOT NULL,
+  create_time_ns INTEGER NOT NULL,
+  row BLOB NOT NULL,
+  checksum INTEGER NOT NULL,
+  UNIQUE(tenant, request_id)
+);
+CREATE INDEX jobs_by_state ON jobs(state, id);
+CREATE INDEX jobs_by_name ON jobs(name, id);
+CREATE INDEX jobs_by_create_time ON jobs(create_time_ns);
+
+CREATE TABLE job_events(
+  job_id INTEGER NOT NULL REFERENCES jobs(id),
+  sequence INTEGER NOT NULL,
+  row BLOB NOT NULL,
+  checksum INTEGER NOT NULL,
+  PRIMARY KEY(job_id, sequence)
+) WITHOUT ROWID;
+
+CREATE TABLE checkpoints(
+  job_id INTEGER NOT NULL REFERENCES jobs(id),
+  step INTEGER NOT NULL,
+  row BLOB NOT NULL,
+  checksum INTEGER NOT NULL,
+  PRIMARY KEY(job_id, step)
+) WITHOUT ROWID;
+
+CREATE TABLE datasets(
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  row BLOB NOT NULL,
+  checksum INTEGER NOT NULL
+);
+
+CREATE TABLE versions(
+  id INTEGER PRIMARY KEY,
+  model TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  row BLOB NOT NULL,
+  checksum INTEGER NOT NULL,
+  UNIQUE(model, version)
+);
+)sql",
+};
+
+int Pragma(SQLite::Database& database, const char* name) {
+  return database.execAndGet(absl::StrCat("PRAGMA ", name)).getInt();
+}
+
+absl::Status CheckFile(SQLite::Database& database) {
+  const std::string found =
+      database.execAndGet("PRAGMA quick_check(1)").getString();
+  if (found == "ok") return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("the database is damaged (", found,
+                   "); restore the state folder from a backup"));
+}
+
+}  // namespace
+
+uint32_t CurrentSchemaVersion() { return std::size(kSteps); }
+
+absl::Status Migrate(SQLite::Database& database) {
+  return Guarded("checking the database", [&]() -> absl::Status {
+    RETURN_IF_ERROR(CheckFile(database));
+    const int current = static_cast<int>(CurrentSchemaVersion());
+    const int found = Pragma(database, "user_version");
+    const int application = Pragma(database, "application_id");
+    if (application != kApplicationId && (application != 0 || found != 0)) {
+      return absl::DataLossError(
+          "the file is an SQLite database of another program");
+    }
+    if (found > current) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the database has schema ", found, ", this gpupoold knows up to ",
+          current, "; start the newer gpupoold that wrote it"));
+    }
+    for (int step = found; step < current; ++step) {
+      SQLite::Transaction transaction(database,
+                                      SQLite::TransactionBehavior::IMMEDIATE);
+      database.exec(kSteps[step]);
+      database.exec(absl::StrCat("PRAGMA application_id = ", kApplicationId));
+      database.exec(absl::StrCat("PRAGMA user_version = ", step + 1));
+      transaction.commit();
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace gpupool::server

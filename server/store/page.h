@@ -1,0 +1,23 @@
+// Private to server/store: page sizes and page tokens of list requests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace gpupool::server {
+
+// Rows of a page: 0 means 100, more than 1000 means 1000. InvalidArgument when
+// negative.
+absl::StatusOr<int> PageSize(int32_t requested);
+
+// A token is the kind's letter and the key of the page's last row.
+std::string MakePageToken(char kind, absl::string_view key);
+// The key; empty for the first page. InvalidArgument for a foreign token.
+absl::StatusOr<std::string> ParsePageToken(char kind, absl::string_view token);
+// The same where the key is an id; the largest id for the first page.
+absl::StatusOr<int64_t> ParseIdToken(char kind, absl::string_view token);
+
+}  // namespace gpupool::server

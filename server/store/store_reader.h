@@ -1,0 +1,83 @@
+// Private to server/store: the reading connection behind a mutex. Each call is
+// one snapshot of what was committed. Serves any thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "server/store/database.h"
+
+namespace gpupool::server {
+
+class StoreReader {
+ public:
+  // The database exists and has the current schema.
+  static absl::StatusOr<std::unique_ptr<StoreReader>> Open(
+      const std::string& path);
+
+  using Bind = std::function<void(CachedStatement&)>;
+
+  // All messages in columns 0 (row) and 1 (checksum) of `sql`'s result.
+  // `sql` is a literal.
+  template <typename Message>
+  absl::StatusOr<std::vector<Message>> Select(absl::string_view table,
+                                              const char* sql,
+                                              const Bind& bind) const {
+    using Result = absl::StatusOr<std::vector<Message>>;
+    absl::MutexLock lock(&mutex_);
+    return Guarded("reading the database", [&]() -> Result {
+      CachedStatement statement(connection_.Prepare(sql));
+      bind(statement);
+      return Fetch<Message>(table, *statement);
+    });
+  }
+
+  // The same for SQL that was put together for this call.
+  template <typename Message>
+  absl::StatusOr<std::vector<Message>> SelectOnce(absl::string_view table,
+                                                  const std::string& sql,
+                                                  const Bind& bind) const {
+    using Result = absl::StatusOr<std::vector<Message>>;
+    absl::MutexLock lock(&mutex_);
+    return Guarded("reading the database", [&]() -> Result {
+      SQLite::Statement once(connection_.database(), sql);
+      CachedStatement statement(once);
+      bind(statement);
+      return Fetch<Message>(table, *statement);
+    });
+  }
+
+  // Calls `row` for each row of the result.
+  absl::Status ForEach(
+      const char* sql, const Bind& bind,
+      const std::function<void(SQLite::Statement&)>& row) const;
+
+ private:
+  explicit StoreReader(const std::string& path);
+
+  template <typename Message>
+  static absl::StatusOr<std::vector<Message>> Fetch(
+      absl::string_view table, SQLite::Statement& statement) {
+    std::vector<Message> messages;
+    while (statement.executeStep()) {
+      auto message = ReadRow<Message>(statement, 0, table);
+      if (!message.ok()) return std::move(message).status();
+      messages.push_back(*std::move(message));
+    }
+    return messages;
+  }
+
+  mutable absl::Mutex mutex_;
+  mutable Connection connection_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gpupool::server

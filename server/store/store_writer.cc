@@ -1,0 +1,188 @@
+#include "server/store/store_writer.h"
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/store/migrations.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr char kUpsertJob[] =
+    "INSERT INTO jobs(id, tenant, request_id, name, state, create_time_ns,"
+    " row, checksum) VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT(id) DO UPDATE SET state = excluded.state,"
+    " row = excluded.row, checksum = excluded.checksum";
+constexpr char kInsertEvent[] =
+    "INSERT INTO job_events(job_id, sequence, row, checksum)"
+    " VALUES(?, ?, ?, ?)";
+constexpr char kUpsertDataset[] =
+    "INSERT INTO datasets(id, name, row, checksum) VALUES(?, ?, ?, ?)"
+    " ON CONFLICT(id) DO UPDATE SET name = excluded.name, row = excluded.row,"
+    " checksum = excluded.checksum";
+constexpr char kUpsertVersion[] =
+    "INSERT INTO versions(id, model, version, state, row, checksum)"
+    " VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET"
+    " state = excluded.state, row = excluded.row,"
+    " checksum = excluded.checksum";
+constexpr char kUpsertCheckpoint[] =
+    "INSERT INTO checkpoints(job_id, step, row, checksum) VALUES(?, ?, ?, ?)"
+    " ON CONFLICT(job_id, step) DO UPDATE SET row = excluded.row,"
+    " checksum = excluded.checksum";
+constexpr char kDeleteCheckpoint[] =
+    "DELETE FROM checkpoints WHERE job_id = ? AND step = ?";
+constexpr char kDeleteDataset[] = "DELETE FROM datasets WHERE id = ?";
+constexpr char kDeleteVersion[] = "DELETE FROM versions WHERE id = ?";
+constexpr char kUpsertCounter[] =
+    "INSERT INTO counters(name, value) VALUES(?, ?)"
+    " ON CONFLICT(name) DO UPDATE SET value = excluded.value";
+constexpr char kDeleteCounter[] = "DELETE FROM counters WHERE name = ?";
+// MAX: an id is never given again, whatever a caller gets wrong.
+constexpr char kUpsertId[] =
+    "INSERT INTO ids(name, last) VALUES(?, ?)"
+    " ON CONFLICT(name) DO UPDATE SET last = MAX(last, excluded.last)";
+
+}  // namespace
+
+StoreWriter::StoreWriter(const std::string& path)
+    : connection_(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {}
+
+absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Open(
+    const std::string& path) {
+  using Result = absl::StatusOr<std::unique_ptr<StoreWriter>>;
+  return Guarded("opening the database", [&]() -> Result {
+    auto writer = absl::WrapUnique(new StoreWriter(path));
+    SQLite::Database& database = writer->connection_.database();
+    const std::string mode =
+        database.execAndGet("PRAGMA journal_mode = WAL").getString();
+    if (mode != "wal") {
+      return absl::UnavailableError(absl::StrCat(
+          "the state folder's file system cannot hold a write-ahead log "
+          "(journal mode ",
+          mode, "); use a local disk"));
+    }
+    database.exec("PRAGMA synchronous = FULL");
+    database.exec("PRAGMA foreign_keys = ON");
+    database.exec("PRAGMA journal_size_limit = 67108864");
+    RETURN_IF_ERROR(Migrate(database));
+    SQLite::Statement ids(database, "SELECT name, last FROM ids");
+    while (ids.executeStep()) {
+      writer->last_ids_[ids.getColumn(0).getString()] =
+          static_cast<uint64_t>(ids.getColumn(1).getInt64());
+    }
+    return writer;
+  });
+}
+
+uint64_t StoreWriter::Allocate(const std::string& name) {
+  const uint64_t id = ++last_ids_[name];
+  dirty_ids_[name] = id;
+  return id;
+}
+
+absl::Status StoreWriter::Commit(const WriteBatch& batch) {
+  if (!failure_.ok()) return failure_;
+  if (batch.empty() && dirty_ids_.empty()) return absl::OkStatus();
+  failure_ = Guarded("writing the database", [&]() -> absl::Status {
+    SQLite::Transaction transaction(connection_.database(),
+                                    SQLite::TransactionBehavior::IMMEDIATE);
+    Write(batch);
+    transaction.commit();
+    dirty_ids_.clear();
+    return absl::OkStatus();
+  });
+  return failure_;
+}
+
+// Jobs before what refers to them.
+void StoreWriter::Write(const WriteBatch& batch) {
+  for (const auto& [name, last] : dirty_ids_) {
+    WriteNumber(kUpsertId, name, last);
+  }
+  for (const auto& job : batch.upsert_jobs) WriteJob(job);
+  for (const auto& event : batch.append_events) WriteEvent(event);
+  for (uint64_t id : batch.delete_datasets) DeleteById(kDeleteDataset, id);
+  for (const auto& dataset : batch.upsert_datasets) WriteDataset(dataset);
+  for (uint64_t id : batch.delete_versions) DeleteById(kDeleteVersion, id);
+  for (const auto& version : batch.upsert_versions) WriteVersion(version);
+  for (const auto& checkpoint : batch.upsert_checkpoints) {
+    WriteCheckpoint(checkpoint);
+  }
+  for (const auto& [job_id, step] : batch.delete_checkpoints) {
+    CachedStatement statement(connection_.Prepare(kDeleteCheckpoint));
+    statement.BindId(1, job_id);
+    statement.BindId(2, step);
+    statement->exec();
+  }
+  for (const auto& [name, value] : batch.set_counters) {
+    WriteNumber(kUpsertCounter, name, value);
+  }
+  for (const std::string& name : batch.delete_counters) {
+    CachedStatement statement(connection_.Prepare(kDeleteCounter));
+    statement.BindText(1, name);
+    statement->exec();
+  }
+}
+
+void StoreWriter::WriteJob(const v1::Job& job) {
+  CachedStatement statement(connection_.Prepare(kUpsertJob));
+  statement.BindId(1, job.id());
+  statement.BindText(2, job.spec().tenant());
+  statement.BindText(3, job.request_id());
+  statement.BindText(4, job.spec().name());
+  statement->bind(5, static_cast<int>(job.state()));
+  statement->bind(6, job.create_time().seconds() * int64_t{1000000000} +
+                         job.create_time().nanos());
+  statement.BindRow(7, job);
+  statement->exec();
+}
+
+void StoreWriter::WriteEvent(const v1::JobEvent& event) {
+  CachedStatement statement(connection_.Prepare(kInsertEvent));
+  statement.BindId(1, event.job_id());
+  statement.BindId(2, event.sequence());
+  statement.BindRow(3, event);
+  statement->exec();
+}
+
+void StoreWriter::WriteDataset(const v1::Dataset& dataset) {
+  CachedStatement statement(connection_.Prepare(kUpsertDataset));
+  statement.BindId(1, dataset.id());
+  statement.BindText(2, dataset.name());
+  statement.BindRow(3, dataset);
+  statement->exec();
+}
+
+void StoreWriter::WriteVersion(const v1::ModelVersion& version) {
+  CachedStatement statement(connection_.Prepare(kUpsertVersion));
+  statement.BindId(1, version.id());
+  statement.BindText(2, version.model());
+  statement.BindId(3, version.version());
+  statement->bind(4, static_cast<int>(version.state()));
+  statement.BindRow(5, version);
+  statement->exec();
+}
+
+void StoreWriter::WriteCheckpoint(const v1::Checkpoint& checkpoint) {
+  CachedStatement statement(connection_.Prepare(kUpsertCheckpoint));
+  statement.BindId(1, checkpoint.job_id());
+  statement.BindId(2, checkpoint.step());
+  statement.BindRow(3, checkpoint);
+  statement->exec();
+}
+
+void StoreWriter::WriteNumber(const char* sql, const std::string& name,
+                              uint64_t value) {
+  CachedStatement statement(connection_.Prepare(sql));
+  statement.BindText(1, name);
+  statement.BindId(2, value);
+  statement->exec();
+}
+
+void StoreWriter::DeleteById(const char* sql, uint64_t id) {
+  CachedStatement statement(connection_.Prepare(sql));
+  statement.BindId(1, id);
+  statement->exec();
+}
+
+}  // namespace gpupool::server

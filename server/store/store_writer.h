@@ -1,0 +1,41 @@
+// Private to server/store: the writing connection. Used by one thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/store/database.h"
+#include "server/store/store.h"
+
+namespace gpupool::server {
+
+class StoreWriter {
+ public:
+  // Opens, migrates and reads the id counters.
+  static absl::StatusOr<std::unique_ptr<StoreWriter>> Open(
+      const std::string& path);
+
+  uint64_t Allocate(const std::string& name);
+  absl::Status Commit(const WriteBatch& batch);
+
+ private:
+  explicit StoreWriter(const std::string& path);
+  void Write(const WriteBatch& batch);
+  void WriteJob(const v1::Job& job);
+  void WriteEvent(const v1::JobEvent& event);
+  void WriteDataset(const v1::Dataset& dataset);
+  void WriteVersion(const v1::ModelVersion& version);
+  void WriteCheckpoint(const v1::Checkpoint& checkpoint);
+  void WriteNumber(const char* sql, const std::string& name, uint64_t value);
+  void DeleteById(const char* sql, uint64_t id);
+
+  Connection connection_;
+  std::map<std::string, uint64_t> last_ids_;   // given out
+  std::map<std::string, uint64_t> dirty_ids_;  // given out, not committed
+  absl::Status failure_;                       // of an earlier Commit
+};
+
+}  // namespace gpupool::server

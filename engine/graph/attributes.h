@@ -115,13 +115,13 @@ struct GeluAttributes {
                          const GeluAttributes&) = default;
 };
 
-// Element i (row-major) is kept iff u_i >= probability, where u_i is word
-// i % 4, as (word >> 8) * 2^-24, of Philox4x32-10 with the seed as key and
-// the counter {low 32 bits of i / 4, high 32 bits of i / 4, low 32 bits of
-// step, stream}. Survivors are multiplied by 1 / (1 - probability).
+// Element i (row-major) is kept iff u_i >= probability, where u_i is
+// PhiloxUniformFloat(word i % 4) of PhiloxBlock(seed, stream, step << 32 |
+// i / 4) (engine/base/philox.h). Survivors are multiplied by
+// 1 / (1 - probability).
 struct DropoutAttributes {
   double probability = 0.5;
-  uint32_t stream = 0;  // distinct for each dropout of a model
+  uint64_t stream = 0;  // distinct for each dropout of a model
 
   friend bool operator==(const DropoutAttributes&,
                          const DropoutAttributes&) = default;

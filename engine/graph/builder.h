@@ -53,13 +53,14 @@ class GraphBuilder {
 
  private:
   absl::StatusOr<ValueId> Named(Value value);
-  std::string FreshName(Op op, size_t output);
+  std::string FreshName(absl::string_view what);
 
   Graph* graph_;
   std::string source_;
   int region_ = -1;
   Stage stage_ = Stage::kStep;
   MemoryClass memory_class_ = MemoryClass::kActivation;
+  int64_t next_name_ = 0;
   absl::flat_hash_set<std::string> names_;
 };
 

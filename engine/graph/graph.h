@@ -20,7 +20,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/graph/attributes.h"
@@ -90,7 +89,7 @@ enum class Stage : uint8_t {
   kStep,  // with every run
 };
 
-using ValueIds = absl::InlinedVector<ValueId, 4>;
+using ValueIds = std::vector<ValueId>;
 
 struct Node {
   Op op = Op::kAdd;

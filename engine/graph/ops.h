@@ -5,8 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -89,7 +89,7 @@ struct TensorType {
 
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
-using TensorTypes = absl::InlinedVector<TensorType, 4>;
+using TensorTypes = std::vector<TensorType>;
 
 // What 4-D inputs and outputs of an op may look like in memory.
 enum class LayoutRule : uint8_t {
@@ -121,6 +121,11 @@ inline absl::string_view OpName(Op op) { return Info(op).name; }
 // shapes or types and the rule.
 absl::StatusOr<TensorTypes> InferTypes(Op op, const Attributes& attributes,
                                        absl::Span<const TensorType> inputs);
+
+// Whether a 4-D slot of a node holds convolution weights, which stay row-major
+// (logical O, I, kh, kw) under LayoutRule::kSame.
+bool IsWeightInput(Op op, size_t input);
+bool IsWeightOutput(Op op, size_t output);
 
 // Floating point operations of a node; a multiply-add counts two. Data
 // movement counts 0. Saturates instead of overflowing.

@@ -3,11 +3,11 @@
 // element type fit 64 bits. Plain values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/tensor/dtype.h"
@@ -28,11 +28,13 @@ class Shape {
   // kMaxElements elements (computed without overflow).
   static absl::StatusOr<Shape> Create(absl::Span<const int64_t> dims);
 
-  int rank() const { return static_cast<int>(dims_.size()); }
+  int rank() const { return rank_; }
   // 0 <= axis < rank().
   int64_t dim(int axis) const { return dims_[static_cast<size_t>(axis)]; }
   int64_t operator[](int axis) const { return dim(axis); }
-  absl::Span<const int64_t> dims() const { return dims_; }
+  absl::Span<const int64_t> dims() const {
+    return {dims_.data(), static_cast<size_t>(rank_)};
+  }
   int64_t elements() const { return elements_; }
   uint64_t bytes(DType dtype) const {
     return static_cast<uint64_t>(elements_) * SizeOf(dtype);
@@ -41,12 +43,11 @@ class Shape {
   // "[32, 1, 8, 8]"
   std::string ToString() const;
 
-  friend bool operator==(const Shape& a, const Shape& b) {
-    return a.dims_ == b.dims_;
-  }
+  friend bool operator==(const Shape&, const Shape&) = default;
 
  private:
-  absl::InlinedVector<int64_t, 4> dims_;
+  std::array<int64_t, kMaxRank> dims_{};  // unused ones stay 0
+  int rank_ = 0;
   int64_t elements_ = 1;
 };
 

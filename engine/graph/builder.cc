@@ -1,0 +1,130 @@
+#include "engine/graph/builder.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::engine {
+
+GraphBuilder::GraphBuilder(Graph* graph) : graph_(graph) {
+  for (const Value& value : graph->values()) names_.insert(value.name);
+}
+
+void GraphBuilder::SetSource(absl::string_view source, int region) {
+  source_ = std::string(source);
+  region_ = region;
+}
+
+absl::StatusOr<ValueId> GraphBuilder::Named(Value value) {
+  if (names_.contains(value.name)) {
+    const Value* found = graph_->FindValue(value.name);
+    GPUPOOL_CHECK(found != nullptr);
+    if (found->kind == value.kind && found->type() == value.type()) {
+      return found->id;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the name '", value.name, "' stands for ", found->shape.ToString(),
+        " and for ", value.shape.ToString(), "; rename a layer"));
+  }
+  names_.insert(value.name);
+  return graph_->AddValue(std::move(value));
+}
+
+absl::StatusOr<ValueId> GraphBuilder::Input(absl::string_view name,
+                                            TensorType type) {
+  return Named({.name = std::string(name),
+                .dtype = type.dtype,
+                .shape = type.shape,
+                .kind = ValueKind::kInput,
+                .memory_class = MemoryClass::kIo});
+}
+
+absl::StatusOr<ValueId> GraphBuilder::Persistent(absl::string_view name,
+                                                 TensorType type,
+                                                 MemoryClass memory_class) {
+  return Named({.name = std::string(name),
+                .dtype = type.dtype,
+                .shape = type.shape,
+                .kind = ValueKind::kPersistent,
+                .memory_class = memory_class});
+}
+
+ValueId GraphBuilder::Constant(TensorType type, std::vector<double> numbers) {
+  GPUPOOL_CHECK(numbers.size() == 1 ||
+                numbers.size() == static_cast<size_t>(type.shape.elements()));
+  Value value{.name = FreshName("constant"),
+              .dtype = type.dtype,
+              .shape = type.shape,
+              .kind = ValueKind::kConstant,
+              .memory_class = MemoryClass::kIo,
+              .constant = std::move(numbers)};
+  return graph_->AddValue(std::move(value));
+}
+
+absl::StatusOr<ValueIds> GraphBuilder::Emit(Op op,
+                                            absl::Span<const ValueId> inputs,
+                                            Attributes attributes) {
+  TensorTypes input_types;
+  for (ValueId id : inputs) input_types.push_back(graph_->value(id).type());
+  absl::StatusOr<TensorTypes> types = InferTypes(op, attributes, input_types);
+  if (!types.ok()) {
+    if (source_.empty()) return types.status();
+    return absl::Status(
+        types.status().code(),
+        absl::StrCat("layer '", source_, "': ", types.status().message()));
+  }
+  Node node{.op = op,
+            .attributes = std::move(attributes),
+            .inputs = ValueIds(inputs.begin(), inputs.end()),
+            .source = source_,
+            .region = region_,
+            .stage = stage_};
+  const bool load = stage_ == Stage::kLoad;
+  for (const TensorType& type : *types) {
+    node.outputs.push_back(graph_->AddValue(
+        {.name = FreshName(OpName(op)),
+         .dtype = type.dtype,
+         .shape = type.shape,
+         .kind = load ? ValueKind::kDerived : ValueKind::kIntermediate,
+         .memory_class = load ? MemoryClass::kWeight : memory_class_}));
+  }
+  ValueIds outputs = node.outputs;
+  graph_->AddNode(std::move(node));
+  return outputs;
+}
+
+absl::StatusOr<ValueId> GraphBuilder::EmitOne(Op op,
+                                              absl::Span<const ValueId> inputs,
+                                              Attributes attributes) {
+  ASSIGN_OR_RETURN(const ValueIds outputs,
+                   Emit(op, inputs, std::move(attributes)));
+  return outputs[0];
+}
+
+absl::Status GraphBuilder::Update(ValueId value, ValueId persistent) {
+  const Value& old = graph_->value(persistent);
+  Value& updated = graph_->mutable_value(value);
+  if (old.kind != ValueKind::kPersistent || old.type() != updated.type()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", updated.name, "' ", updated.shape.ToString(),
+        " cannot overwrite '", old.name, "' ", old.shape.ToString()));
+  }
+  updated.alias = {AliasKind::kUpdate, persistent};
+  updated.memory_class = old.memory_class;
+  return absl::OkStatus();
+}
+
+// "<layer>/<what>.<n>": names stay readable and cannot meet those of weights,
+// which have no slash before the layer's name ends.
+std::string GraphBuilder::FreshName(absl::string_view what) {
+  for (;;) {
+    std::string name =
+        absl::StrCat(source_.empty() ? "" : source_, source_.empty() ? "" : "/",
+                     what, ".", next_name_++);
+    if (names_.insert(name).second) return name;
+  }
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,109 @@
+// Rules of losses, evaluation and the step tail.
+#include "engine/base/status_macros.h"
+#include "engine/graph/type_rules.h"
+
+namespace gpupool::engine::type_rules {
+namespace {
+
+const TensorType kInt64Scalar{DType::kInt64, {}};
+
+absl::Status CheckLabels(Op op, Inputs inputs) {
+  RETURN_IF_ERROR(CheckFloating(op, inputs[0]));
+  if (inputs[0].shape.rank() != 2) {
+    return Refuse(op, "needs logits [batch, classes], not ",
+                  inputs[0].shape.ToString());
+  }
+  const TensorType& labels = inputs[1];
+  if (labels.dtype != DType::kInt32 && labels.dtype != DType::kInt64) {
+    return Refuse(op, "labels are ", DTypeName(labels.dtype),
+                  " but must be int32 or int64");
+  }
+  return CheckType(op, "labels", labels, {labels.dtype, {inputs[0].shape[0]}});
+}
+
+absl::Status CheckRowCount(Op op, Inputs inputs) {
+  if (inputs.size() < 3) return absl::OkStatus();
+  return CheckType(op, "row_count", inputs[2], kInt64Scalar);
+}
+
+absl::Status CheckSmoothing(Op op, const Attributes& attributes) {
+  const double smoothing = std::get<LossAttributes>(attributes).label_smoothing;
+  if (smoothing >= 0 && smoothing < 1) return absl::OkStatus();
+  return Refuse(op, "label smoothing ", smoothing,
+                " must be at least 0 and below 1");
+}
+
+// Parameter, gradient, rate and step, `states` state tensors, a clip
+// coefficient when `clip`.
+Result OptimizerStep(Op op, Inputs inputs, size_t states, bool clip) {
+  const TensorType& parameter = inputs[0];
+  RETURN_IF_ERROR(CheckFloating(op, parameter));
+  if (inputs.size() != 4 + states + clip) {
+    return Refuse(op, "has ", inputs.size(), " inputs instead of ",
+                  4 + states + clip);
+  }
+  RETURN_IF_ERROR(CheckType(op, "gradient", inputs[1], parameter));
+  RETURN_IF_ERROR(
+      CheckType(op, "learning_rate", inputs[2], {DType::kFloat64, {}}));
+  RETURN_IF_ERROR(CheckType(op, "step", inputs[3], kInt64Scalar));
+  for (const TensorType& state : inputs.subspan(4, states)) {
+    RETURN_IF_ERROR(CheckType(op, "state", state, parameter));
+  }
+  if (clip) {
+    RETURN_IF_ERROR(
+        CheckType(op, "clip", inputs.back(), {DType::kFloat32, {}}));
+  }
+  return TensorTypes(1 + states, parameter);
+}
+
+}  // namespace
+
+Result CrossEntropy(Op op, const Attributes& attributes, Inputs inputs) {
+  RETURN_IF_ERROR(CheckLabels(op, inputs));
+  RETURN_IF_ERROR(CheckRowCount(op, inputs));
+  RETURN_IF_ERROR(CheckSmoothing(op, attributes));
+  return TensorTypes{{inputs[0].dtype, {}}};
+}
+
+Result CrossEntropyGrad(Op op, const Attributes& attributes, Inputs inputs) {
+  RETURN_IF_ERROR(CheckLabels(op, inputs));
+  RETURN_IF_ERROR(CheckSmoothing(op, attributes));
+  return TensorTypes{inputs[0]};
+}
+
+Result MeanSquaredError(Op op, const Attributes&, Inputs inputs) {
+  RETURN_IF_ERROR(CheckFloating(op, inputs[0]));
+  if (inputs[0].shape.rank() < 1) return Refuse(op, "needs a batch dimension");
+  RETURN_IF_ERROR(CheckType(op, "target", inputs[1], inputs[0]));
+  RETURN_IF_ERROR(CheckRowCount(op, inputs));
+  return TensorTypes{{inputs[0].dtype, {}}};
+}
+
+Result CorrectCount(Op op, const Attributes&, Inputs inputs) {
+  RETURN_IF_ERROR(CheckLabels(op, inputs));
+  RETURN_IF_ERROR(CheckRowCount(op, inputs));
+  return TensorTypes{kInt64Scalar};
+}
+
+Result ClipCoefficient(Op op, const Attributes& attributes, Inputs inputs) {
+  for (const TensorType& gradient : inputs) {
+    RETURN_IF_ERROR(CheckFloating(op, gradient));
+  }
+  const double max_norm = std::get<ClipAttributes>(attributes).max_norm;
+  if (!(max_norm > 0)) {
+    return Refuse(op, "max_norm ", max_norm, " must be above 0");
+  }
+  return TensorTypes{{DType::kFloat32, {}}};
+}
+
+Result SgdStep(Op op, const Attributes& attributes, Inputs inputs) {
+  const auto& sgd = std::get<SgdAttributes>(attributes);
+  return OptimizerStep(op, inputs, sgd.momentum != 0 ? 1 : 0, sgd.clip);
+}
+
+Result AdamStep(Op op, const Attributes& attributes, Inputs inputs) {
+  return OptimizerStep(op, inputs, 2,
+                       std::get<AdamAttributes>(attributes).clip);
+}
+
+}  // namespace gpupool::engine::type_rules

@@ -1,0 +1,80 @@
+#include "server/store/migrations.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "SQLiteCpp/SQLiteCpp.h"
+#include "server/store/store.h"
+#include "tests/server/store/temp_dir.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class MigrationsTest : public ::testing::Test {
+ protected:
+  void Execute(const std::string& sql) {
+    SQLite::Database database(path_,
+                              SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    database.exec(sql);
+  }
+
+  absl::Status Open() { return Store::Open(path_).status(); }
+
+  TempDir directory_;
+  std::string path_ = directory_ / "gpupool.db";
+};
+
+TEST_F(MigrationsTest, NewFileGetsTheCurrentSchema) {
+  ASSERT_TRUE(Open().ok());
+  SQLite::Database database(path_);
+  EXPECT_EQ(database.execAndGet("PRAGMA user_version").getInt(),
+            static_cast<int>(CurrentSchemaVersion()));
+}
+
+TEST_F(MigrationsTest, OpeningAgainChangesNothing) {
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(Open().ok());
+}
+
+TEST_F(MigrationsTest, NewerSchemaIsRefusedWithBothNumbers) {
+  ASSERT_TRUE(Open().ok());
+  Execute("PRAGMA user_version = 900");
+  const absl::Status status = Open();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("schema 900"));
+}
+
+TEST_F(MigrationsTest, FileThatIsNoDatabaseIsDataLoss) {
+  std::ofstream(path_) << std::string(8192, 'x');
+  EXPECT_EQ(Open().code(), absl::StatusCode::kDataLoss) << Open();
+}
+
+TEST_F(MigrationsTest, DatabaseOfAnotherProgramIsRefusedAndKept) {
+  Execute("CREATE TABLE theirs(a); PRAGMA user_version = 1");
+  EXPECT_EQ(Open().code(), absl::StatusCode::kDataLoss) << Open();
+  SQLite::Database database(path_);
+  EXPECT_TRUE(database.tableExists("theirs"));
+  EXPECT_FALSE(database.tableExists("jobs"));
+}
+
+TEST_F(MigrationsTest, DamagedPageIsDataLoss) {
+  ASSERT_TRUE(Open().ok());
+  {
+    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096);
+    file.write(std::string(512, '\x5a').data(), 512);
+  }
+  EXPECT_EQ(Open().code(), absl::StatusCode::kDataLoss) << Open();
+}
+
+TEST_F(MigrationsTest, UnreachableFolderIsUnavailable) {
+  path_ = directory_ / "missing/gpupool.db";
+  EXPECT_TRUE(absl::IsUnavailable(Open())) << Open();
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -6,7 +6,7 @@
 // VersionMetrics, whose series are looked up once; an observation is then a
 // few atomic operations.
 //
-// Ownership: Metrics outlives every VersionMetrics that it made.
+// Ownership: handles keep alive what they need; they may outlive Metrics.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,8 @@ class Collectable;
 }  // namespace prometheus
 
 namespace gpupool::server {
+
+struct MetricFamilies;
 
 // A gauge of how full a bounded queue is, beside its bound.
 class QueueMetrics {
@@ -102,8 +104,7 @@ class Metrics {
   std::string Text() const;
 
  private:
-  struct Families;
-  std::shared_ptr<Families> families_;
+  std::shared_ptr<MetricFamilies> families_;
 };
 
 }  // namespace gpupool::server

@@ -1,0 +1,127 @@
+#include "server/metrics/families.h"
+
+#include "server/metrics/metrics.h"
+
+namespace gpupool::server {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Registry;
+using Bounds = Histogram::BucketBoundaries;
+
+const Bounds& WaitBounds() {
+  static const Bounds bounds{0.01, 0.05, 0.1, 0.5, 1,    5,     10,
+                             30,   60,   300, 900, 3600, 14400, 86400};
+  return bounds;
+}
+
+const Bounds& CommitBounds() {
+  static const Bounds bounds{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+                             0.05,   0.1,   0.25,   0.5,   1,    5};
+  return bounds;
+}
+
+const Bounds& DecisionBounds() {
+  static const Bounds bounds{0.000001, 0.00001, 0.0001, 0.001, 0.01, 0.1, 1};
+  return bounds;
+}
+
+Family<Counter>& AddCounters(Registry& registry, const char* name,
+                             const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+Family<Gauge>& AddGauges(Registry& registry, const char* name,
+                         const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+
+Family<Histogram>& AddHistograms(Registry& registry, const char* name,
+                                 const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
+}  // namespace
+
+const Bounds& StepBounds() {
+  static const Bounds bounds{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
+                             0.01,   0.025,   0.05,   0.1,   0.25,   0.5,
+                             1,      2.5,     5,      10,    30};
+  return bounds;
+}
+
+const Bounds& RequestBounds() {
+  static const Bounds bounds{0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
+                             0.005,   0.01,   0.025,   0.05,   0.1,   0.25,
+                             0.5,     1,      2.5,     5,      10};
+  return bounds;
+}
+
+const Bounds& BatchBounds() {
+  static const Bounds bounds{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+  return bounds;
+}
+
+std::string CodeLabel(absl::StatusCode code) {
+  const std::string name = absl::StatusCodeToString(code);
+  return name.empty() ? "UNKNOWN" : name;
+}
+
+MetricFamilies::MetricFamilies()
+    : build_info(AddGauges(*registry, "gpupool_build_info",
+                           "Version of the daemon; always 1.")),
+      jobs(AddGauges(*registry, "gpupool_jobs", "Jobs in the store by state.")),
+      queue_wait(
+          AddHistograms(*registry, "gpupool_job_queue_wait_seconds",
+                        "Time that a job waited before an attempt started.")
+              .Add({}, WaitBounds())),
+      store_commit(AddHistograms(*registry,
+                                 "gpupool_store_commit_duration_seconds",
+                                 "Time of one durable transaction.")
+                       .Add({}, CommitBounds())),
+      decision(AddHistograms(*registry,
+                             "gpupool_scheduler_decision_duration_seconds",
+                             "Time that the scheduler took for one event.")
+                   .Add({}, DecisionBounds())),
+      reconcile_mismatches(
+          AddCounters(*registry, "gpupool_reconcile_mismatches_total",
+                      "Attempts on which store and worker disagreed.")
+              .Add({})),
+      device_memory(AddGauges(*registry, "gpupool_device_memory_bytes",
+                              "Bytes of the device's allocator: allocated, "
+                              "reserved, limit, peak.")),
+      device_utilization(
+          AddGauges(*registry, "gpupool_device_utilization_ratio",
+                    "Share of the last interval spent computing.")),
+      device_up(AddGauges(*registry, "gpupool_device_up",
+                          "1 while the device's worker is connected, else 0.")),
+      training_step(
+          AddHistograms(*registry, "gpupool_training_step_seconds",
+                        "Time of a training step; steps between two heartbeats "
+                        "count with their mean.")),
+      worker_restarts(
+          AddCounters(*registry, "gpupool_worker_restarts_total",
+                      "Times that a device's worker was started again.")),
+      requests(AddCounters(*registry, "gpupool_inference_requests_total",
+                           "Inference requests answered, by status code.")),
+      request_duration(AddHistograms(
+          *registry, "gpupool_inference_request_duration_seconds",
+          "Time of an inference request by stage: queue, compute, "
+          "total.")),
+      batch_size(AddHistograms(*registry, "gpupool_inference_batch_size",
+                               "Rows of an executed batch.")),
+      inference_queue_depth(
+          AddGauges(*registry, "gpupool_inference_queue_depth",
+                    "Inference requests that wait for a batch.")),
+      inference_queue_limit(
+          AddGauges(*registry, "gpupool_inference_queue_limit",
+                    "Bound of gpupool_inference_queue_depth.")),
+      queue_depth(AddGauges(*registry, "gpupool_queue_depth",
+                            "Entries of an internal queue.")),
+      queue_limit(AddGauges(*registry, "gpupool_queue_limit",
+                            "Bound of gpupool_queue_depth.")) {}
+
+}  // namespace gpupool::server

@@ -1,0 +1,68 @@
+// Private to server/metrics: every family by name, with its help text and its
+// buckets. The series of devices, versions and queues hang below them.
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+
+namespace gpupool::server {
+
+class VersionMetrics;
+
+// Upper bounds of buckets, in the unit of the family's name.
+const prometheus::Histogram::BucketBoundaries& StepBounds();
+const prometheus::Histogram::BucketBoundaries& RequestBounds();
+const prometheus::Histogram::BucketBoundaries& BatchBounds();
+
+// "INVALID_ARGUMENT"; the value of label code.
+std::string CodeLabel(absl::StatusCode code);
+
+struct MetricFamilies {
+  MetricFamilies();
+  MetricFamilies(const MetricFamilies&) = delete;
+  MetricFamilies& operator=(const MetricFamilies&) = delete;
+
+  struct Steps {
+    uint64_t count = 0;
+    double seconds = 0;
+  };
+
+  const std::shared_ptr<prometheus::Registry> registry =
+      std::make_shared<prometheus::Registry>();
+  prometheus::Family<prometheus::Gauge>& build_info;
+  prometheus::Family<prometheus::Gauge>& jobs;
+  prometheus::Histogram& queue_wait;
+  prometheus::Histogram& store_commit;
+  prometheus::Histogram& decision;
+  prometheus::Counter& reconcile_mismatches;
+  prometheus::Family<prometheus::Gauge>& device_memory;
+  prometheus::Family<prometheus::Gauge>& device_utilization;
+  prometheus::Family<prometheus::Gauge>& device_up;
+  prometheus::Family<prometheus::Histogram>& training_step;
+  prometheus::Family<prometheus::Counter>& worker_restarts;
+  prometheus::Family<prometheus::Counter>& requests;
+  prometheus::Family<prometheus::Histogram>& request_duration;
+  prometheus::Family<prometheus::Histogram>& batch_size;
+  prometheus::Family<prometheus::Gauge>& inference_queue_depth;
+  prometheus::Family<prometheus::Gauge>& inference_queue_limit;
+  prometheus::Family<prometheus::Gauge>& queue_depth;
+  prometheus::Family<prometheus::Gauge>& queue_limit;
+
+  absl::Mutex mutex;
+  std::map<std::string, Steps> steps ABSL_GUARDED_BY(mutex);
+  std::map<std::pair<std::string, std::string>, std::weak_ptr<VersionMetrics>>
+      versions ABSL_GUARDED_BY(mutex);
+};
+
+}  // namespace gpupool::server

@@ -1,0 +1,176 @@
+#include "server/metrics/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <thread>
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(MetricsTest, AbsentJobStatesAreZero) {
+  Metrics metrics;
+  metrics.SetJobs({{v1::RUNNING, 2}});
+  EXPECT_THAT(metrics.Text(), HasSubstr("gpupool_jobs{state=\"running\"} 2"));
+  metrics.SetJobs({{v1::QUEUED, 1}});
+  EXPECT_THAT(metrics.Text(), HasSubstr("gpupool_jobs{state=\"running\"} 0"));
+  EXPECT_THAT(metrics.Text(), HasSubstr("gpupool_jobs{state=\"queued\"} 1"));
+}
+
+TEST(MetricsTest, DeviceMemoryHasFourKinds) {
+  Metrics metrics;
+  v1::MemoryStats stats;
+  stats.set_device("cpu:0");
+  stats.set_allocated_bytes(1);
+  stats.set_reserved_bytes(2);
+  stats.set_limit_bytes(3);
+  stats.set_peak_allocated_bytes(4);
+  metrics.SetDeviceMemory(stats);
+  const std::string text = metrics.Text();
+  const std::pair<const char*, const char*> kinds[] = {
+      {"allocated", "1"}, {"reserved", "2"}, {"limit", "3"}, {"peak", "4"}};
+  for (const auto& [kind, value] : kinds) {
+    EXPECT_THAT(text, HasSubstr(std::string("gpupool_device_memory_bytes{"
+                                            "device=\"cpu:0\",kind=\"") +
+                                kind + "\"} " + value));
+  }
+}
+
+TEST(MetricsTest, StepsBetweenHeartbeatsCountWithTheirMean) {
+  Metrics metrics;
+  metrics.SetTrainingSteps("cpu:0", 10, 0.02);
+  metrics.SetTrainingSteps("cpu:0", 10, 0.02);
+  metrics.SetTrainingSteps("cpu:0", 30, 0.06);
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("gpupool_training_step_seconds_count{device="
+                              "\"cpu:0\"} 30"));
+  EXPECT_THAT(text, HasSubstr("device=\"cpu:0\",le=\"0.0025\"} 30"));
+  EXPECT_THAT(text, HasSubstr("device=\"cpu:0\",le=\"0.001\"} 0"));
+}
+
+TEST(MetricsTest, SmallerStepCountIsANewWorker) {
+  Metrics metrics;
+  metrics.SetTrainingSteps("cpu:0", 10, 0.02);
+  metrics.SetTrainingSteps("cpu:0", 4, 0.01);
+  EXPECT_THAT(metrics.Text(), HasSubstr("gpupool_training_step_seconds_count{"
+                                        "device=\"cpu:0\"} 14"));
+}
+
+TEST(MetricsTest, DeviceThatNeverRestartedHasZeroRestarts) {
+  Metrics metrics;
+  metrics.SetDeviceUp("cpu:1", true);
+  EXPECT_THAT(metrics.Text(),
+              HasSubstr("gpupool_worker_restarts_total{device=\"cpu:1\"} 0"));
+  metrics.CountWorkerRestart("cpu:1");
+  EXPECT_THAT(metrics.Text(),
+              HasSubstr("gpupool_worker_restarts_total{device=\"cpu:1\"} 1"));
+}
+
+TEST(MetricsTest, HandlesOfOneVersionShareTheirSeries) {
+  Metrics metrics;
+  auto first = metrics.ForVersion("digits", "1", 64);
+  auto second = metrics.ForVersion("digits", "1", 64);
+  EXPECT_EQ(first, second);
+  first->CountRequest(absl::StatusCode::kOk);
+  second->CountRequest(absl::StatusCode::kOk);
+  first->CountRequest(absl::StatusCode::kInvalidArgument);
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text,
+              HasSubstr("{code=\"OK\",model=\"digits\",version=\"1\"} 2"));
+  EXPECT_THAT(text, HasSubstr("{code=\"INVALID_ARGUMENT\",model=\"digits\""));
+  EXPECT_THAT(text, HasSubstr("gpupool_inference_queue_limit{model=\"digits\","
+                              "version=\"1\"} 64"));
+}
+
+TEST(MetricsTest, SeriesOfAVersionEndWithItsLastHandle) {
+  Metrics metrics;
+  auto version = metrics.ForVersion("digits", "1", 64);
+  version->CountRequest(absl::StatusCode::kOk);
+  version->ObserveTotal(absl::Milliseconds(3));
+  version->ObserveBatch(8);
+  version.reset();
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("digits")));
+  version = metrics.ForVersion("digits", "1", 64);
+  version->CountRequest(absl::StatusCode::kOk);
+  EXPECT_THAT(metrics.Text(),
+              HasSubstr("{code=\"OK\",model=\"digits\",version=\"1\"} 1"));
+}
+
+TEST(MetricsTest, StagesAreSeparateHistograms) {
+  Metrics metrics;
+  auto version = metrics.ForVersion("digits", "1", 64);
+  version->ObserveQueue(absl::Microseconds(80));
+  version->ObserveCompute(absl::Milliseconds(2));
+  version->ObserveTotal(absl::Milliseconds(3));
+  version->SetQueueDepth(5);
+  const std::string text = metrics.Text();
+  for (const char* stage : {"queue", "compute", "total"}) {
+    EXPECT_THAT(text,
+                HasSubstr("gpupool_inference_request_duration_seconds_count{"
+                          "model=\"digits\",stage=\"" +
+                          std::string(stage) + "\",version=\"1\"} 1"));
+  }
+  EXPECT_THAT(text, HasSubstr("gpupool_inference_queue_depth{model=\"digits\","
+                              "version=\"1\"} 5"));
+}
+
+TEST(MetricsTest, VersionsComeAndGoWhileScrapedAndCounted) {
+  Metrics metrics;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&metrics] {
+      for (int i = 0; i < 200; ++i) {
+        auto version = metrics.ForVersion("m", "1", 1);
+        version->CountRequest(absl::StatusCode::kOk);
+        version->ObserveTotal(absl::Milliseconds(1));
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(metrics.Text().empty());
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(MetricsTest, QueueShowsDepthAndBound) {
+  Metrics metrics;
+  metrics.ForQueue("control", 4096)->SetDepth(7);
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("gpupool_queue_depth{queue=\"control\"} 7"));
+  EXPECT_THAT(text, HasSubstr("gpupool_queue_limit{queue=\"control\"} 4096"));
+}
+
+// Everything that the daemon ever exposes, given to promtool.
+TEST(MetricsTest, PromtoolFindsNothingToSay) {
+  if (std::system("promtool --version > /dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "promtool is not installed (Debian package prometheus)";
+  }
+  Metrics metrics;
+  metrics.SetBuildInfo("0.1.0", "abc");
+  metrics.ObserveQueueWait(absl::Seconds(1));
+  metrics.ObserveStoreCommit(absl::Milliseconds(2));
+  metrics.ObserveSchedulerDecision(absl::Microseconds(3));
+  metrics.CountReconcileMismatches(0);
+  v1::MemoryStats stats;
+  stats.set_device("cpu:0");
+  metrics.SetDeviceMemory(stats);
+  metrics.SetDeviceUtilization("cpu:0", 0.5);
+  metrics.SetDeviceUp("cpu:0", true);
+  metrics.SetTrainingSteps("cpu:0", 3, 0.1);
+  auto version = metrics.ForVersion("digits", "1", 8);
+  version->CountRequest(absl::StatusCode::kOk);
+  version->ObserveTotal(absl::Milliseconds(1));
+  version->ObserveBatch(1);
+  metrics.CountUnroutedRequest(absl::StatusCode::kNotFound);
+  auto queue = metrics.ForQueue("control", 1);
+  FILE* promtool = popen("promtool check metrics 2>&1 > /dev/null", "w");
+  ASSERT_NE(promtool, nullptr);
+  const std::string text = metrics.Text();
+  fwrite(text.data(), 1, text.size(), promtool);
+  EXPECT_EQ(pclose(promtool), 0);
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -11,11 +11,11 @@
 #define GPUPOOL_CONCAT(a, b) GPUPOOL_CONCAT_INNER(a, b)
 
 // Returns from the enclosing function when `expression` is not OK.
-#define RETURN_IF_ERROR(expression)                            \
-  do {                                                         \
-    if (absl::Status status_ = (expression); !status_.ok()) {  \
-      return status_;                                          \
-    }                                                          \
+#define RETURN_IF_ERROR(expression)                           \
+  do {                                                        \
+    if (absl::Status status_ = (expression); !status_.ok()) { \
+      return status_;                                         \
+    }                                                         \
   } while (false)
 
 // ASSIGN_OR_RETURN(auto value, Function()): declares or assigns `value`, or

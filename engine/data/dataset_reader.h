@@ -1,0 +1,30 @@
+// From a stored dataset (layout and blobs) to a Table. Reads files; safe to
+// call from any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/data/table.h"
+#include "gpupool/v1/dataset.pb.h"
+
+namespace gpupool::engine {
+
+// Reads every row of the files, which are blobs named by their digests in
+// `blob_dir`.
+//   InvalidArgument    the layout and the files disagree, or a file is wrong:
+//                      names the file as the user called it, line and column
+//   NotFound           a blob is missing
+//   DataLoss           a blob's bytes do not match its digest
+//   ResourceExhausted  the table would exceed `limits`
+absl::StatusOr<Table> ReadDataset(const v1::DatasetLayout& layout,
+                                  const std::vector<v1::DatasetFile>& files,
+                                  const std::string& blob_dir,
+                                  const ReadLimits& limits);
+
+// The format that a file name's ending tells: ".csv", ".npy", ".npz", ".idx",
+// "-ubyte" and the like, each with or without ".gz"; unspecified otherwise.
+v1::DatasetFormat FormatOfFileName(const std::string& file_name);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,40 @@
+// A whole file as read-only memory. Meant for blobs, which never change once
+// they have their name. Movable, safe to read from any thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace gpupool::engine {
+
+class MappedFile {
+ public:
+  // NotFound when the file does not exist; InvalidArgument when it is not a
+  // regular file; Internal when it cannot be mapped.
+  static absl::StatusOr<MappedFile> Open(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
+  MappedFile& operator=(MappedFile&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+
+  std::string_view bytes() const {
+    return {static_cast<const char*>(data_), size_};
+  }
+
+ private:
+  MappedFile(void* data, size_t size) : data_(data), size_(size) {}
+
+  void* data_;  // null when the file is empty
+  size_t size_;
+};
+
+}  // namespace gpupool::engine

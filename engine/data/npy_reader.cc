@@ -1,0 +1,144 @@
+#include "engine/data/npy_reader.h"
+
+#include <array>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::engine {
+namespace {
+
+constexpr size_t kMaxHeaderBytes = 64 << 10;
+constexpr size_t kMaxDimensions = 8;
+
+absl::Status Bad(absl::string_view key, absl::string_view found,
+                 absl::string_view remedy) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("NPY header: ", key, " is \"",
+                   absl::CHexEscape(found.substr(0, 60)), "\"; ", remedy));
+}
+
+// What stands behind 'key': up to the comma or brace that ends it.
+absl::StatusOr<absl::string_view> Field(absl::string_view header,
+                                        absl::string_view key) {
+  const std::string quoted = absl::StrCat("'", key, "'");
+  const size_t at = header.find(quoted);
+  if (at == absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("NPY header: ", quoted, " is missing"));
+  }
+  absl::string_view rest = header.substr(at + quoted.size());
+  rest = absl::StripLeadingAsciiWhitespace(rest);
+  if (!absl::ConsumePrefix(&rest, ":")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("NPY header: no ':' behind ", quoted));
+  }
+  rest = absl::StripLeadingAsciiWhitespace(rest);
+  const bool tuple = absl::ConsumePrefix(&rest, "(");
+  const size_t end = tuple ? rest.find(')') : rest.find_first_of(",}");
+  if (end == absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("NPY header: ", quoted, " has no end"));
+  }
+  return absl::StripAsciiWhitespace(rest.substr(0, end));
+}
+
+absl::Status SetType(absl::string_view text, ArrayHeader& header) {
+  constexpr absl::string_view kRemedy =
+      "save integers, floats or booleans of at most 8 bytes";
+  struct Row {
+    absl::string_view code;
+    ElementType type;
+  };
+  static constexpr Row kRows[] = {
+      {"u1", ElementType::kUint8},   {"b1", ElementType::kUint8},
+      {"i1", ElementType::kInt8},    {"u2", ElementType::kUint16},
+      {"i2", ElementType::kInt16},   {"u4", ElementType::kUint32},
+      {"i4", ElementType::kInt32},   {"u8", ElementType::kUint64},
+      {"i8", ElementType::kInt64},   {"f2", ElementType::kFloat16},
+      {"f4", ElementType::kFloat32}, {"f8", ElementType::kFloat64}};
+  if (text.size() != 5 || text[0] != '\'' || text[4] != '\'') {
+    return Bad("'descr'", text, kRemedy);
+  }
+  const char order = text[1];
+  if (order != '<' && order != '>' && order != '|' && order != '=') {
+    return Bad("'descr'", text, kRemedy);
+  }
+  header.big_endian = order == '>';
+  for (const Row& row : kRows) {
+    if (row.code == text.substr(2, 2)) {
+      header.type = row.type;
+      return absl::OkStatus();
+    }
+  }
+  return Bad("'descr'", text, kRemedy);
+}
+
+absl::Status SetShape(absl::string_view text, ArrayHeader& header) {
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    part = absl::StripAsciiWhitespace(part);
+    if (part.empty()) continue;  // as in "(3,)"
+    int64_t size;
+    if (!absl::SimpleAtoi(part, &size)) {
+      return Bad("'shape'", text, "whole numbers are needed");
+    }
+    header.shape.push_back(size);
+  }
+  if (header.shape.empty() || header.shape.size() > kMaxDimensions) {
+    return Bad("'shape'", text, "1 to 8 dimensions are possible");
+  }
+  return CheckedElementCount(header.shape).status();
+}
+
+absl::StatusOr<std::string> ReadHeaderText(ByteStream& stream) {
+  std::array<char, 8> start;
+  RETURN_IF_ERROR(ReadExactly(stream, absl::MakeSpan(start)));
+  if (absl::string_view(start.data(), 6) != "\x93NUMPY") {
+    return absl::InvalidArgumentError(
+        "is not an NPY array: it does not begin with \\x93NUMPY");
+  }
+  const int version = start[6];
+  if (version < 1 || version > 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has NPY version ", version, "; 1, 2 and 3 are known"));
+  }
+  std::array<char, 4> length_bytes = {};
+  RETURN_IF_ERROR(ReadExactly(
+      stream, absl::MakeSpan(length_bytes).first(version == 1 ? 2 : 4)));
+  uint32_t length = 0;
+  for (int i = 3; i >= 0; --i) {
+    length = length << 8 | static_cast<uint8_t>(length_bytes[i]);
+  }
+  if (length > kMaxHeaderBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "NPY header of ", length, " bytes is longer than ", kMaxHeaderBytes));
+  }
+  std::string text(length, '\0');
+  RETURN_IF_ERROR(ReadExactly(stream, absl::MakeSpan(text.data(), length)));
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<ArrayHeader> ReadNpyHeader(ByteStream& stream) {
+  ASSIGN_OR_RETURN(const std::string text, ReadHeaderText(stream));
+  ArrayHeader header;
+  ASSIGN_OR_RETURN(const absl::string_view type, Field(text, "descr"));
+  RETURN_IF_ERROR(SetType(type, header));
+  ASSIGN_OR_RETURN(const absl::string_view order, Field(text, "fortran_order"));
+  if (order != "False") {
+    return Bad("'fortran_order'", order,
+               "save numpy.ascontiguousarray(array) instead");
+  }
+  ASSIGN_OR_RETURN(const absl::string_view shape, Field(text, "shape"));
+  RETURN_IF_ERROR(SetShape(shape, header));
+  return header;
+}
+
+}  // namespace gpupool::engine

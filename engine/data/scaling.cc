@@ -1,0 +1,94 @@
+#include "engine/data/scaling.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+#include "gpupool/v1/job.pb.h"
+
+namespace gpupool::engine {
+namespace {
+
+const float* Row(const Table& table, uint32_t row) {
+  return table.features.data() + uint64_t{row} * table.row_features;
+}
+
+ScalingValues FromOffsetAndWidth(const std::vector<double>& offset,
+                                 const std::vector<double>& width) {
+  ScalingValues values;
+  for (size_t i = 0; i < offset.size(); ++i) {
+    const double scale = 1.0 / (width[i] > 0 ? width[i] : 1.0);
+    values.scale.push_back(static_cast<float>(scale));
+    values.shift.push_back(static_cast<float>(-offset[i] * scale));
+  }
+  return values;
+}
+
+ScalingValues Standardize(const Table& table, absl::Span<const uint32_t> rows) {
+  const double count = static_cast<double>(rows.size());
+  std::vector<double> mean(table.row_features), deviation(table.row_features);
+  for (uint32_t row : rows) {
+    for (uint64_t i = 0; i < mean.size(); ++i) mean[i] += Row(table, row)[i];
+  }
+  for (double& value : mean) value /= count;
+  for (uint32_t row : rows) {
+    for (uint64_t i = 0; i < mean.size(); ++i) {
+      const double distance = Row(table, row)[i] - mean[i];
+      deviation[i] += distance * distance;
+    }
+  }
+  for (double& value : deviation) value = std::sqrt(value / count);
+  return FromOffsetAndWidth(mean, deviation);
+}
+
+ScalingValues MinMax(const Table& table, absl::Span<const uint32_t> rows) {
+  const float* first = Row(table, rows[0]);
+  std::vector<double> low(first, first + table.row_features);
+  std::vector<double> width = low;  // the maximum until the end
+  for (uint32_t row : rows) {
+    for (uint64_t i = 0; i < low.size(); ++i) {
+      const double x = Row(table, row)[i];
+      low[i] = std::min(low[i], x);
+      width[i] = std::max(width[i], x);
+    }
+  }
+  for (uint64_t i = 0; i < low.size(); ++i) width[i] -= low[i];
+  return FromOffsetAndWidth(low, width);
+}
+
+}  // namespace
+
+absl::Status ValidateScaling(const v1::Scaling& rule) {
+  if (rule.has_multiply() &&
+      (rule.multiply() == 0 || !std::isfinite(rule.multiply()))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("scaling.multiply is ", rule.multiply(),
+                     "; it must be finite and not zero"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ScalingValues> ComputeScaling(const v1::Scaling& rule,
+                                             const Table& table,
+                                             absl::Span<const uint32_t> rows) {
+  GPUPOOL_CHECK(!rows.empty());
+  RETURN_IF_ERROR(ValidateScaling(rule));
+  switch (rule.rule_case()) {
+    case v1::Scaling::kStandardize:
+      return Standardize(table, rows);
+    case v1::Scaling::kMinMax:
+      return MinMax(table, rows);
+    case v1::Scaling::kMultiply:
+    case v1::Scaling::RULE_NOT_SET:
+      break;
+  }
+  GPUPOOL_CHECK(rule.has_multiply());
+  ScalingValues values;
+  values.scale.assign(table.row_features, static_cast<float>(rule.multiply()));
+  values.shift.assign(table.row_features, 0.0f);
+  return values;
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,37 @@
+// Statistics for the input scaling that is part of a model: y = x * scale +
+// shift, element by element of a row. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/data/table.h"
+
+namespace gpupool::v1 {
+class Scaling;
+}  // namespace gpupool::v1
+
+namespace gpupool::engine {
+
+struct ScalingValues {
+  std::vector<float> scale;  // [row_features]
+  std::vector<float> shift;  // [row_features]
+};
+
+// InvalidArgument when `multiply` is zero or not finite.
+absl::Status ValidateScaling(const v1::Scaling& rule);
+
+// Over the rows `rows` of the table only (the training rows, at least one).
+//   multiply     scale = the factor, shift = 0
+//   standardize  (x - mean) / population deviation; a feature that never
+//                varies is only centred
+//   min_max      (x - min) / (max - min); a feature that never varies gives 0
+// The rule must be set.
+absl::StatusOr<ScalingValues> ComputeScaling(const v1::Scaling& rule,
+                                             const Table& table,
+                                             absl::Span<const uint32_t> rows);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,34 @@
+// Which rows of a dataset train and which are held out for evaluation. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace gpupool::v1 {
+class HeldOut;
+}  // namespace gpupool::v1
+
+namespace gpupool::engine {
+
+struct Split {
+  std::vector<uint32_t> training;  // rising
+  std::vector<uint32_t> held_out;  // rising
+};
+
+struct SplitSizes {
+  uint64_t training = 0;
+  uint64_t held_out = 0;
+};
+
+// The sizes of SplitRows without making it. InvalidArgument when the rule's
+// number is out of range or leaves a side empty; without a rule every row
+// trains.
+absl::StatusOr<SplitSizes> CountSplit(const v1::HeldOut& rule, uint64_t rows);
+
+// `every: n` holds out rows n-1, 2n-1, ...; `last: n` the last n rows;
+// `fraction` a choice of round(rows * fraction) rows fixed by its seed.
+absl::StatusOr<Split> SplitRows(const v1::HeldOut& rule, uint64_t rows);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,129 @@
+#include "engine/data/csv_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/engine/data/files.h"
+
+namespace gpupool::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+absl::StatusOr<Table> Read(const std::string& text, CsvOptions options = {},
+                           ReadLimits limits = {}) {
+  auto stream = PlainStream(text);
+  return ReadCsv(*stream, options, limits);
+}
+
+std::string ErrorOf(const std::string& text, CsvOptions options = {}) {
+  auto table = Read(text, options);
+  EXPECT_EQ(table.status().code(), absl::StatusCode::kInvalidArgument) << text;
+  return std::string(table.status().message());
+}
+
+TEST(CsvReaderTest, LastColumnIsTheLabelByDefault) {
+  auto table = Read("1,2,0\n3,4.5,2\n");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->rows, 2u);
+  EXPECT_THAT(table->feature_shape, ElementsAre(2));
+  EXPECT_THAT(table->features, ElementsAre(1, 2, 3, 4.5));
+  EXPECT_THAT(table->classes, ElementsAre(0, 2));
+  EXPECT_EQ(table->class_count, 3u);
+}
+
+TEST(CsvReaderTest, LabelColumnCountsFromEitherEnd) {
+  auto first = Read("7,1,2\n", {.label_column = 0});
+  ASSERT_TRUE(first.ok());
+  EXPECT_THAT(first->labels, ElementsAre(7));
+  EXPECT_THAT(first->features, ElementsAre(1, 2));
+  auto middle = Read("7,1,2\n", {.label_column = -2});
+  ASSERT_TRUE(middle.ok());
+  EXPECT_THAT(middle->labels, ElementsAre(1));
+  EXPECT_THAT(ErrorOf("7,1,2\n", {.label_column = 3}),
+              HasSubstr("label_column 3 is outside -3 .. 2"));
+  EXPECT_THAT(ErrorOf("7,1,2\n", {.label_column = -4}), HasSubstr("-4"));
+}
+
+TEST(CsvReaderTest, ToleratesWhatSpreadsheetsWrite) {
+  auto table = Read("\xEF\xBB\xBF\"a\",\"b\"\r\n\r\n 1 ,\"2\"\r\n3,4",
+                    {.has_header = true});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(table->features, ElementsAre(1, 3));
+  EXPECT_THAT(table->labels, ElementsAre(2, 4));
+}
+
+TEST(CsvReaderTest, NamesLineColumnAndTextOfABadNumber) {
+  EXPECT_EQ(ErrorOf("1,2,3\n\n4,abc,6\n"),
+            "line 3 column 2: \"abc\" is not a finite number");
+  EXPECT_EQ(ErrorOf("1,2\n3,\n"), "line 2 column 2 is empty");
+  EXPECT_THAT(ErrorOf("1,2\n3,1e39\n"), HasSubstr("1e39"));
+  EXPECT_THAT(ErrorOf("1,2\n3,nan\n"), HasSubstr("nan"));
+  EXPECT_THAT(ErrorOf("1,2\n3,\x01" + std::string(100, 'z') + "\n"),
+              HasSubstr("\\x01zzz"));
+}
+
+TEST(CsvReaderTest, SuggestsHasHeaderWhenTheFirstLineIsWords) {
+  EXPECT_THAT(ErrorOf("a,b\n1,2\n"), HasSubstr("set has_header"));
+}
+
+TEST(CsvReaderTest, EveryLineHasTheWidthOfTheFirst) {
+  EXPECT_EQ(ErrorOf("1,2,3\n4,5\n"),
+            "line 2 has 2 columns where the lines before have 3");
+  EXPECT_EQ(ErrorOf("1,2\n4,5,6\n"),
+            "line 2 has 3 columns where the lines before have 2");
+  EXPECT_THAT(ErrorOf("1\n2\n"), HasSubstr("one column"));
+}
+
+TEST(CsvReaderTest, NoRowsIsAnError) {
+  EXPECT_EQ(ErrorOf(""), "holds no line with numbers");
+  EXPECT_EQ(ErrorOf("a,b\n", {.has_header = true}),
+            "holds no line with numbers");
+}
+
+TEST(CsvReaderTest, LabelsThatAreNotWholeAreNoClasses) {
+  auto table = Read("1,0.5\n1,1\n");
+  ASSERT_TRUE(table.ok());
+  EXPECT_TRUE(table->classes.empty());
+  EXPECT_EQ(table->class_count, 0u);
+  auto negative = Read("1,-1\n");
+  ASSERT_TRUE(negative.ok());
+  EXPECT_TRUE(negative->classes.empty());
+}
+
+TEST(CsvReaderTest, StopsAtTheByteLimit) {
+  auto table = Read("1,2\n3,4\n", {}, {.max_table_bytes = 12});
+  EXPECT_EQ(table.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Read("1,2\n", {}, {.max_table_bytes = 12}).ok());
+}
+
+TEST(CsvReaderTest, LinesMaySpanReadsOfTheStream) {
+  std::string text;
+  for (int row = 0; row < 50000; ++row) {
+    text += std::to_string(row) + "," + std::to_string(row % 7) + ".25,3\n";
+  }
+  auto table = Read(text);
+  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_EQ(table->rows, 50000u);
+  for (uint64_t row = 0; row < table->rows; ++row) {
+    ASSERT_EQ(table->features[row * 2], row);
+    ASSERT_EQ(table->features[row * 2 + 1], row % 7 + 0.25);
+  }
+}
+
+TEST(CsvReaderTest, ReadsTheDigits) {
+  const std::string bytes = files::ReadFile(std::string(GPUPOOL_SOURCE_DIR) +
+                                            "/examples/data/digits.csv.gz");
+  auto stream = OpenByteStream(bytes);
+  auto table = ReadCsv(*stream, {}, {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->rows, 1797u);
+  EXPECT_EQ(table->row_features, 64u);
+  EXPECT_EQ(table->class_count, 10u);
+}
+
+}  // namespace
+}  // namespace gpupool::engine

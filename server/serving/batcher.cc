@@ -1,0 +1,405 @@
+#include "server/serving/batcher.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "server/serving/slot_packing.h"
+
+namespace gpupool::server {
+
+struct Batcher::Batch {
+  std::vector<InferenceCall*> calls;
+  uint32_t rows = 0;
+  std::optional<Slot> slot;  // until it is submitted
+  std::shared_ptr<SlotRingClient> ring;
+  absl::Time taken;
+  absl::Time submitted;
+  absl::Time answered;
+  absl::Duration compute;
+};
+
+Batcher::Batcher(BatcherOptions options, WakeTimer* timer,
+                 std::unique_ptr<VersionObserver> observer)
+    : options_(std::move(options)),
+      timer_(timer),
+      observer_(std::move(observer)),
+      statistics_(options_.batch.max_batch_size),
+      ring_lost_(absl::Now()) {}
+
+Batcher::~Batcher() = default;
+
+void Batcher::Enqueue(InferenceCall* call) {
+  absl::Status admitted;
+  {
+    absl::MutexLock lock(&mutex_);
+    call->arrival_ = absl::Now();
+    call->launches_ = 0;
+    admitted = Admit(*call);
+    if (admitted.ok()) {
+      queue_.push_back(call);
+      NoteExpiry(*call);
+      ReportQueueLength();
+    }
+  }
+  if (admitted.ok()) {
+    Pump();
+  } else {
+    Refuse({{call, admitted}});
+  }
+}
+
+absl::Status Batcher::Admit(const InferenceCall& call) const {
+  if (!closed_.ok()) return closed_;
+  if (queue_.size() >= options_.max_queue_size) {
+    return absl::UnavailableError(
+        absl::StrCat("Exceeds maximum queue size of ", options_.max_queue_size,
+                     " requests for model ", options_.label, "; retry later"));
+  }
+  return CheckFits(call);
+}
+
+absl::Status Batcher::CheckFits(const InferenceCall& call) const {
+  if (ring_ == nullptr || call.inputs.rows <= rows_per_slot_) {
+    return absl::OkStatus();
+  }
+  const uint64_t bytes =
+      PackedBytes({options_.inputs, options_.outputs}, call.inputs.rows);
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a request of ", call.inputs.rows, " rows to model ", options_.label,
+      " needs ", bytes, " bytes of a slot, which has ", ring_->slot_bytes(),
+      "; send at most ", rows_per_slot_,
+      " rows in one request or raise the server's slot size"));
+}
+
+void Batcher::Cancel(InferenceCall* call) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto it = std::find(queue_.begin(), queue_.end(), call);
+    if (it == queue_.end()) return;
+    queue_.erase(it);
+    ReportQueueLength();
+  }
+  Refuse({{call, absl::CancelledError("the client cancelled the request")}});
+  Pump();
+}
+
+void Batcher::SetRing(std::shared_ptr<SlotRingClient> ring) {
+  {
+    absl::MutexLock lock(&mutex_);
+    waits_for_slot_ = false;
+    if (ring == nullptr) {
+      LoseRing(absl::Now());
+    } else {
+      rows_per_slot_ =
+          RowsPerSlot({options_.inputs, options_.outputs}, ring->slot_bytes(),
+                      options_.batch.max_batch_size);
+      ring_ = std::move(ring);
+      next_expiry_ = absl::InfinitePast();  // what waits may not fit
+    }
+  }
+  Pump();
+}
+
+void Batcher::LoseRing(absl::Time now) {
+  if (ring_ != nullptr) ring_lost_ = now;
+  ring_ = nullptr;
+  next_expiry_ = absl::InfinitePast();
+}
+
+void Batcher::Drain() {
+  {
+    absl::MutexLock lock(&mutex_);
+    draining_ = true;
+    next_expiry_ = absl::InfinitePast();
+  }
+  Pump();
+}
+
+void Batcher::Close(const absl::Status& status) {
+  std::vector<Refusal> refusals;
+  {
+    absl::MutexLock lock(&mutex_);
+    closed_ = status;
+    for (InferenceCall* call : queue_) refusals.push_back({call, status});
+    queue_.clear();
+    ReportQueueLength();
+  }
+  Refuse(refusals);
+}
+
+size_t Batcher::queue_length() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.size();
+}
+
+// ------------------------------------------------------------- the queue
+
+absl::Status Batcher::Expiry(const InferenceCall& call, absl::Time now) const {
+  if (call.deadline <= now) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("the request's deadline passed while it waited for model ",
+                     options_.label));
+  }
+  if (call.queue_deadline <= now) {
+    return absl::UnavailableError(absl::StrCat(
+        "Request timeout expired while it waited for model ", options_.label));
+  }
+  if (ring_ == nullptr && draining_) {
+    return absl::UnavailableError(
+        absl::StrCat("model ", options_.label, " is being unloaded; retry"));
+  }
+  if (ring_ == nullptr && ring_lost_ + options_.recovery_wait <= now) {
+    return absl::UnavailableError(absl::StrCat(
+        "the worker of model ", options_.label, " was lost and not back after ",
+        absl::FormatDuration(options_.recovery_wait), "; retry"));
+  }
+  return CheckFits(call);
+}
+
+void Batcher::NoteExpiry(const InferenceCall& call) {
+  next_expiry_ = std::min({next_expiry_, call.deadline, call.queue_deadline});
+  if (ring_ == nullptr) {
+    next_expiry_ = std::min(next_expiry_, ring_lost_ + options_.recovery_wait);
+  }
+}
+
+void Batcher::TakeExpired(absl::Time now, std::vector<Refusal>* refusals) {
+  if (now < next_expiry_) return;
+  next_expiry_ = absl::InfiniteFuture();
+  std::deque<InferenceCall*> kept;
+  for (InferenceCall* call : queue_) {
+    absl::Status expiry = Expiry(*call, now);
+    if (expiry.ok()) {
+      NoteExpiry(*call);
+      kept.push_back(call);
+    } else {
+      refusals->push_back({call, std::move(expiry)});
+    }
+  }
+  queue_ = std::move(kept);
+  ReportQueueLength();
+}
+
+std::unique_ptr<Batcher::Batch> Batcher::TakeBatch(
+    absl::Time now, std::shared_ptr<SlotRingClient>* full_ring) {
+  batch_due_ = absl::InfiniteFuture();
+  if (ring_ == nullptr || waits_for_slot_) return nullptr;
+  scheduler::BatchOptions limits = options_.batch;
+  limits.max_batch_size =
+      std::clamp(rows_per_slot_, uint32_t{1}, limits.max_batch_size);
+  if (in_flight_ >= limits.max_in_flight) return nullptr;
+
+  absl::InlinedVector<scheduler::WaitingRequest, 64> waiting;
+  for (const InferenceCall* call : queue_) {
+    waiting.push_back({call->inputs.rows, call->arrival_});
+    if (waiting.size() > limits.max_batch_size) break;
+  }
+  const scheduler::BatchDecision decision =
+      scheduler::DecideBatch(waiting, limits, in_flight_, now);
+  if (decision.close_count == 0) {
+    batch_due_ = decision.wait_until;
+    return nullptr;
+  }
+  std::optional<Slot> slot = ring_->Acquire();
+  if (!slot.has_value()) {
+    if (ring_->failed()) {
+      LoseRing(now);
+    } else {
+      waits_for_slot_ = true;
+      *full_ring = ring_;
+    }
+    return nullptr;
+  }
+  auto batch = std::make_unique<Batch>();
+  batch->slot = std::move(slot);
+  batch->ring = ring_;
+  batch->taken = now;
+  const auto end = queue_.begin() + decision.close_count;
+  batch->calls.assign(queue_.begin(), end);
+  queue_.erase(queue_.begin(), end);
+  for (InferenceCall* call : batch->calls) {
+    batch->rows += call->inputs.rows;
+    ++call->launches_;
+  }
+  ++in_flight_;
+  ReportQueueLength();
+  return batch;
+}
+
+void Batcher::Requeue(Batch& batch, const absl::Status& status,
+                      std::vector<Refusal>* refusals) {
+  for (auto it = batch.calls.rbegin(); it != batch.calls.rend(); ++it) {
+    InferenceCall* call = *it;
+    if (closed_.ok() && call->launches_ < kMaxLaunches) {
+      queue_.push_front(call);
+    } else {
+      refusals->push_back({call, closed_.ok() ? status : closed_});
+    }
+  }
+  batch.calls.clear();
+  next_expiry_ = absl::InfinitePast();
+  ReportQueueLength();
+}
+
+// ------------------------------------------------------------ the batches
+
+void Batcher::Pump() {
+  std::unique_ptr<Batch> batch;
+  do {
+    std::vector<Refusal> refusals;
+    std::shared_ptr<SlotRingClient> full_ring;
+    absl::Time expiry_alarm, due_alarm;
+    {
+      absl::MutexLock lock(&mutex_);
+      const absl::Time now = absl::Now();
+      TakeExpired(now, &refusals);
+      batch = TakeBatch(now, &full_ring);
+      const bool idle = queue_.empty();
+      expiry_alarm = expiry_alarm_.Earlier(idle, next_expiry_);
+      due_alarm = due_alarm_.Earlier(idle, batch_due_);
+    }
+    Refuse(refusals);
+    SetAlarm(expiry_alarm, &Batcher::expiry_alarm_);
+    SetAlarm(due_alarm, &Batcher::due_alarm_);
+    if (full_ring != nullptr) WaitForSlot(*full_ring);
+    if (batch != nullptr) Launch(std::move(batch));
+  } while (batch != nullptr);
+}
+
+absl::Time Batcher::Alarm::Earlier(bool idle, absl::Time time) {
+  if (idle || time >= set_for) return absl::InfiniteFuture();
+  set_for = time;
+  return time;
+}
+
+void Batcher::SetAlarm(absl::Time time, Alarm Batcher::*alarm) {
+  if (time == absl::InfiniteFuture()) return;
+  timer_->CallAt(time, [weak = weak_from_this(), alarm] {
+    const std::shared_ptr<Batcher> self = weak.lock();
+    if (self == nullptr) return;
+    {
+      absl::MutexLock lock(&self->mutex_);
+      (self.get()->*alarm).set_for = absl::InfiniteFuture();
+    }
+    self->Pump();
+  });
+}
+
+void Batcher::WaitForSlot(SlotRingClient& ring) {
+  ring.NotifyWhenFree([weak = weak_from_this()] {
+    const std::shared_ptr<Batcher> self = weak.lock();
+    if (self == nullptr) return;
+    {
+      absl::MutexLock lock(&self->mutex_);
+      self->waits_for_slot_ = false;
+    }
+    self->Pump();
+  });
+}
+
+void Batcher::Launch(std::unique_ptr<Batch> batch) {
+  Slot slot = *std::move(batch->slot);
+  batch->slot.reset();
+  PackHeader({options_.inputs, options_.outputs}, options_.version_id,
+             batch->rows, &slot.header());
+  uint32_t first_row = 0;
+  for (const InferenceCall* call : batch->calls) {
+    CopyRows(slot.header(), call->inputs, first_row, slot.payload());
+    first_row += call->inputs.rows;
+  }
+  batch->submitted = absl::Now();
+  const std::shared_ptr<SlotRingClient> ring = std::move(batch->ring);
+  ring->Submit(std::move(slot),
+               [self = shared_from_this(),
+                shared = std::shared_ptr<Batch>(std::move(batch))](
+                   const absl::Status& status, Slot answered) {
+                 self->Settle(*shared, status, std::move(answered));
+               });
+}
+
+void Batcher::Settle(Batch& batch, const absl::Status& status, Slot slot) {
+  batch.answered = absl::Now();
+  // The worker's figure is input, not truth.
+  batch.compute = std::clamp(
+      absl::Nanoseconds(slot.header().compute_nanos), absl::ZeroDuration(),
+      std::max(batch.answered - batch.submitted, absl::ZeroDuration()));
+  // A worker that does not know the version has just started.
+  const bool nothing_done =
+      absl::IsUnavailable(status) || absl::IsNotFound(status);
+  std::vector<Refusal> refusals;
+  {
+    absl::MutexLock lock(&mutex_);
+    --in_flight_;
+    if (nothing_done) Requeue(batch, status, &refusals);
+  }
+  // The next batch goes first: the device should not wait for answers to be
+  // written.
+  Pump();
+  Refuse(refusals);
+  if (!nothing_done) Deliver(batch, status, slot);
+}
+
+void Batcher::Deliver(const Batch& batch, const absl::Status& status,
+                      Slot& slot) {
+  absl::Time now = absl::Now();
+  BatchSample summary{.code = status.code(),
+                      .requests = static_cast<uint32_t>(batch.calls.size()),
+                      .rows = batch.rows,
+                      .copy_in = batch.submitted - batch.taken,
+                      .compute = batch.compute,
+                      .copy_out = now - batch.answered};
+  statistics_.BatchDone(summary);
+  if (observer_ != nullptr) observer_->BatchDone(summary);
+
+  absl::InlinedVector<absl::Span<const std::byte>, 2> rows(
+      options_.outputs.size());
+  uint64_t first_row = 0;
+  for (InferenceCall* call : batch.calls) {
+    const uint32_t count = call->inputs.rows;
+    for (size_t i = 0; status.ok() && i < rows.size(); ++i) {
+      const uint64_t row_bytes = options_.outputs[i].row_bytes;
+      rows[i] =
+          slot.output(i).subspan(first_row * row_bytes, count * row_bytes);
+    }
+    first_row += count;
+    RequestSample sample{.code = status.code(),
+                         .rows = count,
+                         .total = now - call->arrival_,
+                         .copy_in = summary.copy_in,
+                         .compute = batch.compute,
+                         .copy_out = now - batch.answered};
+    sample.queue =
+        sample.total - sample.copy_in - sample.compute - sample.copy_out;
+    // Recorded first: who has the answer may ask for the statistics.
+    Record(sample, now);
+    call->OnDone(status, rows);
+    now = absl::Now();
+  }
+}
+
+void Batcher::Refuse(const std::vector<Refusal>& refusals) {
+  for (const Refusal& refusal : refusals) {
+    const absl::Time now = absl::Now();
+    const absl::Duration total = now - refusal.call->arrival_;
+    Record({.code = refusal.status.code(),
+            .rows = refusal.call->inputs.rows,
+            .total = total,
+            .queue = total},
+           now);
+    refusal.call->OnDone(refusal.status, {});
+  }
+}
+
+void Batcher::Record(const RequestSample& sample, absl::Time now) {
+  statistics_.RequestDone(sample, now);
+  if (observer_ != nullptr) observer_->RequestDone(sample);
+}
+
+void Batcher::ReportQueueLength() {
+  if (observer_ != nullptr) observer_->QueueLength(queue_.size());
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,21 @@
+// The inference protocol's names of the element types that models use.
+// Pure functions.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "gpupool/v1/model.pb.h"
+
+namespace gpupool::server {
+
+// "FP32", "INT64", ...; empty for DATA_TYPE_UNSPECIFIED.
+absl::string_view DataTypeName(v1::DataType type);
+
+// DATA_TYPE_UNSPECIFIED for a name that no model can have.
+v1::DataType ParseDataType(absl::string_view name);
+
+// 0 for DATA_TYPE_UNSPECIFIED.
+uint64_t ElementBytes(v1::DataType type);
+
+}  // namespace gpupool::server

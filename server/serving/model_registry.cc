@@ -1,0 +1,190 @@
+#include "server/serving/model_registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::server {
+namespace {
+
+// Defaults and limit of v1.ServingOptions.
+constexpr uint32_t kDefaultMaxBatchSize = 32;
+constexpr uint32_t kLargestMaxBatchSize = 1024;
+constexpr uint32_t kDefaultMaxQueueSize = 1024;
+
+absl::StatusOr<TensorFormat> MakeServedFormat(const v1::TensorSpec& spec) {
+  if (static_cast<uint32_t>(spec.shape_size()) > kMaxSlotRank) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", spec.name(), "' has ", spec.shape_size(),
+                     " dimensions; at most ", kMaxSlotRank, " can be served"));
+  }
+  return MakeTensorFormat(spec);
+}
+
+}  // namespace
+
+absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version,
+                                              const v1::TensorSpec& input,
+                                              const v1::TensorSpec& output) {
+  VersionFacts facts;
+  ASSIGN_OR_RETURN(TensorFormat input_format, MakeServedFormat(input));
+  ASSIGN_OR_RETURN(TensorFormat output_format, MakeServedFormat(output));
+  facts.inputs.push_back(std::move(input_format));
+  facts.outputs.push_back(std::move(output_format));
+  facts.id = version.id();
+  facts.model = version.model();
+  facts.version = version.version();
+  facts.label =
+      absl::StrCat("'", version.model(), "' version ", version.version());
+  const v1::ServingOptions& serving = version.serving();
+  facts.max_batch_size =
+      serving.max_batch_size() == 0
+          ? kDefaultMaxBatchSize
+          : std::min(serving.max_batch_size(), kLargestMaxBatchSize);
+  facts.max_queue_delay =
+      absl::Microseconds(serving.max_queue_delay_microseconds());
+  facts.max_queue_size = serving.max_queue_size() == 0
+                             ? kDefaultMaxQueueSize
+                             : serving.max_queue_size();
+  facts.bytes = version.plan().inference().peak();
+  return facts;
+}
+
+// ---------------------------------------------------------- ServedVersion
+
+ServedVersion::ServedVersion(VersionFacts facts,
+                             std::shared_ptr<Batcher> batcher)
+    : facts_(std::move(facts)), batcher_(std::move(batcher)) {}
+
+ServedVersion::~ServedVersion() {
+  std::function<void()> callback;
+  {
+    absl::MutexLock lock(&mutex_);
+    callback = std::move(last_handle_gone_);
+  }
+  if (callback) callback();
+}
+
+std::string ServedVersion::device() const {
+  absl::MutexLock lock(&mutex_);
+  return device_;
+}
+
+void ServedVersion::set_device(std::string device) {
+  absl::MutexLock lock(&mutex_);
+  device_ = std::move(device);
+}
+
+void ServedVersion::OnLastHandleGone(std::function<void()> callback) {
+  absl::MutexLock lock(&mutex_);
+  last_handle_gone_ = std::move(callback);
+}
+
+// ---------------------------------------------------------- ModelRegistry
+
+void ModelRegistry::Add(VersionHandle version) {
+  const VersionFacts& facts = version->facts();
+  absl::MutexLock lock(&mutex_);
+  ids_[facts.id] = {facts.model, facts.version};
+  models_[facts.model][facts.version] = {.handle = std::move(version)};
+}
+
+ModelRegistry::Entry* ModelRegistry::FindEntry(uint64_t id) {
+  const auto it = ids_.find(id);
+  if (it == ids_.end()) return nullptr;
+  return &models_[it->second.first][it->second.second];
+}
+
+VersionHandle ModelRegistry::FindById(uint64_t id) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto place = ids_.find(id);
+  if (place == ids_.end()) return nullptr;
+  const auto& [model, version] = place->second;
+  return models_.find(model)->second.find(version)->second.handle;
+}
+
+void ModelRegistry::SetReady(uint64_t id, bool ready) {
+  absl::MutexLock lock(&mutex_);
+  if (Entry* entry = FindEntry(id)) entry->ready = ready;
+}
+
+void ModelRegistry::Suspend(uint64_t id) { SetReady(id, false); }
+
+void ModelRegistry::Resume(uint64_t id) { SetReady(id, true); }
+
+void ModelRegistry::Drain(uint64_t id, std::function<void()> drained) {
+  VersionHandle handle;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto place = ids_.find(id);
+    if (place != ids_.end()) {
+      const auto& [model, version] = place->second;
+      const auto versions = models_.find(model);
+      const auto entry = versions->second.find(version);
+      handle = std::move(entry->second.handle);
+      versions->second.erase(entry);
+      if (versions->second.empty()) models_.erase(versions);
+      ids_.erase(place);
+    }
+  }
+  if (handle == nullptr) {
+    drained();
+    return;
+  }
+  handle->OnLastHandleGone(std::move(drained));
+  handle->batcher().Drain();
+}
+
+VersionHandle ModelRegistry::FindNewest(absl::string_view model) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto versions = models_.find(model);
+  if (versions == models_.end()) return nullptr;
+  for (auto it = versions->second.rbegin(); it != versions->second.rend();
+       ++it) {
+    if (it->second.ready) return it->second.handle;
+  }
+  return nullptr;
+}
+
+VersionHandle ModelRegistry::Find(absl::string_view model,
+                                  uint64_t version) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto versions = models_.find(model);
+  if (versions == models_.end()) return nullptr;
+  const auto it = versions->second.find(version);
+  if (it == versions->second.end() || !it->second.ready) return nullptr;
+  return it->second.handle;
+}
+
+std::vector<VersionHandle> ModelRegistry::List(absl::string_view model) const {
+  std::vector<VersionHandle> handles;
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    for (const auto& [name, versions] : models_) {
+      if (!model.empty() && name != model) continue;
+      for (const auto& [number, entry] : versions) {
+        if (entry.ready) handles.push_back(entry.handle);
+      }
+    }
+  }
+  std::stable_sort(handles.begin(), handles.end(),
+                   [](const VersionHandle& a, const VersionHandle& b) {
+                     return a->facts().model < b->facts().model;
+                   });
+  return handles;
+}
+
+std::vector<VersionHandle> ModelRegistry::All() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  std::vector<VersionHandle> handles;
+  for (const auto& [name, versions] : models_) {
+    for (const auto& [number, entry] : versions) {
+      handles.push_back(entry.handle);
+    }
+  }
+  return handles;
+}
+
+}  // namespace gpupool::server

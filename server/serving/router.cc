@@ -1,0 +1,79 @@
+#include "server/serving/router.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::server {
+namespace {
+
+// Clients match on this beginning, with every look-up error behind it.
+constexpr absl::string_view kPrefix = "Request for unknown model: ";
+
+absl::Status WhyNotVersion(const v1::Model& model, uint64_t version) {
+  const bool known =
+      std::any_of(model.versions().begin(), model.versions().end(),
+                  [&](const auto& v) { return v.version() == version; });
+  const std::string what =
+      absl::StrCat(kPrefix, "'", model.name(), "' version ", version);
+  if (!known) return absl::NotFoundError(absl::StrCat(what, " is not found"));
+  return absl::UnavailableError(absl::StrCat(
+      what, " is not at ready state; load it, or retry when it is loading"));
+}
+
+absl::Status WhyNotAny(const v1::Model& model) {
+  // Ready in the catalogue and not here: its worker is being restarted.
+  for (const v1::ModelVersion& version : model.versions()) {
+    if (version.state() == v1::LOADING || version.state() == v1::READY) {
+      return absl::UnavailableError(
+          absl::StrCat(kPrefix, "'", model.name(), "' version ",
+                       version.version(), " is not at ready state; retry"));
+    }
+  }
+  return absl::NotFoundError(absl::StrCat(
+      kPrefix, "'", model.name(), "' has no available versions; load one"));
+}
+
+}  // namespace
+
+Router::Router(const ModelRegistry* registry, Catalogue catalogue)
+    : registry_(registry), catalogue_(std::move(catalogue)) {}
+
+absl::StatusOr<VersionHandle> Router::Route(absl::string_view model,
+                                            absl::string_view version) const {
+  uint64_t number = 0;
+  if (!version.empty()) {
+    ASSIGN_OR_RETURN(number, ParseVersion(version));
+  }
+  VersionHandle handle = number == 0 ? registry_->FindNewest(model)
+                                     : registry_->Find(model, number);
+  if (handle == nullptr) return WhyNot(model, number);
+  return handle;
+}
+
+absl::Status Router::WhyNot(absl::string_view model, uint64_t version) const {
+  const absl::StatusOr<v1::Model> known = catalogue_(model);
+  if (absl::IsNotFound(known.status())) {
+    return absl::NotFoundError(
+        absl::StrCat(kPrefix, "'", model, "' is not found"));
+  }
+  RETURN_IF_ERROR(known.status());
+  return version == 0 ? WhyNotAny(*known) : WhyNotVersion(*known, version);
+}
+
+absl::StatusOr<uint64_t> ParseVersion(absl::string_view text) {
+  uint64_t version = 0;
+  const bool digits = std::all_of(text.begin(), text.end(),
+                                  [](char c) { return c >= '0' && c <= '9'; });
+  if (!digits || !absl::SimpleAtoi(text, &version) || version == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "failed to get model version from specified version string '", text,
+        "': expected a whole number from 1"));
+  }
+  return version;
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,72 @@
+#include "server/serving/slot_packing.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/align.h"
+
+namespace gpupool::server {
+namespace {
+
+uint64_t PackTensors(absl::Span<const TensorFormat> formats, uint32_t rows,
+                     uint64_t offset, SlotTensor* tensors) {
+  for (size_t i = 0; i < formats.size(); ++i) {
+    const TensorFormat& format = formats[i];
+    SlotTensor& tensor = tensors[i];
+    tensor.data_type = static_cast<uint32_t>(format.data_type);
+    tensor.rank = static_cast<uint32_t>(format.row_shape.size() + 1);
+    tensor.dims[0] = rows;
+    std::copy(format.row_shape.begin(), format.row_shape.end(),
+              tensor.dims + 1);
+    tensor.offset = offset;
+    tensor.bytes = rows * format.row_bytes;
+    offset = engine::AlignUp(offset + tensor.bytes, kSlotTensorAlignment);
+  }
+  return offset;
+}
+
+}  // namespace
+
+uint64_t PackedBytes(const SlotFormats& formats, uint32_t rows) {
+  uint64_t bytes = 0;
+  for (const auto& tensors : {formats.inputs, formats.outputs}) {
+    for (const TensorFormat& format : tensors) {
+      bytes += engine::AlignUp(rows * format.row_bytes, kSlotTensorAlignment);
+    }
+  }
+  return bytes;
+}
+
+uint32_t RowsPerSlot(const SlotFormats& formats, uint64_t slot_bytes,
+                     uint32_t limit) {
+  uint32_t fits = 0;  // bytes never fall as rows rise: bisect
+  uint32_t too_many = limit + 1;
+  while (too_many - fits > 1) {
+    const uint32_t middle = fits + (too_many - fits) / 2;
+    (PackedBytes(formats, middle) <= slot_bytes ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
+void PackHeader(const SlotFormats& formats, uint64_t version_id, uint32_t rows,
+                SlotHeader* header) {
+  header->version_id = version_id;
+  header->rows = rows;
+  header->input_count = static_cast<uint32_t>(formats.inputs.size());
+  header->output_count = static_cast<uint32_t>(formats.outputs.size());
+  const uint64_t offset = PackTensors(formats.inputs, rows, 0, header->inputs);
+  PackTensors(formats.outputs, rows, offset, header->outputs);
+}
+
+void CopyRows(const SlotHeader& header, const CheckedInputs& inputs,
+              uint32_t first_row, absl::Span<std::byte> payload) {
+  for (size_t i = 0; i < inputs.bytes.size(); ++i) {
+    const absl::Span<const std::byte> rows = inputs.bytes[i];
+    const uint64_t row_bytes = rows.size() / inputs.rows;
+    std::memcpy(
+        payload.data() + header.inputs[i].offset + first_row * row_bytes,
+        rows.data(), rows.size());
+  }
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,70 @@
+#include "server/serving/statistics.h"
+
+#include <algorithm>
+
+namespace gpupool::server {
+
+void VersionStatistics::Counter::Add(absl::Duration time) {
+  const int64_t nanos = std::max<int64_t>(0, absl::ToInt64Nanoseconds(time));
+  count_.fetch_add(1, std::memory_order_relaxed);
+  nanos_.fetch_add(static_cast<uint64_t>(nanos), std::memory_order_relaxed);
+}
+
+StageSum VersionStatistics::Counter::Load() const {
+  return {count_.load(std::memory_order_relaxed),
+          nanos_.load(std::memory_order_relaxed)};
+}
+
+VersionStatistics::VersionStatistics(uint32_t max_batch_size)
+    : max_batch_size_(max_batch_size),
+      by_rows_(std::make_unique<BatchCounters[]>(max_batch_size)) {}
+
+void VersionStatistics::RequestDone(const RequestSample& sample,
+                                    absl::Time now) {
+  if (sample.code != absl::StatusCode::kOk) {
+    fail_.Add(sample.total);
+    return;
+  }
+  success_.Add(sample.total);
+  queue_.Add(sample.queue);
+  copy_in_.Add(sample.copy_in);
+  compute_.Add(sample.compute);
+  copy_out_.Add(sample.copy_out);
+  rows_.fetch_add(sample.rows, std::memory_order_relaxed);
+  last_inference_unix_millis_.store(absl::ToUnixMillis(now),
+                                    std::memory_order_relaxed);
+}
+
+void VersionStatistics::BatchDone(const BatchSample& sample) {
+  if (sample.code != absl::StatusCode::kOk) return;
+  batches_.fetch_add(1, std::memory_order_relaxed);
+  if (sample.rows == 0 || sample.rows > max_batch_size_) return;
+  BatchCounters& counters = by_rows_[sample.rows - 1];
+  counters.copy_in.Add(sample.copy_in);
+  counters.compute.Add(sample.compute);
+  counters.copy_out.Add(sample.copy_out);
+}
+
+StatisticsSnapshot VersionStatistics::Snapshot() const {
+  StatisticsSnapshot snapshot;
+  snapshot.last_inference_unix_millis =
+      last_inference_unix_millis_.load(std::memory_order_relaxed);
+  snapshot.rows = rows_.load(std::memory_order_relaxed);
+  snapshot.batches = batches_.load(std::memory_order_relaxed);
+  snapshot.success = success_.Load();
+  snapshot.fail = fail_.Load();
+  snapshot.queue = queue_.Load();
+  snapshot.copy_in = copy_in_.Load();
+  snapshot.compute = compute_.Load();
+  snapshot.copy_out = copy_out_.Load();
+  for (uint32_t rows = 1; rows <= max_batch_size_; ++rows) {
+    const BatchCounters& counters = by_rows_[rows - 1];
+    if (counters.compute.Load().count == 0) continue;
+    snapshot.batch_sizes.push_back({rows, counters.copy_in.Load(),
+                                    counters.compute.Load(),
+                                    counters.copy_out.Load()});
+  }
+  return snapshot;
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,67 @@
+// Counts and times of one served version since it was loaded, as the
+// protocol's ModelStatistics reports them.
+//
+// Thread-safety: any thread. Counters are relaxed atomics: a snapshot taken
+// while requests end may be off by those requests.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/serving/serving_observer.h"
+
+namespace gpupool::server {
+
+struct StageSum {
+  uint64_t count = 0;
+  uint64_t nanos = 0;
+};
+
+struct BatchSizeStatistics {
+  uint32_t rows = 0;
+  StageSum copy_in, compute, copy_out;
+};
+
+struct StatisticsSnapshot {
+  int64_t last_inference_unix_millis = 0;  // 0: none yet
+  uint64_t rows = 0;                       // answered with success
+  uint64_t batches = 0;                    // that the worker ran
+  StageSum success, fail, queue, copy_in, compute, copy_out;
+  std::vector<BatchSizeStatistics> batch_sizes;  // rising; used ones only
+};
+
+class VersionStatistics {
+ public:
+  // Batches have 1 .. max_batch_size rows.
+  explicit VersionStatistics(uint32_t max_batch_size);
+
+  void RequestDone(const RequestSample& sample, absl::Time now);
+  void BatchDone(const BatchSample& sample);
+  StatisticsSnapshot Snapshot() const;
+
+ private:
+  class Counter {
+   public:
+    void Add(absl::Duration time);
+    StageSum Load() const;
+
+   private:
+    std::atomic<uint64_t> count_{0};
+    std::atomic<uint64_t> nanos_{0};
+  };
+  struct BatchCounters {
+    Counter copy_in, compute, copy_out;
+  };
+
+  const uint32_t max_batch_size_;
+  std::atomic<int64_t> last_inference_unix_millis_{0};
+  std::atomic<uint64_t> rows_{0};
+  std::atomic<uint64_t> batches_{0};
+  Counter success_, fail_, queue_, copy_in_, compute_, copy_out_;
+  std::unique_ptr<BatchCounters[]> by_rows_;
+};
+
+}  // namespace gpupool::server

@@ -6,11 +6,27 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 
 #include "absl/time/clock.h"
 
 namespace gpupool::server {
 namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// About what it costs to put a thread to sleep and to wake it again; spinning
+// for as long at most doubles the cost of a wait (Karlin and others,
+// "Competitive randomized algorithms for nonuniform problems", 1990).
+constexpr std::chrono::microseconds kSpinLimit{50};
+constexpr int kQuickWaitsToSpin = 2;
+constexpr int kMaxQuickWaits = 8;
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
 
 void Ring(int bell_fd) {
   const uint64_t one = 1;
@@ -67,6 +83,29 @@ uint64_t SlotQueue::Pop() {
 }
 
 void SlotQueue::Wait(int wake_fd, absl::Duration timeout) {
+  const SteadyClock::time_point start = SteadyClock::now();
+  if (quick_waits_ >= kQuickWaitsToSpin && timeout > absl::ZeroDuration()) {
+    Spin();
+  }
+  if (Look() == Ready::kEmpty) Sleep(wake_fd, timeout);
+  // A wait that a spin could have covered; sleeping itself adds about as much.
+  const bool quick =
+      Look() != Ready::kEmpty && SteadyClock::now() - start < 2 * kSpinLimit;
+  quick_waits_ = quick ? std::min(quick_waits_ + 1, kMaxQuickWaits)
+                       : std::max(quick_waits_ - 2, 0);
+}
+
+void SlotQueue::Spin() {
+  const SteadyClock::time_point end = SteadyClock::now() + kSpinLimit;
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (Look() != Ready::kEmpty) return;
+      Pause();
+    }
+  } while (SteadyClock::now() < end);
+}
+
+void SlotQueue::Sleep(int wake_fd, absl::Duration timeout) {
   header_->sleeping.store(1, std::memory_order_seq_cst);
   if (Look() == Ready::kEmpty) {
     std::array<pollfd, 2> fds = {{{bell_fd_, POLLIN, 0}, {wake_fd, POLLIN, 0}}};

@@ -50,8 +50,14 @@ class SlotQueue {
   // The caller has seen kEntry.
   uint64_t Pop();
   // Returns when Look() is not kEmpty, the bell or `wake_fd` (an eventfd, or
-  // -1) was written, or `timeout` has passed. Drains both eventfds.
+  // -1) was written, or `timeout` has passed. Drains both eventfds. Spins for
+  // a moment before it sleeps while entries have been coming in quick
+  // succession: waking a thread costs more than such a moment.
   void Wait(int wake_fd, absl::Duration timeout);
+
+ private:
+  void Spin();
+  void Sleep(int wake_fd, absl::Duration timeout);
 
   SlotQueueHeader* header_;
   std::atomic<uint64_t>* entries_;
@@ -59,6 +65,7 @@ class SlotQueue {
   int bell_fd_;
   uint32_t head_ = 0;  // private copies: the shared ones may be overwritten
   uint32_t tail_ = 0;
+  int quick_waits_ = 0;  // rises with short waits, falls with long ones
 };
 
 }  // namespace gpupool::server

@@ -1,0 +1,94 @@
+#include "server/serving/serving.h"
+
+#include <utility>
+
+#include "engine/base/status_macros.h"
+#include "spdlog/spdlog.h"
+
+namespace gpupool::server {
+
+Serving::Serving(ServingDependencies dependencies)
+    : dependencies_(std::move(dependencies)),
+      router_(&registry_, dependencies_.catalogue) {}
+
+Serving::~Serving() { Stop(); }
+
+absl::StatusOr<VersionHandle> Serving::MakeVersion(
+    const v1::ModelVersion& version, const v1::TensorSpec& input,
+    const v1::TensorSpec& output) {
+  ASSIGN_OR_RETURN(VersionFacts facts,
+                   MakeVersionFacts(version, input, output));
+  BatcherOptions options;
+  options.label = facts.label;
+  options.version_id = facts.id;
+  options.inputs = facts.inputs;
+  options.outputs = facts.outputs;
+  options.batch.max_batch_size = facts.max_batch_size;
+  options.batch.max_queue_delay = facts.max_queue_delay;
+  options.max_queue_size = facts.max_queue_size;
+  std::unique_ptr<VersionObserver> observer;
+  if (dependencies_.observer != nullptr) {
+    observer = dependencies_.observer->Observe(facts.model, facts.version,
+                                               facts.max_queue_size);
+  }
+  auto batcher = std::make_shared<Batcher>(std::move(options), &timer_,
+                                           std::move(observer));
+  return std::make_shared<ServedVersion>(std::move(facts), std::move(batcher));
+}
+
+void Serving::VersionReady(const v1::ModelVersion& version,
+                           const std::string& device,
+                           const v1::TensorSpec& input,
+                           const v1::TensorSpec& output) {
+  VersionHandle handle = registry_.FindById(version.id());
+  const bool known = handle != nullptr;
+  if (!known) {
+    absl::StatusOr<VersionHandle> made = MakeVersion(version, input, output);
+    if (!made.ok()) {
+      spdlog::error("version cannot be served model={} version={} error=\"{}\"",
+                    version.model(), version.version(),
+                    made.status().ToString());
+      return;
+    }
+    handle = *std::move(made);
+  }
+  handle->set_device(device);
+  handle->batcher().SetRing(dependencies_.ring(device));
+  if (known) {
+    registry_.Resume(version.id());
+  } else {
+    registry_.Add(handle);
+  }
+  spdlog::info("version ready model={} version={} device={}", version.model(),
+               version.version(), device);
+}
+
+void Serving::VersionDraining(uint64_t version_id,
+                              std::function<void()> drained) {
+  registry_.Drain(version_id, std::move(drained));
+}
+
+void Serving::WorkerLost(const std::string& device) {
+  for (const VersionHandle& handle : registry_.All()) {
+    if (handle->device() != device) continue;
+    registry_.Suspend(handle->facts().id);
+    handle->batcher().SetRing(nullptr);
+  }
+}
+
+bool Serving::accepting() const {
+  return accepting_.load(std::memory_order_relaxed);
+}
+
+void Serving::Start() { accepting_.store(true, std::memory_order_relaxed); }
+
+void Serving::Stop() {
+  accepting_.store(false, std::memory_order_relaxed);
+  for (const VersionHandle& handle : registry_.All()) {
+    handle->batcher().Close(
+        absl::UnavailableError("the server is shutting down and has stopped "
+                               "accepting new requests"));
+  }
+}
+
+}  // namespace gpupool::server

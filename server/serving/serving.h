@@ -1,0 +1,71 @@
+// The serving side of the daemon in one object: what is served now, how a name
+// becomes a version, and what control tells about versions and workers.
+//
+// Thread-safety: any thread; the ServingSink functions come from the control
+// thread. Ownership: owns registry, router, batchers and timer; handles that
+// requests hold must be gone before it is destroyed (Stop answers them).
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "gpupool/v1/model.pb.h"
+#include "server/control/serving_sink.h"
+#include "server/ipc/slot_ring.h"
+#include "server/serving/model_registry.h"
+#include "server/serving/router.h"
+#include "server/serving/serving_observer.h"
+#include "server/serving/wake_timer.h"
+
+namespace gpupool::server {
+
+struct ServingDependencies {
+  // The ring of a device's worker; null while the worker is lost.
+  std::function<std::shared_ptr<SlotRingClient>(const std::string& device)>
+      ring;
+  Router::Catalogue catalogue;
+  ServingObserver* observer = nullptr;  // may be null; outlives serving
+};
+
+class Serving : public ServingSink {
+ public:
+  explicit Serving(ServingDependencies dependencies);
+  ~Serving() override;
+
+  // ServingSink: see there.
+  void VersionReady(const v1::ModelVersion& version, const std::string& device,
+                    const v1::TensorSpec& input,
+                    const v1::TensorSpec& output) override;
+  void VersionDraining(uint64_t version_id,
+                       std::function<void()> drained) override;
+  void WorkerLost(const std::string& device) override;
+
+  const Router& router() const { return router_; }
+  const ModelRegistry& registry() const { return registry_; }
+
+  // Whether inference requests are taken: after Start, before Stop.
+  bool accepting() const;
+  void Start();
+  // Answers all that waits, and all that comes later, with Unavailable.
+  // Batches in flight end by themselves. Idempotent.
+  void Stop();
+
+ private:
+  absl::StatusOr<VersionHandle> MakeVersion(const v1::ModelVersion& version,
+                                            const v1::TensorSpec& input,
+                                            const v1::TensorSpec& output);
+
+  const ServingDependencies dependencies_;
+  WakeTimer timer_;
+  ModelRegistry registry_;
+  Router router_;
+  std::atomic<bool> accepting_{false};
+};
+
+}  // namespace gpupool::server

@@ -1,0 +1,348 @@
+#include "server/serving/batcher.h"
+
+#include <memory>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/serving/fake_worker.h"
+#include "tests/server/serving/test_call.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TensorFormat Format(const std::string& name, int64_t features) {
+  TensorFormat format;
+  format.name = name;
+  format.data_type = v1::FLOAT32;
+  format.row_shape = {features};
+  format.row_bytes = features * sizeof(float);
+  return format;
+}
+
+BatcherOptions Options() {
+  BatcherOptions options;
+  options.label = "'m' version 1";
+  options.version_id = 7;
+  options.inputs = {Format("input", 2)};
+  options.outputs = {Format("output", 2)};
+  options.batch = {.max_batch_size = 4,
+                   .max_queue_delay = absl::ZeroDuration(),
+                   .max_in_flight = 1};
+  options.max_queue_size = 8;
+  return options;
+}
+
+class BatcherTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Batcher> Make(const BatcherOptions& options,
+                                std::shared_ptr<SlotRingClient> ring) {
+    auto batcher = std::make_shared<Batcher>(options, &timer_, nullptr);
+    batcher->SetRing(std::move(ring));
+    return batcher;
+  }
+  void WaitForQueue(const Batcher& batcher, size_t length) {
+    for (int i = 0; i < 2000 && batcher.queue_length() != length; ++i) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    ASSERT_EQ(batcher.queue_length(), length);
+  }
+
+  WakeTimer timer_;
+};
+
+TEST_F(BatcherTest, AnswersARequestWithItsOwnRows) {
+  FakeWorker worker;
+  auto batcher = Make(Options(), worker.ring());
+  TestCall call(2, {1, 2, 3, 4});
+  batcher->Enqueue(&call);
+  ASSERT_TRUE(call.WaitUntilDone());
+  EXPECT_TRUE(call.status().ok()) << call.status();
+  EXPECT_THAT(call.output(), ElementsAre(2, 4, 6, 8));
+}
+
+TEST_F(BatcherTest, PutsWaitingRequestsTogetherAndHandsEachItsRows) {
+  FakeWorker worker;
+  worker.Pause();
+  auto batcher = Make(Options(), worker.ring());
+  TestCall first(1, {1, 1});
+  TestCall second(1, {2, 2});
+  TestCall third(2, {3, 3, 4, 4});
+  TestCall fourth(2, {5, 5, 6, 6});  // does not fit the second batch
+  for (TestCall* call : {&first, &second, &third, &fourth}) {
+    batcher->Enqueue(call);
+  }
+  worker.Resume();
+  for (TestCall* call : {&first, &second, &third, &fourth}) {
+    ASSERT_TRUE(call->WaitUntilDone());
+    ASSERT_TRUE(call->status().ok()) << call->status();
+  }
+  EXPECT_THAT(worker.batches(), ElementsAre(1, 3, 2));
+  EXPECT_THAT(second.output(), ElementsAre(4, 4));
+  EXPECT_THAT(third.output(), ElementsAre(6, 6, 8, 8));
+  EXPECT_THAT(fourth.output(), ElementsAre(10, 10, 12, 12));
+}
+
+TEST_F(BatcherTest, WaitsForCompanyUntilTheDelayIsOver) {
+  FakeWorker worker;
+  BatcherOptions options = Options();
+  options.batch.max_queue_delay = absl::Milliseconds(60);
+  auto batcher = Make(options, worker.ring());
+  TestCall first(1, {1, 1});
+  TestCall second(1, {2, 2});
+  const absl::Time start = absl::Now();
+  batcher->Enqueue(&first);
+  batcher->Enqueue(&second);
+  ASSERT_TRUE(first.WaitUntilDone());
+  ASSERT_TRUE(second.WaitUntilDone());
+  EXPECT_GE(absl::Now() - start, absl::Milliseconds(59));
+  EXPECT_THAT(worker.batches(), ElementsAre(2));
+}
+
+TEST_F(BatcherTest, SendsAFullBatchBeforeTheDelayIsOver) {
+  FakeWorker worker;
+  BatcherOptions options = Options();
+  options.batch.max_queue_delay = absl::Seconds(30);
+  auto batcher = Make(options, worker.ring());
+  TestCall call(4, std::vector<float>(8, 1));
+  batcher->Enqueue(&call);
+  EXPECT_TRUE(call.WaitUntilDone());
+}
+
+TEST_F(BatcherTest, RefusesWhenTheQueueIsFullAndLosesNothing) {
+  FakeWorker worker;
+  worker.Pause();
+  BatcherOptions options = Options();
+  options.max_queue_size = 2;
+  auto batcher = Make(options, worker.ring());
+  std::vector<std::unique_ptr<TestCall>> calls;
+  for (int i = 0; i < 4; ++i) {  // one in flight, two wait, one too many
+    calls.push_back(std::make_unique<TestCall>(1, std::vector<float>{1, 1}));
+    batcher->Enqueue(calls.back().get());
+  }
+  ASSERT_TRUE(calls[3]->is_done());
+  EXPECT_TRUE(absl::IsUnavailable(calls[3]->status()));
+  EXPECT_THAT(std::string(calls[3]->status().message()),
+              HasSubstr("Exceeds maximum queue size of 2"));
+  worker.Resume();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(calls[i]->WaitUntilDone());
+    EXPECT_TRUE(calls[i]->status().ok());
+  }
+}
+
+TEST_F(BatcherTest, DropsExpiredRequestsBeforeTheyAreLaunched) {
+  FakeWorker worker;
+  worker.Pause();
+  auto batcher = Make(Options(), worker.ring());
+  TestCall running(1, {1, 1});
+  TestCall by_deadline(1, {2, 2});
+  TestCall by_timeout(1, {3, 3});
+  by_deadline.deadline = absl::Now() + absl::Milliseconds(20);
+  by_timeout.queue_deadline = absl::Now() + absl::Milliseconds(20);
+  for (TestCall* call : {&running, &by_deadline, &by_timeout}) {
+    batcher->Enqueue(call);
+  }
+  ASSERT_TRUE(by_deadline.WaitUntilDone());
+  ASSERT_TRUE(by_timeout.WaitUntilDone());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(by_deadline.status()));
+  EXPECT_TRUE(absl::IsUnavailable(by_timeout.status()));
+  EXPECT_THAT(std::string(by_timeout.status().message()),
+              HasSubstr("Request timeout expired"));
+  worker.Resume();
+  ASSERT_TRUE(running.WaitUntilDone());
+  EXPECT_THAT(worker.batches(), ElementsAre(1));
+}
+
+TEST_F(BatcherTest, CancelDropsARowThatWaitsAndIgnoresOneInFlight) {
+  FakeWorker worker;
+  worker.Pause();
+  auto batcher = Make(Options(), worker.ring());
+  TestCall running(1, {1, 1});
+  TestCall waiting(1, {2, 2});
+  batcher->Enqueue(&running);
+  batcher->Enqueue(&waiting);
+  batcher->Cancel(&running);
+  batcher->Cancel(&waiting);
+  EXPECT_FALSE(running.is_done());
+  ASSERT_TRUE(waiting.is_done());
+  EXPECT_TRUE(absl::IsCancelled(waiting.status()));
+  worker.Resume();
+  ASSERT_TRUE(running.WaitUntilDone());
+  EXPECT_TRUE(running.status().ok());
+  EXPECT_THAT(worker.batches(), ElementsAre(1));
+}
+
+TEST_F(BatcherTest, PassesOnTheWorkersErrorToEveryRequestOfTheBatch) {
+  FakeWorker worker;
+  worker.SetRule(
+      [](const SlotRequest&) { return absl::InternalError("kernel failed"); });
+  auto batcher = Make(Options(), worker.ring());
+  TestCall call(1, {1, 1});
+  batcher->Enqueue(&call);
+  ASSERT_TRUE(call.WaitUntilDone());
+  EXPECT_TRUE(absl::IsInternal(call.status()));
+  EXPECT_THAT(std::string(call.status().message()), HasSubstr("kernel failed"));
+  EXPECT_EQ(worker.batches().size(), 1u);
+}
+
+TEST_F(BatcherTest, TriesOnceMoreOnTheNextWorkerWhenOneIsLost) {
+  FakeWorker lost;
+  lost.Pause();
+  auto batcher = Make(Options(), lost.ring());
+  TestCall in_flight(1, {1, 1});
+  TestCall waiting(1, {2, 2});
+  batcher->Enqueue(&in_flight);
+  batcher->Enqueue(&waiting);
+  lost.Die();
+  batcher->SetRing(nullptr);
+  EXPECT_FALSE(in_flight.is_done());
+  EXPECT_FALSE(waiting.is_done());
+  FakeWorker next;
+  batcher->SetRing(next.ring());
+  ASSERT_TRUE(in_flight.WaitUntilDone());
+  ASSERT_TRUE(waiting.WaitUntilDone());
+  EXPECT_THAT(in_flight.output(), ElementsAre(2, 2));
+  EXPECT_THAT(waiting.output(), ElementsAre(4, 4));
+}
+
+TEST_F(BatcherTest, AnswersUnavailableWhenTheSecondTryIsLostToo) {
+  FakeWorker first, second;
+  first.Pause();
+  second.Pause();
+  auto batcher = Make(Options(), first.ring());
+  TestCall call(1, {1, 1});
+  batcher->Enqueue(&call);
+  first.Die();
+  batcher->SetRing(second.ring());
+  WaitForQueue(*batcher, 0);
+  second.Die();
+  ASSERT_TRUE(call.WaitUntilDone());
+  EXPECT_TRUE(absl::IsUnavailable(call.status()));
+}
+
+TEST_F(BatcherTest, GivesUpOnALostWorkerAfterTheRecoveryWait) {
+  BatcherOptions options = Options();
+  options.recovery_wait = absl::Milliseconds(30);
+  auto batcher = Make(options, nullptr);
+  TestCall call(1, {1, 1});
+  batcher->Enqueue(&call);
+  ASSERT_TRUE(call.WaitUntilDone());
+  EXPECT_TRUE(absl::IsUnavailable(call.status()));
+  EXPECT_THAT(std::string(call.status().message()), HasSubstr("was lost"));
+}
+
+TEST_F(BatcherTest, DrainingWithoutAWorkerAnswersAtOnce) {
+  auto batcher = Make(Options(), nullptr);
+  TestCall call(1, {1, 1});
+  batcher->Enqueue(&call);
+  EXPECT_FALSE(call.is_done());
+  batcher->Drain();
+  ASSERT_TRUE(call.is_done());
+  EXPECT_TRUE(absl::IsUnavailable(call.status()));
+}
+
+TEST_F(BatcherTest, CloseAnswersWhatWaitsAndWhatComesLater) {
+  FakeWorker worker;
+  worker.Pause();
+  auto batcher = Make(Options(), worker.ring());
+  TestCall running(1, {1, 1});
+  TestCall waiting(1, {2, 2});
+  TestCall late(1, {3, 3});
+  batcher->Enqueue(&running);
+  batcher->Enqueue(&waiting);
+  batcher->Close(absl::UnavailableError("shutting down"));
+  batcher->Enqueue(&late);
+  ASSERT_TRUE(waiting.is_done());
+  ASSERT_TRUE(late.is_done());
+  EXPECT_TRUE(absl::IsUnavailable(late.status()));
+  worker.Resume();
+  ASSERT_TRUE(running.WaitUntilDone());
+  EXPECT_TRUE(running.status().ok());
+}
+
+TEST_F(BatcherTest, RefusesRowsThatDoNotFitASlotAndSaysHowMuchFits) {
+  FakeWorker worker({.slot_count = 2, .slot_bytes = 4096});
+  BatcherOptions options = Options();
+  options.batch.max_batch_size = 512;  // 512 rows need 8192 bytes
+  auto batcher = Make(options, worker.ring());
+  TestCall large(512, std::vector<float>(1024, 1));
+  TestCall small(256, std::vector<float>(512, 1));  // exactly 4096 bytes
+  batcher->Enqueue(&large);
+  batcher->Enqueue(&small);
+  ASSERT_TRUE(large.WaitUntilDone());
+  EXPECT_TRUE(absl::IsResourceExhausted(large.status()));
+  EXPECT_THAT(std::string(large.status().message()),
+              HasSubstr("at most 256 rows"));
+  ASSERT_TRUE(small.WaitUntilDone());
+  EXPECT_TRUE(small.status().ok()) << small.status();
+}
+
+TEST_F(BatcherTest, WaitsForASlotThatAnotherModelHolds) {
+  FakeWorker worker({.slot_count = 1, .slot_bytes = 4096});
+  auto batcher = Make(Options(), worker.ring());
+  std::optional<Slot> taken = worker.ring()->Acquire();
+  ASSERT_TRUE(taken.has_value());
+  TestCall call(1, {1, 1});
+  batcher->Enqueue(&call);
+  EXPECT_FALSE(call.WaitUntilDone(absl::Milliseconds(20)));
+  taken.reset();
+  ASSERT_TRUE(call.WaitUntilDone());
+  EXPECT_TRUE(call.status().ok());
+}
+
+TEST_F(BatcherTest, CountsRequestsRowsBatchesAndStages) {
+  FakeWorker worker;
+  auto batcher = Make(Options(), worker.ring());
+  TestCall call(3, std::vector<float>(6, 1));
+  batcher->Enqueue(&call);
+  ASSERT_TRUE(call.WaitUntilDone());
+  const StatisticsSnapshot snapshot = batcher->statistics().Snapshot();
+  EXPECT_EQ(snapshot.success.count, 1u);
+  EXPECT_EQ(snapshot.rows, 3u);
+  EXPECT_EQ(snapshot.batches, 1u);
+  EXPECT_EQ(snapshot.compute.nanos, 1000u);
+  EXPECT_EQ(snapshot.success.nanos,
+            snapshot.queue.nanos + snapshot.copy_in.nanos +
+                snapshot.compute.nanos + snapshot.copy_out.nanos);
+  ASSERT_EQ(snapshot.batch_sizes.size(), 1u);
+  EXPECT_EQ(snapshot.batch_sizes[0].rows, 3u);
+}
+
+TEST_F(BatcherTest, ManyThreadsGetTheirOwnAnswersWhileAWorkerIsReplaced) {
+  BatcherOptions options = Options();
+  options.batch.max_in_flight = 2;
+  options.max_queue_size = 1000;
+  auto first = std::make_unique<FakeWorker>();
+  FakeWorker second;
+  auto batcher = Make(options, first->ring());
+  constexpr int kThreads = 4;
+  constexpr int kCalls = 200;
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kCalls; ++i) {
+        const float value = static_cast<float>(t * kCalls + i);
+        TestCall call(1, {value, value});
+        batcher->Enqueue(&call);
+        ASSERT_TRUE(call.WaitUntilDone());
+        ASSERT_TRUE(call.status().ok()) << call.status();
+        if (call.output()[0] == 2 * value) ++right;
+      }
+    });
+  }
+  absl::SleepFor(absl::Milliseconds(5));
+  first->Die();
+  batcher->SetRing(nullptr);
+  batcher->SetRing(second.ring());
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, kThreads * kCalls);
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,109 @@
+#include "server/serving/model_registry.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/serving/served_model.h"
+
+namespace gpupool::server {
+namespace {
+
+TEST(ModelRegistryTest, TheNewestReadyVersionIsTheDefault) {
+  WakeTimer timer;
+  ModelRegistry registry;
+  registry.Add(MakeServedVersion("digits", 2, 20, &timer));
+  registry.Add(MakeServedVersion("digits", 1, 10, &timer));
+  EXPECT_EQ(registry.FindNewest("digits")->facts().version, 2u);
+  EXPECT_EQ(registry.Find("digits", 1)->facts().id, 10u);
+  EXPECT_EQ(registry.Find("digits", 3), nullptr);
+  EXPECT_EQ(registry.FindNewest("other"), nullptr);
+}
+
+TEST(ModelRegistryTest, DrainedRunsWhenTheLastHandleIsGone) {
+  WakeTimer timer;
+  ModelRegistry registry;
+  registry.Add(MakeServedVersion("digits", 1, 10, &timer));
+  VersionHandle pinned = registry.FindNewest("digits");
+  bool drained = false;
+  registry.Drain(10, [&] { drained = true; });
+  EXPECT_EQ(registry.FindNewest("digits"), nullptr);
+  EXPECT_EQ(registry.FindById(10), nullptr);
+  EXPECT_FALSE(drained);
+  VersionHandle second = pinned;
+  pinned.reset();
+  EXPECT_FALSE(drained);
+  second.reset();
+  EXPECT_TRUE(drained);
+}
+
+TEST(ModelRegistryTest, DrainingWhatNobodyHoldsOrKnowsIsDoneAtOnce) {
+  WakeTimer timer;
+  ModelRegistry registry;
+  registry.Add(MakeServedVersion("digits", 1, 10, &timer));
+  int drained = 0;
+  registry.Drain(10, [&] { ++drained; });
+  registry.Drain(10, [&] { ++drained; });
+  registry.Drain(99, [&] { ++drained; });
+  EXPECT_EQ(drained, 3);
+}
+
+TEST(ModelRegistryTest, AnOlderVersionAnswersAfterTheNewestIsDrained) {
+  WakeTimer timer;
+  ModelRegistry registry;
+  registry.Add(MakeServedVersion("digits", 1, 10, &timer));
+  registry.Add(MakeServedVersion("digits", 2, 20, &timer));
+  registry.Drain(20, [] {});
+  EXPECT_EQ(registry.FindNewest("digits")->facts().version, 1u);
+}
+
+TEST(ModelRegistryTest, ASuspendedVersionIsNotFoundByNameButKept) {
+  WakeTimer timer;
+  ModelRegistry registry;
+  registry.Add(MakeServedVersion("digits", 1, 10, &timer));
+  registry.Suspend(10);
+  EXPECT_EQ(registry.FindNewest("digits"), nullptr);
+  EXPECT_EQ(registry.Find("digits", 1), nullptr);
+  EXPECT_TRUE(registry.List("").empty());
+  EXPECT_NE(registry.FindById(10), nullptr);
+  EXPECT_EQ(registry.All().size(), 1u);
+  registry.Resume(10);
+  EXPECT_NE(registry.Find("digits", 1), nullptr);
+}
+
+TEST(ModelRegistryTest, ListsByNameThenVersion) {
+  WakeTimer timer;
+  ModelRegistry registry;
+  registry.Add(MakeServedVersion("b", 1, 3, &timer));
+  registry.Add(MakeServedVersion("a", 2, 2, &timer));
+  registry.Add(MakeServedVersion("a", 1, 1, &timer));
+  std::vector<uint64_t> ids;
+  for (const auto& handle : registry.List("")) {
+    ids.push_back(handle->facts().id);
+  }
+  EXPECT_THAT(ids, ::testing::ElementsAre(1, 2, 3));
+  EXPECT_EQ(registry.List("a").size(), 2u);
+}
+
+TEST(MakeVersionFactsTest, FillsInDefaultsAndKeepsTheLimit) {
+  v1::ModelVersion version;
+  version.set_model("m");
+  version.set_version(4);
+  const v1::TensorSpec spec = FloatSpec("x", 2);
+  auto facts = MakeVersionFacts(version, spec, spec);
+  ASSERT_TRUE(facts.ok());
+  EXPECT_EQ(facts->label, "'m' version 4");
+  EXPECT_EQ(facts->max_batch_size, 32u);
+  EXPECT_EQ(facts->max_queue_size, 1024u);
+  EXPECT_EQ(facts->max_queue_delay, absl::ZeroDuration());
+  version.mutable_serving()->set_max_batch_size(5000);
+  EXPECT_EQ(MakeVersionFacts(version, spec, spec)->max_batch_size, 1024u);
+}
+
+TEST(MakeVersionFactsTest, RefusesMoreDimensionsThanASlotDescribes) {
+  v1::TensorSpec spec = FloatSpec("x", 2);
+  while (spec.shape_size() <= 8) spec.add_shape(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      MakeVersionFacts({}, spec, FloatSpec("y", 2)).status()));
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,47 @@
+// Served versions for tests: one float input and one float output.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "server/serving/batcher.h"
+#include "server/serving/model_registry.h"
+
+namespace gpupool::server {
+
+inline v1::TensorSpec FloatSpec(const std::string& name, int64_t features) {
+  v1::TensorSpec spec;
+  spec.set_name(name);
+  spec.set_data_type(v1::FLOAT32);
+  spec.add_shape(-1);
+  spec.add_shape(features);
+  return spec;
+}
+
+inline v1::ModelVersion MakeModelVersion(const std::string& model,
+                                         uint64_t version, uint64_t id) {
+  v1::ModelVersion message;
+  message.set_model(model);
+  message.set_version(version);
+  message.set_id(id);
+  message.set_state(v1::READY);
+  return message;
+}
+
+inline VersionHandle MakeServedVersion(const std::string& model,
+                                       uint64_t version, uint64_t id,
+                                       WakeTimer* timer) {
+  VersionFacts facts =
+      *MakeVersionFacts(MakeModelVersion(model, version, id),
+                        FloatSpec("input", 2), FloatSpec("output", 2));
+  BatcherOptions options;
+  options.label = facts.label;
+  options.version_id = id;
+  options.inputs = facts.inputs;
+  options.outputs = facts.outputs;
+  auto batcher = std::make_shared<Batcher>(std::move(options), timer, nullptr);
+  return std::make_shared<ServedVersion>(std::move(facts), std::move(batcher));
+}
+
+}  // namespace gpupool::server

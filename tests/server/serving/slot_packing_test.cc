@@ -1,0 +1,68 @@
+#include "server/serving/slot_packing.h"
+
+#include <cstring>
+
+#include "gtest/gtest.h"
+
+namespace gpupool::server {
+namespace {
+
+class SlotPackingTest : public ::testing::Test {
+ protected:
+  static TensorFormat Format(int64_t features) {
+    TensorFormat format;
+    format.name = "x";
+    format.data_type = v1::FLOAT32;
+    format.row_shape = {features};
+    format.row_bytes = features * sizeof(float);
+    return format;
+  }
+  std::vector<TensorFormat> inputs_ = {Format(3), Format(1)};
+  std::vector<TensorFormat> outputs_ = {Format(5)};
+  SlotFormats formats_ = {inputs_, outputs_};
+};
+
+TEST_F(SlotPackingTest, ThePackedHeaderPassesTheRingsCheckExactly) {
+  for (uint32_t rows : {1u, 2u, 7u, 32u}) {
+    SlotHeader header = {};
+    PackHeader(formats_, 9, rows, &header);
+    const uint64_t bytes = PackedBytes(formats_, rows);
+    EXPECT_TRUE(CheckSlotHeader(header, bytes).ok())
+        << CheckSlotHeader(header, bytes);
+    EXPECT_EQ(header.version_id, 9u);
+    EXPECT_EQ(header.rows, rows);
+    EXPECT_EQ(header.inputs[1].dims[0], rows);
+    EXPECT_EQ(header.outputs[0].bytes, rows * 20u);
+  }
+}
+
+TEST_F(SlotPackingTest, RowsPerSlotIsTheMostThatFits) {
+  for (uint64_t slot_bytes : {uint64_t{0}, uint64_t{191}, uint64_t{192},
+                              uint64_t{1000}, uint64_t{4096}}) {
+    const uint32_t rows = RowsPerSlot(formats_, slot_bytes, 1024);
+    EXPECT_LE(PackedBytes(formats_, rows), slot_bytes);
+    EXPECT_GT(PackedBytes(formats_, rows + 1), slot_bytes);
+  }
+  EXPECT_EQ(RowsPerSlot(formats_, 1 << 20, 8), 8u);
+}
+
+TEST_F(SlotPackingTest, CopiesRowsBehindEarlierOnes) {
+  SlotHeader header = {};
+  PackHeader(formats_, 1, 3, &header);
+  std::vector<std::byte> payload(PackedBytes(formats_, 3));
+  const float wide[6] = {1, 2, 3, 4, 5, 6};
+  const float narrow[2] = {7, 8};
+  CheckedInputs inputs;
+  inputs.rows = 2;
+  inputs.bytes = {
+      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(wide), 24),
+      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(narrow), 8)};
+  CopyRows(header, inputs, 1, absl::MakeSpan(payload));
+  EXPECT_EQ(
+      std::memcmp(payload.data() + header.inputs[0].offset + 12, wide, 24), 0);
+  EXPECT_EQ(
+      std::memcmp(payload.data() + header.inputs[1].offset + 4, narrow, 8), 0);
+}
+
+}  // namespace
+}  // namespace gpupool::server

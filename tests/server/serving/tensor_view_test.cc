@@ -1,0 +1,131 @@
+#include "server/serving/tensor_view.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TensorFormat MakeFormat(const std::string& name, v1::DataType type,
+                        std::vector<int64_t> shape) {
+  v1::TensorSpec spec;
+  spec.set_name(name);
+  spec.set_data_type(type);
+  for (int64_t size : shape) spec.add_shape(size);
+  return *MakeTensorFormat(spec);
+}
+
+class TensorViewTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<CheckedInputs> Check(const std::vector<TensorView>& inputs) {
+    return CheckInputs("'m' version 3", formats_, /*max_batch_size=*/4, inputs);
+  }
+  absl::Span<const std::byte> Bytes(size_t count) {
+    return absl::MakeConstSpan(storage_).first(count);
+  }
+  std::string Error(const std::vector<TensorView>& inputs) {
+    const auto checked = Check(inputs);
+    EXPECT_TRUE(absl::IsInvalidArgument(checked.status())) << checked.status();
+    return std::string(checked.status().message());
+  }
+
+  std::vector<std::byte> storage_{1024};
+  std::vector<TensorFormat> formats_ = {
+      MakeFormat("image", v1::FLOAT32, {-1, 2, 3})};
+  std::vector<int64_t> shape_ = {2, 2, 3};
+};
+
+TEST_F(TensorViewTest, AcceptsExactlyWhatTheModelTakes) {
+  const auto checked = Check({{"image", "FP32", shape_, Bytes(48)}});
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->rows, 2u);
+  EXPECT_EQ(checked->bytes[0].data(), storage_.data());
+}
+
+TEST_F(TensorViewTest, NamesAnUnknownInputAndWhatTheModelTakes) {
+  EXPECT_THAT(Error({{"picture", "FP32", shape_, Bytes(48)}}),
+              AllOf(HasSubstr("unexpected inference input 'picture'"),
+                    HasSubstr("'m' version 3"), HasSubstr("'image'")));
+}
+
+TEST_F(TensorViewTest, NamesBothDataTypes) {
+  EXPECT_THAT(Error({{"image", "INT64", shape_, Bytes(48)}}),
+              AllOf(HasSubstr("'INT64'"), HasSubstr("'FP32'")));
+}
+
+TEST_F(TensorViewTest, NamesBothShapesAndDoesNotReshape) {
+  const std::vector<int64_t> flat = {2, 6};
+  EXPECT_THAT(Error({{"image", "FP32", flat, Bytes(48)}}),
+              AllOf(HasSubstr("[-1,2,3]"), HasSubstr("[2,6]")));
+}
+
+TEST_F(TensorViewTest, RefusesARankZeroShape) {
+  EXPECT_THAT(Error({{"image", "FP32", {}, Bytes(4)}}), HasSubstr("got []"));
+}
+
+TEST_F(TensorViewTest, NamesBothByteCounts) {
+  EXPECT_THAT(Error({{"image", "FP32", shape_, Bytes(47)}}),
+              AllOf(HasSubstr("byte size 47"), HasSubstr("expecting 48")));
+  EXPECT_THAT(Error({{"image", "FP32", shape_, Bytes(49)}}),
+              HasSubstr("byte size 49"));
+}
+
+TEST_F(TensorViewTest, RefusesBatchesOutsideOneToTheLimit) {
+  for (int64_t rows : {int64_t{0}, int64_t{-1}, int64_t{5},
+                       std::numeric_limits<int64_t>::max(),
+                       std::numeric_limits<int64_t>::min()}) {
+    const std::vector<int64_t> shape = {rows, 2, 3};
+    EXPECT_THAT(Error({{"image", "FP32", shape, Bytes(0)}}),
+                HasSubstr("batch-size must be <= 4"));
+  }
+}
+
+TEST_F(TensorViewTest, RefusesRepeatedAndMissingInputs) {
+  const TensorView image = {"image", "FP32", shape_, Bytes(48)};
+  EXPECT_THAT(Error({image, image}),
+              HasSubstr("input 'image' already exists in request"));
+  EXPECT_THAT(Error({}), HasSubstr("expected 1 inputs but got 0"));
+}
+
+TEST_F(TensorViewTest, RefusesDifferentRowCounts) {
+  formats_.push_back(MakeFormat("mask", v1::BOOL, {-1, 3}));
+  const std::vector<int64_t> mask_shape = {1, 3};
+  EXPECT_THAT(Error({{"image", "FP32", shape_, Bytes(48)},
+                     {"mask", "BOOL", mask_shape, Bytes(3)}}),
+              AllOf(HasSubstr("'mask' has 1 rows"), HasSubstr("request 2")));
+}
+
+TEST_F(TensorViewTest, PutsInputsInTheModelsOrder) {
+  formats_.push_back(MakeFormat("mask", v1::BOOL, {-1, 3}));
+  const std::vector<int64_t> mask_shape = {2, 3};
+  const auto checked = Check({{"mask", "BOOL", mask_shape, Bytes(6)},
+                              {"image", "FP32", shape_, Bytes(48)}});
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->bytes[0].size(), 48u);
+  EXPECT_EQ(checked->bytes[1].size(), 6u);
+}
+
+TEST(MakeTensorFormatTest, RefusesSpecsThatCannotBeServed) {
+  v1::TensorSpec spec;
+  spec.set_name("x");
+  spec.add_shape(-1);
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeTensorFormat(spec).status()));
+  spec.set_data_type(v1::FLOAT32);
+  EXPECT_TRUE(MakeTensorFormat(spec).ok());
+  spec.add_shape(-1);
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeTensorFormat(spec).status()));
+  spec.set_shape(1, int64_t{1} << 62);
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeTensorFormat(spec).status()));
+  spec.set_shape(1, int64_t{1} << 30);
+  spec.add_shape(int64_t{1} << 34);  // the product overflows 2^64
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeTensorFormat(spec).status()));
+  spec.clear_shape();
+  spec.add_shape(3);
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeTensorFormat(spec).status()));
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,195 @@
+#include "scheduler/invariants.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+template <typename... Args>
+absl::Status Broken(const Args&... args) {
+  return absl::InternalError(absl::StrCat(args...));
+}
+
+absl::Status CheckJob(const State& state, const Job& job) {
+  const uint64_t id = job.id.value();
+  if (IsLive(job.state) != job.device.has_value()) {
+    return Broken("job ", id, " is ", ToString(job.state), " but ",
+                  job.device ? "has a device" : "has no device");
+  }
+  if (job.device) {
+    const Device* device = state.FindDevice(*job.device);
+    if (device == nullptr || !device->jobs.contains(job.id)) {
+      return Broken("job ", id, " is not in its device's list");
+    }
+  }
+  const bool queued = state.queue().contains({job.priority, job.id});
+  if (queued != (job.state == JobState::kQueued)) {
+    return Broken("job ", id, " is ", ToString(job.state), " and ",
+                  queued ? "in" : "not in", " the queue");
+  }
+  if (!IsEnded(job.state) && job.failures >= job.max_attempts) {
+    return Broken("job ", id, " goes on after ", job.failures, " failures");
+  }
+  if (job.failures > job.attempt) {
+    return Broken("job ", id, " failed more often than it was started");
+  }
+  const bool sleeps = job.wake_time != absl::InfiniteFuture();
+  if (job.state == JobState::kBackingOff && !sleeps) {
+    return Broken("job ", id, " backs off for ever");
+  }
+  if (sleeps && job.state != JobState::kBackingOff && !IsLive(job.state)) {
+    return Broken("job ", id, " is ", ToString(job.state), " with a timer");
+  }
+  if (job.held_device && job.state != JobState::kQueued) {
+    return Broken("job ", id, " holds a device without being queued");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckVersion(const State& state, const Version& version) {
+  const uint64_t id = version.id.value();
+  const bool must = version.state == VersionState::kReady ||
+                    version.state == VersionState::kUnloading;
+  if (must && !version.device) {
+    return Broken("version ", id, " is ", ToString(version.state),
+                  " without a device");
+  }
+  if (version.device && !MayHoldBytes(version.state)) {
+    return Broken("version ", id, " is ", ToString(version.state),
+                  " but has a device");
+  }
+  if (version.load_sent && !version.device) {
+    return Broken("version ", id, " waits for a load without a device");
+  }
+  if (!version.device) return absl::OkStatus();
+  const Device* device = state.FindDevice(*version.device);
+  if (device == nullptr || !device->versions.contains(version.id)) {
+    return Broken("version ", id, " is not in its device's list");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckStrays(const State& state, const Device& device) {
+  uint64_t bytes = 0;
+  for (const auto& [attempt, size] : device.stray_attempts) {
+    bytes += size;
+    if (state.IsLiveAttempt(attempt)) {
+      return Broken("job ", attempt.job.value(), " attempt ", attempt.number,
+                    " is live and a stray on ", device.name);
+    }
+  }
+  for (const auto& [version, size] : device.stray_versions) bytes += size;
+  if (bytes != device.stray_bytes) {
+    return Broken(device.name, " counts ", device.stray_bytes,
+                  " stray bytes, there are ", bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSums(const State& state, const Device& device) {
+  uint64_t job_bytes = 0;
+  for (JobId id : device.jobs) {
+    const Job* job = state.FindJob(id);
+    if (job == nullptr || job->device != device.id) {
+      return Broken(device.name, " lists job ", id.value(),
+                    " that is not there");
+    }
+    job_bytes += job->bytes;
+  }
+  uint64_t version_bytes = 0;
+  for (VersionId id : device.versions) {
+    const Version* version = state.FindVersion(id);
+    if (version == nullptr || version->device != device.id) {
+      return Broken(device.name, " lists version ", id.value(),
+                    " that is not there");
+    }
+    version_bytes += version->bytes;
+  }
+  if (job_bytes != device.job_bytes || version_bytes != device.version_bytes) {
+    return Broken(device.name, " counts ", device.job_bytes, " + ",
+                  device.version_bytes, " bytes, there are ", job_bytes, " + ",
+                  version_bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDevice(const State& state, const Device& device,
+                         bool restoring) {
+  if (absl::Status sums = CheckSums(state, device); !sums.ok()) return sums;
+  const uint64_t placed = device.job_bytes + device.version_bytes;
+  if (placed > device.limit_bytes) {
+    return Broken(device.name, " has ", placed, " bytes placed, its limit is ",
+                  device.limit_bytes);
+  }
+  const bool holds = !device.jobs.empty() || !device.versions.empty() ||
+                     device.stray_bytes > 0;
+  if (!device.ready && holds && !restoring) {
+    return Broken(device.name, " holds something without a worker");
+  }
+  return CheckStrays(state, device);
+}
+
+}  // namespace
+
+absl::Status CheckInvariants(const State& state, bool restoring) {
+  size_t queued = 0;
+  for (const auto& [id, job] : state.jobs()) {
+    if (absl::Status status = CheckJob(state, job); !status.ok()) {
+      return status;
+    }
+    if (job.state == JobState::kQueued) ++queued;
+  }
+  if (queued != state.queue().size()) {
+    return Broken("the queue has ", state.queue().size(), " entries for ",
+                  queued, " queued jobs");
+  }
+  for (const auto& [id, version] : state.versions()) {
+    if (absl::Status status = CheckVersion(state, version); !status.ok()) {
+      return status;
+    }
+  }
+  for (const auto& [id, device] : state.devices()) {
+    if (absl::Status status = CheckDevice(state, device, restoring);
+        !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckChange(const JobChange& change) {
+  const JobState from = change.from;
+  const JobState to = change.to;
+  const bool waits = from == JobState::kQueued || from == JobState::kBackingOff;
+  bool legal = false;
+  switch (to) {
+    case JobState::kQueued:
+      legal = from == JobState::kBackingOff || from == JobState::kStarting ||
+              from == JobState::kRunning;
+      break;
+    case JobState::kStarting:
+      legal = from == JobState::kQueued;
+      break;
+    case JobState::kRunning:
+      legal = waits || from == JobState::kStarting;
+      break;
+    case JobState::kBackingOff:
+      legal = from == JobState::kStarting || from == JobState::kRunning;
+      break;
+    case JobState::kCancelling:
+      legal = from == JobState::kStarting || from == JobState::kRunning;
+      break;
+    case JobState::kSucceeded:
+    case JobState::kFailed:
+      legal = !IsEnded(from) && from != JobState::kCancelling;
+      break;
+    case JobState::kCancelled:
+      legal = waits || from == JobState::kCancelling;
+      break;
+  }
+  if (legal) return absl::OkStatus();
+  return Broken("job ", change.job.value(), " went from ", ToString(from),
+                " to ", ToString(to));
+}
+
+}  // namespace gpupool::scheduler

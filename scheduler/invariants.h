@@ -1,0 +1,30 @@
+// What must be true of a State after every event, and of every change of a
+// job's state. For tests, the simulation and `admin check`; never needed for
+// scheduling itself.
+//
+// Thread-safety: as State.
+#pragma once
+
+#include "absl/status/status.h"
+#include "scheduler/state.h"
+#include "scheduler/step.h"
+#include "scheduler/types.h"
+
+namespace gpupool::scheduler {
+
+// OK, or Internal that names the first thing found broken:
+//   * what is placed on a device fits its limit, and the counters are the
+//     sums of what they count
+//   * a job is on a device exactly while it is live, and on one only
+//   * nothing is on a device whose worker was lost (`ready` false), unless
+//     the state was just restored (`restoring`)
+//   * the queue holds exactly the QUEUED jobs, in order
+//   * a job that has not ended has failures left; BACKING_OFF has a wake time
+//   * a version is on a device exactly while it may hold bytes there
+//   * a live attempt is never at the same time a stray to be stopped
+absl::Status CheckInvariants(const State& state, bool restoring = false);
+
+// OK when the state machine in step.h has this edge.
+absl::Status CheckChange(const JobChange& change);
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,94 @@
+#include "scheduler/queue_policy.h"
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/placement_policy.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+Need NeedOf(const Job& job) { return {job.bytes, job.device_kind}; }
+
+std::string AheadText(size_t ahead) {
+  if (ahead == 0) return "it is next";
+  if (ahead == 1) return "1 job is ahead";
+  return absl::StrCat(ahead, " jobs are ahead");
+}
+
+// The ready device of the kind with the most free bytes.
+const Device* Freest(const State& state, const Job& job) {
+  const Device* best = nullptr;
+  for (const auto& [id, device] : state.devices()) {
+    if (!device.ready) continue;
+    if (!job.device_kind.empty() && device.kind != job.device_kind) continue;
+    if (best == nullptr || device.free_bytes() > best->free_bytes()) {
+      best = &device;
+    }
+  }
+  return best;
+}
+
+// True when everything that could make room is a served version.
+bool OnlyVersionsInTheWay(const State& state, const Job& job) {
+  return !DeviceToHold(state, NeedOf(job)).has_value();
+}
+
+std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
+  const std::string suffix = absl::StrCat("; ", AheadText(ahead));
+  if (state.draining()) return "the server is draining and starts no jobs";
+  const Placement placement = Place(state, NeedOf(job));
+  if (placement.fit == Fit::kNever) {
+    return NeverFitsText(NeedOf(job), placement);
+  }
+  const Device* freest = Freest(state, job);
+  if (freest == nullptr) {
+    return absl::StrCat("waits for a ", job.device_kind,
+                        job.device_kind.empty() ? "" : " ",
+                        "device: their workers are starting", suffix);
+  }
+  if (placement.fit == Fit::kNow) return absl::StrCat("about to start", suffix);
+  return absl::StrCat(
+      "waits for ", FormatBytes(job.bytes),
+      " on a device; the largest free is ", FormatBytes(freest->free_bytes()),
+      " on ", freest->name,
+      OnlyVersionsInTheWay(state, job)
+          ? "; served models hold the rest: unload one to make room"
+          : "",
+      suffix);
+}
+
+}  // namespace
+
+std::optional<NextStart> ChooseNext(const State& state,
+                                    const absl::btree_set<DeviceId>& held) {
+  NextStart next;
+  absl::btree_set<DeviceId> excluded = held;
+  size_t scanned = 0;
+  for (const QueueKey& key : state.queue()) {
+    if (++scanned > kMaxScan) break;
+    const Job& job = state.jobs().at(key.job);
+    const Placement placement = Place(state, NeedOf(job), excluded);
+    if (placement.fit == Fit::kNow) {
+      next.job = job.id;
+      next.device = placement.device;
+      return next;
+    }
+    // A job that fits nowhere even in an empty pool is not being passed.
+    if (placement.fit == Fit::kNever) continue;
+    next.passed.push_back(job.id);
+    if (job.held_device) excluded.insert(*job.held_device);
+  }
+  return std::nullopt;
+}
+
+absl::btree_map<JobId, std::string> WaitingReasons(const State& state,
+                                                   size_t limit) {
+  absl::btree_map<JobId, std::string> reasons;
+  for (const QueueKey& key : state.queue()) {
+    if (reasons.size() >= limit) break;
+    const size_t ahead = reasons.size();
+    reasons[key.job] = ReasonFor(state, state.jobs().at(key.job), ahead);
+  }
+  return reasons;
+}
+
+}  // namespace gpupool::scheduler

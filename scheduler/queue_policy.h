@@ -1,0 +1,47 @@
+// Who starts next, and why the others wait: pure functions of the state.
+//
+// Order is priority, then submission. A job that does not fit now lets later
+// ones pass, so that devices do not idle; after kMaxPasses of them one device
+// is held for it, so that it cannot starve.
+//
+// Thread-safety: as State.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "scheduler/state.h"
+#include "scheduler/types.h"
+
+namespace gpupool::scheduler {
+
+// Jobs that may start ahead of one that waits before a device is held for it.
+inline constexpr uint32_t kMaxPasses = 16;
+// Queued jobs looked at in one decision; bounds the cost of a step when the
+// queue is long. Those behind wait for their turn to be looked at.
+inline constexpr size_t kMaxScan = 256;
+
+struct NextStart {
+  JobId job;
+  DeviceId device;
+  // Earlier jobs that were passed and still wait.
+  std::vector<JobId> passed;
+};
+
+// The first queued job that fits now, or nothing. `held` are devices that are
+// kept free for a version; devices that earlier jobs hold are respected too.
+std::optional<NextStart> ChooseNext(const State& state,
+                                    const absl::btree_set<DeviceId>& held);
+
+// Why each of the first `limit` queued jobs waits, as a sentence for people:
+// "waits for 1.2 GiB on a device; the largest free is 300.0 MiB on cpu:0;
+// 3 jobs are ahead". Cost is linear in `limit`.
+absl::btree_map<JobId, std::string> WaitingReasons(const State& state,
+                                                   size_t limit);
+
+}  // namespace gpupool::scheduler

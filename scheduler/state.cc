@@ -1,0 +1,76 @@
+#include "scheduler/state.h"
+
+#include "scheduler/state_editor.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+template <typename Map, typename Key>
+auto* FindIn(Map& map, const Key& key) {
+  auto it = map.find(key);
+  return it == map.end() ? nullptr : &it->second;
+}
+
+}  // namespace
+
+DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
+                          uint64_t limit_bytes) {
+  const DeviceId id(devices_.size());
+  Device& device = devices_[id];
+  device.id = id;
+  device.name = std::string(name);
+  device.kind = std::string(kind);
+  device.limit_bytes = limit_bytes;
+  return id;
+}
+
+void State::RestoreJob(Job job) {
+  StateEditor editor(*this);
+  const std::optional<DeviceId> device = job.device;
+  job.device.reset();
+  Job& added = editor.AddJob(std::move(job));
+  if (device) editor.PlaceJob(added, *device);
+}
+
+void State::RestoreVersion(Version version) {
+  StateEditor editor(*this);
+  const std::optional<DeviceId> device = version.device;
+  version.device.reset();
+  if (MayHoldBytes(version.state)) version.request = editor.NextRequest();
+  Version& added = editor.AddVersion(std::move(version));
+  if (device) editor.PlaceVersion(added, *device);
+}
+
+void State::ForgetJob(JobId id) {
+  const Job* job = FindJob(id);
+  if (job != nullptr && IsEnded(job->state)) StateEditor(*this).RemoveJob(id);
+}
+
+const Job* State::FindJob(JobId id) const { return FindIn(jobs_, id); }
+
+const Version* State::FindVersion(VersionId id) const {
+  return FindIn(versions_, id);
+}
+
+const Device* State::FindDevice(DeviceId id) const {
+  return FindIn(devices_, id);
+}
+
+const Device* State::FindDevice(absl::string_view name) const {
+  for (const auto& [id, device] : devices_) {
+    if (device.name == name) return &device;
+  }
+  return nullptr;
+}
+
+bool State::IsLiveAttempt(AttemptRef attempt) const {
+  const Job* job = FindJob(attempt.job);
+  return job != nullptr && job->attempt == attempt.number && IsLive(job->state);
+}
+
+std::optional<JobId> State::DueJob(absl::Time now) const {
+  if (wakes_.empty() || wakes_.begin()->first > now) return std::nullopt;
+  return wakes_.begin()->second;
+}
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,151 @@
+// Everything that the scheduler knows: devices, jobs that have not ended, and
+// model versions. A plain value; Step() is what changes it.
+//
+// Thread-safety: none; it belongs to the control thread.
+//
+// Invariants (checked by scheduler/invariants.h):
+//   1. A job names a device exactly while it is live (STARTING, RUNNING,
+//      CANCELLING), and is then in that device's `jobs`.
+//   2. A version names a device exactly while it may hold bytes there.
+//   3. What was placed on a device never exceeds its limit.
+//   4. The queue holds exactly the QUEUED jobs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "scheduler/types.h"
+
+namespace gpupool::scheduler {
+
+struct Job {
+  JobId id;
+  int priority = 0;
+  uint64_t bytes = 0;
+  std::string device_kind;
+  uint32_t max_attempts = 3;
+  absl::Duration first_backoff = absl::Seconds(1);
+  bool publish_on_success = false;
+
+  JobState state = JobState::kQueued;
+  uint32_t attempt = 0;   // number of the last start; 0 before the first
+  uint32_t failures = 0;  // counts towards max_attempts
+  std::optional<DeviceId> device;
+  uint64_t checkpoint_step = 0;
+  bool drain_stop_sent = false;
+  // BACKING_OFF: when it is queued again. Live: until when the worker may
+  // still show that the attempt exists. Otherwise InfiniteFuture.
+  absl::Time wake_time = absl::InfiniteFuture();
+  // Later jobs that were started although this one waited; see queue_policy.h.
+  uint32_t passes = 0;
+  std::optional<DeviceId> held_device;
+};
+
+struct Version {
+  VersionId id;
+  std::string model;
+  uint64_t number = 0;
+  uint64_t bytes = 0;
+
+  VersionState state = VersionState::kUnloaded;
+  std::optional<DeviceId> device;
+  uint64_t load = 0;       // number of the last LoadVersion; fences answers
+  uint64_t request = 0;    // order of load requests
+  bool load_sent = false;  // LoadVersion is not answered yet
+  bool reload = false;     // UNLOADING, but wanted again
+  // The first time that it becomes ready it replaces older versions.
+  bool replaces_older = false;
+  absl::Time retry_time = absl::InfinitePast();
+  std::string error;  // why it waits or failed
+};
+
+struct Device {
+  DeviceId id;
+  std::string name;  // "cpu:0"
+  std::string kind;  // "cpu"
+  uint64_t limit_bytes = 0;
+  bool ready = false;
+  absl::btree_set<JobId> jobs;          // live attempts
+  absl::btree_set<VersionId> versions;  // placed
+  uint64_t job_bytes = 0;               // sum over `jobs`
+  uint64_t version_bytes = 0;           // sum over `versions`
+  // Things that the worker holds but should not: told to stop, bytes not back
+  // yet.
+  absl::btree_map<AttemptRef, uint64_t> stray_attempts;
+  absl::btree_map<VersionId, uint64_t> stray_versions;
+  uint64_t stray_bytes = 0;
+
+  uint64_t committed_bytes() const {
+    return job_bytes + version_bytes + stray_bytes;
+  }
+  uint64_t free_bytes() const {
+    const uint64_t used = committed_bytes();
+    return used < limit_bytes ? limit_bytes - used : 0;
+  }
+};
+
+// Order of the queue: higher priority first, then first submitted.
+struct QueueKey {
+  int priority = 0;
+  JobId job;
+  friend bool operator<(const QueueKey& a, const QueueKey& b) {
+    if (a.priority != b.priority) return a.priority > b.priority;
+    return a.job < b.job;
+  }
+  friend bool operator==(const QueueKey&, const QueueKey&) = default;
+};
+
+class State {
+ public:
+  // Adds a device that is not ready yet. Ids count from 0.
+  DeviceId AddDevice(absl::string_view name, absl::string_view kind,
+                     uint64_t limit_bytes);
+
+  // Puts back what was on disk when the server started. A live job or a
+  // placed version keeps its device, which must have been added; it counts as
+  // there until WorkerReady or WorkerLost says otherwise.
+  void RestoreJob(Job job);
+  void RestoreVersion(Version version);
+
+  // Drops an ended job. Late messages about it change nothing.
+  void ForgetJob(JobId id);
+
+  const absl::btree_map<JobId, Job>& jobs() const { return jobs_; }
+  const absl::btree_map<VersionId, Version>& versions() const {
+    return versions_;
+  }
+  const absl::btree_map<DeviceId, Device>& devices() const { return devices_; }
+  const absl::btree_set<QueueKey>& queue() const { return queue_; }
+  bool draining() const { return draining_; }
+  bool stopping() const { return stopping_; }
+  // Null when unknown.
+  const Job* FindJob(JobId id) const;
+  const Version* FindVersion(VersionId id) const;
+  const Device* FindDevice(DeviceId id) const;
+  const Device* FindDevice(absl::string_view name) const;
+  // True when the attempt is the live one of its job.
+  bool IsLiveAttempt(AttemptRef attempt) const;
+  // A job whose wake_time has come, earliest first.
+  std::optional<JobId> DueJob(absl::Time now) const;
+
+ private:
+  friend class StateEditor;  // scheduler/state_editor.h: for Step only
+
+  absl::btree_map<DeviceId, Device> devices_;
+  absl::btree_map<JobId, Job> jobs_;
+  absl::btree_map<VersionId, Version> versions_;
+  absl::btree_set<QueueKey> queue_;
+  absl::btree_set<std::pair<absl::Time, JobId>> wakes_;
+  uint64_t last_load_ = 0;
+  uint64_t last_request_ = 0;
+  bool draining_ = false;
+  bool stopping_ = false;
+};
+
+}  // namespace gpupool::scheduler

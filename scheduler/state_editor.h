@@ -1,0 +1,54 @@
+// The ways in which Step() may change a State. Each keeps the indexes and the
+// byte counters in line, so that the handlers speak only about meaning.
+//
+// Thread-safety: as State. The editor refers to the state; it owns nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "scheduler/state.h"
+
+namespace gpupool::scheduler {
+
+class StateEditor {
+ public:
+  explicit StateEditor(State& state) : state_(state) {}
+
+  // Null when unknown. Fields with an index (state, device, wake_time, bytes,
+  // priority) must be changed through the functions below.
+  Job* FindJob(JobId id);
+  Version* FindVersion(VersionId id);
+  Device* FindDevice(DeviceId id);
+
+  Job& AddJob(Job job);
+  Version& AddVersion(Version version);
+  void RemoveJob(JobId id);
+  void RemoveVersion(VersionId id);
+
+  // Keeps the queue in line. Leaving QUEUED gives up a held device.
+  void SetJobState(Job& job, JobState state);
+  void SetWakeTime(Job& job, absl::Time time);
+
+  // Book and give back planned bytes. Releasing what is not placed is a no-op.
+  void PlaceJob(Job& job, DeviceId device);
+  void ReleaseJob(Job& job);
+  void PlaceVersion(Version& version, DeviceId device);
+  void ReleaseVersion(Version& version);
+
+  void AddStray(Device& device, AttemptRef attempt, uint64_t bytes);
+  void AddStray(Device& device, VersionId version, uint64_t bytes);
+  // False when there is no such stray.
+  bool RemoveStray(Device& device, AttemptRef attempt);
+  bool RemoveStray(Device& device, VersionId version);
+  void ClearStrays(Device& device);
+
+  uint64_t NextLoad() { return ++state_.last_load_; }
+  uint64_t NextRequest() { return ++state_.last_request_; }
+  void SetDraining(bool stop);
+
+ private:
+  State& state_;
+};
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,25 @@
+#include "scheduler/step.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "scheduler/step_context.h"
+
+namespace gpupool::scheduler {
+
+StepResult Step(State& state, const Event& event, absl::Time now) {
+  StepContext context(state, now);
+  std::visit([&](const auto& concrete) { Apply(context, concrete); }, event);
+  Schedule(context);
+  return std::move(context.result);
+}
+
+absl::Duration Backoff(absl::Duration first, uint32_t failures) {
+  const absl::Duration start =
+      std::clamp(first, absl::ZeroDuration(), kLongestBackoff);
+  const uint32_t doublings = std::min(failures > 0 ? failures - 1 : 0, 30u);
+  return std::min(start * (int64_t{1} << doublings), kLongestBackoff);
+}
+
+}  // namespace gpupool::scheduler

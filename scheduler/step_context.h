@@ -1,0 +1,83 @@
+// Private to Step(): what the handlers of one event share. Each handler group
+// lives in its own file (step_jobs.cc, step_workers.cc, step_versions.cc);
+// schedule.cc then starts what fits.
+//
+// Thread-safety: lives on the stack of one Step().
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "scheduler/state_editor.h"
+#include "scheduler/step.h"
+
+namespace gpupool::scheduler {
+
+struct StepContext {
+  StepContext(State& state_in, absl::Time now_in)
+      : state(state_in), edit(state_in), now(now_in) {}
+
+  const State& state;
+  StateEditor edit;
+  absl::Time now;
+  StepResult result;
+
+  void Act(Action action) { result.actions.push_back(std::move(action)); }
+  void Stale() { result.stale = true; }
+  void Touch(const Job& job) { result.changed_jobs.insert(job.id); }
+  void Touch(const Version& version) {
+    result.changed_versions.insert(version.id);
+  }
+  void Touch(DeviceId device) { result.changed_devices.insert(device); }
+};
+
+// ------------------------------------------------------------- step_jobs.cc
+void Apply(StepContext& context, const JobSubmitted& event);
+void Apply(StepContext& context, const JobCancelRequested& event);
+void Apply(StepContext& context, const DrainRequested& event);
+void Apply(StepContext& context, const AttemptStarted& event);
+void Apply(StepContext& context, const ProgressMade& event);
+void Apply(StepContext& context, const CheckpointSaved& event);
+void Apply(StepContext& context, const AttemptEnded& event);
+void Apply(StepContext& context, const TimerFired& event);
+
+// Moves the job, records the change and, unless the new state is live, gives
+// its bytes back.
+void MoveJob(StepContext& context, Job& job, JobState to, std::string reason);
+// The live attempt is gone without a fault of the job: back off or give up.
+void InterruptJob(StepContext& context, Job& job, absl::string_view reason);
+// The live attempt is gone because it was told to stop for a drain.
+void RequeueJob(StepContext& context, Job& job);
+// A report of the attempt. It may have been spooled by a worker that died
+// since, so it does not end a doubt; only being listed does.
+void NoteRunning(StepContext& context, Job& job);
+
+// ---------------------------------------------------------- step_workers.cc
+void Apply(StepContext& context, const WorkerReady& event);
+void Apply(StepContext& context, const WorkerLost& event);
+
+// --------------------------------------------------------- step_versions.cc
+void Apply(StepContext& context, const VersionCreated& event);
+void Apply(StepContext& context, const VersionLoadRequested& event);
+void Apply(StepContext& context, const VersionUnloadRequested& event);
+void Apply(StepContext& context, const VersionDeleted& event);
+void Apply(StepContext& context, const VersionLoaded& event);
+void Apply(StepContext& context, const VersionLoadFailed& event);
+void Apply(StepContext& context, const VersionUnloaded& event);
+void Apply(StepContext& context, const VersionDrained& event);
+
+// The version answers on its device; replaced ones begin to drain.
+void VersionIsReady(StepContext& context, Version& version);
+// Back to LOADING without a place; it may be placed again after `delay`.
+void VersionLostItsPlace(StepContext& context, Version& version,
+                         absl::Duration delay);
+// Its bytes are back: UNLOADED, or LOADING when it is wanted again.
+void VersionIsGone(StepContext& context, Version& version);
+
+// -------------------------------------------------------------- schedule.cc
+// Starts and loads what fits now.
+void Schedule(StepContext& context);
+
+}  // namespace gpupool::scheduler

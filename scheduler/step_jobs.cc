@@ -1,0 +1,221 @@
+// Events of jobs and their attempts.
+#include "absl/strings/str_cat.h"
+#include "scheduler/step_context.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+// The job whose live attempt on this device the message is about, or null.
+Job* LiveJob(StepContext& context, DeviceId device, AttemptRef attempt) {
+  Job* job = context.edit.FindJob(attempt.job);
+  if (job == nullptr || job->attempt != attempt.number) return nullptr;
+  if (!IsLive(job->state) || job->device != device) return nullptr;
+  return job;
+}
+
+// The job when `attempt` is its last one, was given up as lost, and no other
+// has been started since: what it achieved still counts.
+Job* LastLostJob(StepContext& context, AttemptRef attempt) {
+  Job* job = context.edit.FindJob(attempt.job);
+  if (job == nullptr || attempt.number == 0) return nullptr;
+  if (job->attempt != attempt.number) return nullptr;
+  const bool waits =
+      job->state == JobState::kBackingOff || job->state == JobState::kQueued;
+  return waits ? job : nullptr;
+}
+
+void Succeed(StepContext& context, Job& job) {
+  MoveJob(context, job, JobState::kSucceeded, "finished");
+  if (job.publish_on_success && job.checkpoint_step > 0) {
+    context.Act(CreateVersion{job.id});
+  }
+}
+
+void EndLive(StepContext& context, Job& job, const AttemptEnded& event) {
+  if (job.state == JobState::kCancelling) {
+    MoveJob(context, job, JobState::kCancelled, "cancelled");
+    return;
+  }
+  switch (event.outcome) {
+    case Outcome::kSucceeded:
+      Succeed(context, job);
+      return;
+    case Outcome::kFailed:
+      MoveJob(context, job, JobState::kFailed, event.message);
+      return;
+    case Outcome::kStopped:
+      RequeueJob(context, job);
+      return;
+    case Outcome::kInterrupted:
+      InterruptJob(context, job, event.message);
+      return;
+  }
+}
+
+void Stop(StepContext& context, const Job& job, StopReason reason) {
+  context.Act(StopJob{{job.id, job.attempt}, *job.device, reason});
+}
+
+// A wake-up of a job that is live: the worker never showed the attempt.
+void GiveUpMissing(StepContext& context, Job& job) {
+  // Should it exist after all, it must not go on beside its successor.
+  Stop(context, job, StopReason::kCancelled);
+  if (job.state == JobState::kCancelling) {
+    MoveJob(context, job, JobState::kCancelled, "cancelled");
+  } else {
+    InterruptJob(context, job, "the worker does not have the attempt");
+  }
+}
+
+}  // namespace
+
+void MoveJob(StepContext& context, Job& job, JobState to, std::string reason) {
+  const JobState from = job.state;
+  if (!IsLive(to) && job.device) {
+    context.Touch(*job.device);
+    context.edit.ReleaseJob(job);
+  }
+  context.edit.SetWakeTime(job, absl::InfiniteFuture());
+  context.edit.SetJobState(job, to);
+  context.Touch(job);
+  context.result.job_changes.push_back(
+      {job.id, job.attempt, from, to, std::move(reason)});
+}
+
+void InterruptJob(StepContext& context, Job& job, absl::string_view reason) {
+  ++job.failures;
+  if (job.failures >= job.max_attempts) {
+    MoveJob(context, job, JobState::kFailed,
+            absl::StrCat("gave up after ", job.failures, " of ",
+                         job.max_attempts, " attempts: ", reason));
+    return;
+  }
+  const absl::Duration wait = Backoff(job.first_backoff, job.failures);
+  MoveJob(context, job, JobState::kBackingOff,
+          absl::StrCat(reason, "; tries again in ", absl::FormatDuration(wait),
+                       " (", job.failures, " of ", job.max_attempts,
+                       " attempts used)"));
+  context.edit.SetWakeTime(job, context.now + wait);
+  context.Act(SetTimer{job.wake_time});
+}
+
+void RequeueJob(StepContext& context, Job& job) {
+  const std::string from = job.checkpoint_step > 0
+                               ? absl::StrCat("step ", job.checkpoint_step)
+                               : std::string("the start");
+  if (job.drain_stop_sent) {
+    MoveJob(context, job, JobState::kQueued,
+            absl::StrCat("stopped by a drain; resumes from ", from));
+    return;
+  }
+  // Nobody here asked for it: the worker is ending by itself. Not a failure
+  // of the job, but no reason to hurry back either.
+  MoveJob(context, job, JobState::kBackingOff,
+          absl::StrCat("stopped by the worker; resumes from ", from));
+  context.edit.SetWakeTime(job, context.now + Backoff(job.first_backoff, 1));
+  context.Act(SetTimer{job.wake_time});
+}
+
+void NoteRunning(StepContext& context, Job& job) {
+  if (job.state != JobState::kStarting) return;
+  const absl::Time wake = job.wake_time;
+  MoveJob(context, job, JobState::kRunning, "the worker runs it");
+  context.edit.SetWakeTime(job, wake);
+}
+
+void Apply(StepContext& context, const JobSubmitted& event) {
+  if (context.edit.FindJob(event.job) != nullptr) return context.Stale();
+  Job job;
+  job.id = event.job;
+  job.priority = event.priority;
+  job.bytes = event.bytes;
+  job.device_kind = event.device_kind;
+  job.max_attempts = event.max_attempts > 0 ? event.max_attempts : 1;
+  job.first_backoff = event.first_backoff;
+  job.publish_on_success = event.publish_on_success;
+  context.Touch(context.edit.AddJob(std::move(job)));
+}
+
+void Apply(StepContext& context, const JobCancelRequested& event) {
+  Job* job = context.edit.FindJob(event.job);
+  if (job == nullptr || IsEnded(job->state) ||
+      job->state == JobState::kCancelling) {
+    return context.Stale();
+  }
+  if (!IsLive(job->state)) {
+    MoveJob(context, *job, JobState::kCancelled, "cancelled");
+    return;
+  }
+  const absl::Time wake = job->wake_time;
+  MoveJob(context, *job, JobState::kCancelling, "cancel was asked for");
+  context.edit.SetWakeTime(*job, wake);
+  Stop(context, *job, StopReason::kCancelled);
+}
+
+void Apply(StepContext& context, const DrainRequested& event) {
+  context.edit.SetDraining(event.stop);
+  if (!event.stop) return;
+  for (const auto& [id, unused] : context.state.jobs()) {
+    Job& job = *context.edit.FindJob(id);
+    if (!IsLive(job.state) || job.state == JobState::kCancelling) continue;
+    if (job.drain_stop_sent) continue;
+    job.drain_stop_sent = true;
+    Stop(context, job, StopReason::kDrain);
+  }
+}
+
+void Apply(StepContext& context, const AttemptStarted& event) {
+  Job* job = LiveJob(context, event.device, event.attempt);
+  if (job == nullptr) return context.Stale();
+  NoteRunning(context, *job);
+}
+
+void Apply(StepContext& context, const ProgressMade& event) {
+  Job* job = LiveJob(context, event.device, event.attempt);
+  if (job == nullptr) return context.Stale();
+  NoteRunning(context, *job);
+}
+
+void Apply(StepContext& context, const CheckpointSaved& event) {
+  Job* job = LiveJob(context, event.device, event.attempt);
+  if (job == nullptr) job = LastLostJob(context, event.attempt);
+  if (job == nullptr || event.step < job->checkpoint_step) {
+    return context.Stale();
+  }
+  job->checkpoint_step = event.step;
+  context.Touch(*job);
+}
+
+void Apply(StepContext& context, const AttemptEnded& event) {
+  Device* device = context.edit.FindDevice(event.device);
+  if (device == nullptr) return context.Stale();
+  if (context.edit.RemoveStray(*device, event.attempt)) {
+    context.Touch(device->id);
+    return context.Stale();
+  }
+  if (Job* job = LiveJob(context, event.device, event.attempt)) {
+    EndLive(context, *job, event);
+    return;
+  }
+  Job* job = LastLostJob(context, event.attempt);
+  if (job != nullptr && event.outcome == Outcome::kSucceeded) {
+    Succeed(context, *job);
+  } else if (job != nullptr && event.outcome == Outcome::kFailed) {
+    MoveJob(context, *job, JobState::kFailed, event.message);
+  } else {
+    context.Stale();
+  }
+}
+
+void Apply(StepContext& context, const TimerFired&) {
+  while (auto id = context.state.DueJob(context.now)) {
+    Job& due = *context.edit.FindJob(*id);
+    if (IsLive(due.state)) {
+      GiveUpMissing(context, due);
+    } else {
+      MoveJob(context, due, JobState::kQueued, "its wait is over");
+    }
+  }
+}
+
+}  // namespace gpupool::scheduler

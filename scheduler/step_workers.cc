@@ -1,0 +1,150 @@
+// A worker comes or goes: what it really holds against what it should hold.
+#include "absl/container/btree_set.h"
+#include "absl/strings/str_cat.h"
+#include "scheduler/step_context.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+using AttemptSet = absl::btree_set<AttemptRef>;
+using VersionSet = absl::btree_set<VersionId>;
+
+// True when the attempt is the last one of a job that was given up as lost
+// and has room on the device still: the worker kept it alive after all.
+bool CanTakeBack(const Job& job, AttemptRef attempt, const Device& device) {
+  const bool waits =
+      job.state == JobState::kBackingOff || job.state == JobState::kQueued;
+  return waits && attempt.number > 0 && job.attempt == attempt.number &&
+         job.bytes <= device.free_bytes();
+}
+
+void TakeBack(StepContext& context, Job& job, const Device& device) {
+  if (job.failures > 0) --job.failures;
+  context.edit.PlaceJob(job, device.id);
+  MoveJob(context, job, JobState::kRunning,
+          absl::StrCat("the worker of ", device.name, " still runs it"));
+}
+
+// The live attempt is confirmed; say again what it may not have heard.
+void Adopt(StepContext& context, Job& job) {
+  const AttemptRef attempt{job.id, job.attempt};
+  context.edit.SetWakeTime(job, absl::InfiniteFuture());
+  if (job.state == JobState::kCancelling) {
+    context.Act(StopJob{attempt, *job.device, StopReason::kCancelled});
+    return;
+  }
+  NoteRunning(context, job);
+  if (!context.state.stopping()) return;
+  job.drain_stop_sent = true;
+  context.Act(StopJob{attempt, *job.device, StopReason::kDrain});
+}
+
+void ReconcileListed(StepContext& context, Device& device, AttemptRef attempt) {
+  Job* job = context.edit.FindJob(attempt.job);
+  if (job != nullptr && context.state.IsLiveAttempt(attempt) &&
+      job->device == device.id) {
+    Adopt(context, *job);
+    return;
+  }
+  if (job != nullptr && CanTakeBack(*job, attempt, device)) {
+    TakeBack(context, *job, device);
+    Adopt(context, *job);
+    return;
+  }
+  context.edit.AddStray(device, attempt, job == nullptr ? 0 : job->bytes);
+  context.Act(StopJob{attempt, device.id, StopReason::kCancelled});
+}
+
+// Attempts that should be there but are not listed may have ended while
+// nobody listened; their reports come in a moment.
+void DoubtUnlisted(StepContext& context, const Device& device,
+                   const AttemptSet& listed) {
+  for (JobId id : device.jobs) {
+    Job& job = *context.edit.FindJob(id);
+    if (listed.contains({id, job.attempt})) continue;
+    const absl::Time until = context.now + kMissingAttemptGrace;
+    context.edit.SetWakeTime(job, until);
+    context.Act(SetTimer{until});
+  }
+}
+
+void ReconcileListed(StepContext& context, Device& device, VersionId id) {
+  Version* version = context.edit.FindVersion(id);
+  if (version != nullptr && version->state == VersionState::kLoading &&
+      !version->device && version->bytes <= device.free_bytes()) {
+    context.edit.PlaceVersion(*version, device.id);
+  }
+  if (version == nullptr || version->device != device.id) {
+    context.edit.AddStray(device, id, version == nullptr ? 0 : version->bytes);
+    context.Act(UnloadVersion{id, device.id});
+  } else if (version->state == VersionState::kUnloading) {
+    version->load_sent = false;
+    context.Act(UnloadVersion{id, device.id});
+  } else {
+    VersionIsReady(context, *version);
+  }
+}
+
+// Versions placed here that the worker does not hold, whatever they wait for.
+void ReplaceUnlisted(StepContext& context, const Device& device,
+                     const VersionSet& listed) {
+  const VersionSet placed(device.versions);
+  for (VersionId id : placed) {
+    if (listed.contains(id)) continue;
+    Version& version = *context.edit.FindVersion(id);
+    if (version.state == VersionState::kUnloading) {
+      VersionIsGone(context, version);
+    } else {
+      VersionLostItsPlace(context, version, absl::ZeroDuration());
+    }
+  }
+}
+
+void LoseAttempts(StepContext& context, const Device& device,
+                  const std::string& reason) {
+  const absl::btree_set<JobId> lost(device.jobs);
+  for (JobId id : lost) {
+    Job& job = *context.edit.FindJob(id);
+    if (job.state == JobState::kCancelling) {
+      MoveJob(context, job, JobState::kCancelled, "cancelled");
+    } else if (job.drain_stop_sent) {
+      RequeueJob(context, job);
+    } else {
+      InterruptJob(
+          context, job,
+          absl::StrCat("lost the worker of ", device.name, ": ", reason));
+    }
+  }
+}
+
+}  // namespace
+
+void Apply(StepContext& context, const WorkerReady& event) {
+  Device* device = context.edit.FindDevice(event.device);
+  if (device == nullptr) return context.Stale();
+  device->ready = true;
+  if (event.limit_bytes > 0) device->limit_bytes = event.limit_bytes;
+  context.edit.ClearStrays(*device);
+  context.Touch(device->id);
+
+  const AttemptSet running(event.running.begin(), event.running.end());
+  const VersionSet loaded(event.loaded.begin(), event.loaded.end());
+  DoubtUnlisted(context, *device, running);
+  ReplaceUnlisted(context, *device, loaded);
+  for (const AttemptRef& attempt : running) {
+    ReconcileListed(context, *device, attempt);
+  }
+  for (VersionId id : loaded) ReconcileListed(context, *device, id);
+}
+
+void Apply(StepContext& context, const WorkerLost& event) {
+  Device* device = context.edit.FindDevice(event.device);
+  if (device == nullptr) return context.Stale();
+  device->ready = false;
+  context.edit.ClearStrays(*device);
+  context.Touch(device->id);
+  LoseAttempts(context, *device, event.reason);
+  ReplaceUnlisted(context, *device, {});
+}
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,57 @@
+#include "scheduler/version_policy.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace gpupool::scheduler {
+
+VersionMoves ChooseMoves(const State& state, absl::Time now) {
+  std::vector<const Version*> waiting;
+  for (const auto& [id, version] : state.versions()) {
+    if (version.state == VersionState::kLoading && !version.device &&
+        version.retry_time <= now) {
+      waiting.push_back(&version);
+    }
+  }
+  std::sort(waiting.begin(), waiting.end(),
+            [](const Version* a, const Version* b) {
+              return a->request < b->request;
+            });
+  VersionMoves result;
+  for (const Version* version : waiting) {
+    const Need need{version->bytes, ""};
+    const Placement placement = Place(state, need, result.holds);
+    result.moves.push_back({version->id, placement});
+    if (placement.fit != Fit::kNotNow) continue;
+    if (auto hold = DeviceToHold(state, need)) result.holds.insert(*hold);
+  }
+  return result;
+}
+
+std::vector<VersionId> ReplacedBy(const State& state, const Version& ready) {
+  std::vector<VersionId> replaced;
+  for (const auto& [id, other] : state.versions()) {
+    const bool wanted = other.state == VersionState::kLoading ||
+                        other.state == VersionState::kReady;
+    if (wanted && other.model == ready.model && other.number < ready.number &&
+        other.request < ready.request) {
+      replaced.push_back(id);
+    }
+  }
+  return replaced;
+}
+
+std::string VersionWaitText(const Version& version,
+                            const Placement& placement) {
+  const std::string need = FormatBytes(version.bytes);
+  if (!placement.any_ready) {
+    return absl::StrCat("waits for ", need,
+                        " on a device: the workers are starting");
+  }
+  return absl::StrCat("waits for ", need, " on a device; the largest free is ",
+                      FormatBytes(placement.largest_free),
+                      "; unload another version or wait for a job to end");
+}
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,99 @@
+#include "scheduler/invariants.h"
+
+#include <gmock/gmock.h>
+
+#include "scheduler/state_editor.h"
+#include "tests/scheduler/scheduler_fixture.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Each test breaks a sound state in one way and expects to be told.
+class InvariantsTest : public SchedulerTest {
+ protected:
+  void SetUp() override {
+    device = AddReadyDevice("cpu:0", 100);
+    other = AddReadyDevice("cpu:1", 100);
+    id = Submit(60);
+  }
+  std::string Complaint() {
+    return std::string(CheckInvariants(state).message());
+  }
+  Job& broken() { return *edit.FindJob(id); }
+
+  StateEditor edit{state};
+  DeviceId device;
+  DeviceId other;
+  JobId id;
+};
+
+TEST_F(InvariantsTest, ASoundStatePasses) { EXPECT_EQ(Complaint(), ""); }
+
+TEST_F(InvariantsTest, CatchesMoreBytesThanTheLimit) {
+  Job second;
+  second.id = JobId(50);
+  second.bytes = 60;
+  second.state = JobState::kRunning;
+  second.attempt = 1;
+  edit.PlaceJob(edit.AddJob(second), device);
+  EXPECT_THAT(Complaint(), HasSubstr("120 bytes placed, its limit is 100"));
+}
+
+TEST_F(InvariantsTest, CatchesOneJobOnTwoDevices) {
+  edit.PlaceJob(broken(), other);
+  EXPECT_THAT(Complaint(), HasSubstr("lists job 1 that is not there"));
+}
+
+TEST_F(InvariantsTest, CatchesALiveJobWithoutADevice) {
+  edit.ReleaseJob(broken());
+  EXPECT_THAT(Complaint(), HasSubstr("has no device"));
+}
+
+TEST_F(InvariantsTest, CatchesAWrongSum) {
+  edit.FindDevice(device)->job_bytes += 1;
+  EXPECT_THAT(Complaint(), HasSubstr("counts 61 + 0 bytes"));
+}
+
+TEST_F(InvariantsTest, CatchesAJobOnADeviceWithoutAWorker) {
+  edit.FindDevice(device)->ready = false;
+  EXPECT_THAT(Complaint(), HasSubstr("without a worker"));
+  EXPECT_TRUE(CheckInvariants(state, /*restoring=*/true).ok());
+}
+
+TEST_F(InvariantsTest, CatchesAQueueOutOfLine) {
+  broken().state = JobState::kQueued;
+  edit.ReleaseJob(broken());
+  EXPECT_THAT(Complaint(), HasSubstr("not in the queue"));
+}
+
+TEST_F(InvariantsTest, CatchesABackOffThatNeverEnds) {
+  edit.ReleaseJob(broken());
+  edit.SetJobState(broken(), JobState::kBackingOff);
+  EXPECT_THAT(Complaint(), HasSubstr("backs off for ever"));
+}
+
+TEST_F(InvariantsTest, CatchesAStrayThatIsAlsoLive) {
+  edit.AddStray(*edit.FindDevice(other), AttemptRef{id, 1}, 60);
+  EXPECT_THAT(Complaint(), HasSubstr("live and a stray"));
+}
+
+TEST_F(InvariantsTest, CatchesAReadyVersionWithoutADevice) {
+  const VersionId version = Create("digits", 1, 10);
+  edit.FindVersion(version)->state = VersionState::kReady;
+  EXPECT_THAT(Complaint(), HasSubstr("READY without a device"));
+}
+
+TEST_F(InvariantsTest, NoEdgeLeavesAnEndedState) {
+  for (int from = 6; from <= 8; ++from) {
+    for (int to = 1; to <= 8; ++to) {
+      const JobChange change{id, 1, static_cast<JobState>(from),
+                             static_cast<JobState>(to), ""};
+      EXPECT_FALSE(CheckChange(change).ok()) << from << " -> " << to;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpupool::scheduler

@@ -1,0 +1,85 @@
+// A scheduler with named devices and short ways to say what happens. Every
+// Send() checks all invariants.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "scheduler/invariants.h"
+#include "scheduler/step.h"
+
+namespace gpupool::scheduler {
+
+inline constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+template <typename Wanted>
+std::vector<Wanted> ActionsOf(const StepResult& result) {
+  std::vector<Wanted> found;
+  for (const Action& action : result.actions) {
+    if (const auto* wanted = std::get_if<Wanted>(&action)) {
+      found.push_back(*wanted);
+    }
+  }
+  return found;
+}
+
+class SchedulerTest : public ::testing::Test {
+ protected:
+  DeviceId AddDevice(const std::string& name, uint64_t limit_bytes) {
+    return state.AddDevice(name, name.substr(0, name.find(':')), limit_bytes);
+  }
+  DeviceId AddReadyDevice(const std::string& name, uint64_t limit_bytes) {
+    const DeviceId id = AddDevice(name, limit_bytes);
+    Send(WorkerReady{.device = id});
+    return id;
+  }
+
+  StepResult Send(const Event& event) {
+    StepResult result = Step(state, event, now);
+    const absl::Status sound = CheckInvariants(state, restoring);
+    EXPECT_TRUE(sound.ok()) << sound;
+    for (const JobChange& change : result.job_changes) {
+      EXPECT_TRUE(CheckChange(change).ok()) << CheckChange(change);
+    }
+    return result;
+  }
+
+  // Submits with the next id.
+  JobId Submit(uint64_t bytes, int priority = 0) {
+    const JobId id(++last_job);
+    Send(JobSubmitted{.job = id, .priority = priority, .bytes = bytes});
+    return id;
+  }
+  // The job's live attempt begins.
+  void Begin(JobId id) {
+    Send(AttemptStarted{*job(id).device, {id, job(id).attempt}});
+  }
+  StepResult End(JobId id, Outcome outcome, std::string message = "") {
+    return Send(AttemptEnded{
+        *job(id).device, {id, job(id).attempt}, outcome, std::move(message)});
+  }
+  VersionId Create(const std::string& model, uint64_t number, uint64_t bytes) {
+    const VersionId id(++last_version);
+    Send(VersionCreated{id, model, number, bytes});
+    return id;
+  }
+  // Asks for the version and answers as a worker that succeeds.
+  StepResult Load(VersionId id) {
+    Send(VersionLoadRequested{id});
+    return Send(VersionLoaded{id, *version(id).device, version(id).load});
+  }
+
+  const Job& job(JobId id) const { return state.jobs().at(id); }
+  const Version& version(VersionId id) const { return state.versions().at(id); }
+
+  State state;
+  bool restoring = false;  // restored devices have not been heard of yet
+  absl::Time now = absl::UnixEpoch();
+  uint64_t last_job = 0;
+  uint64_t last_version = 0;
+};
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,197 @@
+#include <gmock/gmock.h>
+
+#include "tests/scheduler/scheduler_fixture.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class StepVersionsTest : public SchedulerTest {
+ protected:
+  void SetUp() override { device = AddReadyDevice("cpu:0", 100); }
+  StepResult Answer(VersionId id) {
+    return Send(VersionLoaded{id, *version(id).device, version(id).load});
+  }
+  StepResult Fail(VersionId id, absl::Status status) {
+    return Send(VersionLoadFailed{id, *version(id).device, version(id).load,
+                                  std::move(status)});
+  }
+  VersionState StateOf(VersionId id) { return version(id).state; }
+  DeviceId device;
+};
+
+TEST_F(StepVersionsTest, ACreatedVersionWaitsToBeAskedFor) {
+  const VersionId id = Create("digits", 1, 40);
+  EXPECT_EQ(StateOf(id), VersionState::kUnloaded);
+}
+
+TEST_F(StepVersionsTest, LoadsThenServesThenDrainsThenUnloads) {
+  const VersionId id = Create("digits", 1, 40);
+  EXPECT_THAT(ActionsOf<LoadVersion>(Send(VersionLoadRequested{id})),
+              SizeIs(1));
+  EXPECT_THAT(ActionsOf<ServeVersion>(Answer(id)), SizeIs(1));
+  EXPECT_EQ(StateOf(id), VersionState::kReady);
+  EXPECT_THAT(ActionsOf<DrainVersion>(Send(VersionUnloadRequested{id})),
+              SizeIs(1));
+  EXPECT_EQ(state.devices().at(device).committed_bytes(), 40u);
+  EXPECT_THAT(ActionsOf<UnloadVersion>(Send(VersionDrained{id})), SizeIs(1));
+  Send(VersionUnloaded{id, device});
+  EXPECT_EQ(StateOf(id), VersionState::kUnloaded);
+  EXPECT_EQ(state.devices().at(device).committed_bytes(), 0u);
+}
+
+TEST_F(StepVersionsTest, ANewVersionReplacesTheOlderOneOnceItIsReady) {
+  const VersionId old = Create("digits", 1, 40);
+  Load(old);
+  const VersionId other = Create("faces", 1, 10);
+  Load(other);
+  const VersionId next = Create("digits", 2, 40);
+  Send(VersionLoadRequested{next});
+  EXPECT_EQ(StateOf(old), VersionState::kReady);
+  const StepResult result = Answer(next);
+  ASSERT_THAT(ActionsOf<ServeVersion>(result), SizeIs(1));
+  EXPECT_EQ(StateOf(old), VersionState::kUnloading);
+  EXPECT_EQ(StateOf(other), VersionState::kReady);
+  // New requests must have somewhere to go before the old version closes.
+  EXPECT_TRUE(std::holds_alternative<ServeVersion>(result.actions[0]));
+}
+
+TEST_F(StepVersionsTest, AnOlderVersionAskedForAgainIsServedBeside) {
+  const VersionId old = Create("digits", 1, 40);
+  Load(old);
+  const VersionId next = Create("digits", 2, 40);
+  Load(next);
+  Send(VersionDrained{old});
+  Send(VersionUnloaded{old, device});
+  Load(old);
+  EXPECT_EQ(StateOf(old), VersionState::kReady);
+  EXPECT_EQ(StateOf(next), VersionState::kReady);
+  // Both come back after a lost worker; neither pushes the other out.
+  Send(WorkerLost{device, "gone"});
+  Send(WorkerReady{.device = device});
+  Answer(old);
+  Answer(next);
+  EXPECT_EQ(StateOf(old), VersionState::kReady);
+  EXPECT_EQ(StateOf(next), VersionState::kReady);
+}
+
+TEST_F(StepVersionsTest, AVersionThatDoesNotFitNowWaitsAndSaysWhy) {
+  Submit(80);
+  const VersionId id = Create("digits", 1, 40);
+  Send(VersionLoadRequested{id});
+  EXPECT_EQ(StateOf(id), VersionState::kLoading);
+  EXPECT_THAT(version(id).error, HasSubstr("waits for 40 B"));
+  // The device is held for it: no job may slip in.
+  const JobId late = Submit(10);
+  EXPECT_EQ(job(late).state, JobState::kQueued);
+  End(JobId(1), Outcome::kSucceeded);
+  EXPECT_EQ(version(id).device, device);
+  EXPECT_EQ(version(id).error, "");
+  EXPECT_EQ(job(late).state, JobState::kStarting);
+}
+
+TEST_F(StepVersionsTest, AVersionThatNeverFitsFailsAtOnce) {
+  const VersionId id = Create("digits", 1, 101);
+  Send(VersionLoadRequested{id});
+  EXPECT_EQ(StateOf(id), VersionState::kLoadFailed);
+  EXPECT_EQ(version(id).error,
+            "never fits: needs 101 B, the largest device has 100 B");
+}
+
+TEST_F(StepVersionsTest, AWorkersRefusalIsTheVersionsError) {
+  const VersionId id = Create("digits", 1, 40);
+  Send(VersionLoadRequested{id});
+  Fail(id, absl::DataLossError("weights are damaged"));
+  EXPECT_EQ(StateOf(id), VersionState::kLoadFailed);
+  EXPECT_EQ(version(id).error, "weights are damaged");
+  Send(VersionLoadRequested{id});
+  EXPECT_EQ(StateOf(id), VersionState::kLoading);
+}
+
+TEST_F(StepVersionsTest, AnUnavailableWorkerIsTriedAgainLater) {
+  const VersionId id = Create("digits", 1, 40);
+  Send(VersionLoadRequested{id});
+  const StepResult result = Fail(id, absl::UnavailableError("reset"));
+  EXPECT_EQ(StateOf(id), VersionState::kLoading);
+  ASSERT_THAT(ActionsOf<SetTimer>(result), SizeIs(1));
+  now += kVersionRetryDelay;
+  EXPECT_THAT(ActionsOf<LoadVersion>(Send(TimerFired{})), SizeIs(1));
+}
+
+TEST_F(StepVersionsTest, ALoadWithoutAnswerKeepsItsBytesBookedUntilUndone) {
+  const VersionId id = Create("digits", 1, 40);
+  Send(VersionLoadRequested{id});
+  const auto unloads = ActionsOf<UnloadVersion>(
+      Fail(id, absl::DeadlineExceededError("no answer in 5 min")));
+  EXPECT_THAT(unloads, SizeIs(1));
+  EXPECT_EQ(StateOf(id), VersionState::kLoadFailed);
+  EXPECT_EQ(state.devices().at(device).committed_bytes(), 40u);
+  Send(VersionUnloaded{id, device});
+  EXPECT_EQ(state.devices().at(device).committed_bytes(), 0u);
+}
+
+TEST_F(StepVersionsTest, AnswersToAnEarlierLoadAreIgnored) {
+  const VersionId id = Create("digits", 1, 40);
+  Send(VersionLoadRequested{id});
+  const uint64_t old_load = version(id).load;
+  Send(WorkerLost{device, "gone"});
+  Send(WorkerReady{.device = device});
+  EXPECT_TRUE(Send(VersionLoaded{id, device, old_load}).stale);
+  EXPECT_TRUE(Send(VersionLoadFailed{id, device, old_load,
+                                     absl::UnavailableError("reset")})
+                  .stale);
+  EXPECT_EQ(StateOf(id), VersionState::kLoading);
+}
+
+TEST_F(StepVersionsTest, UnloadDuringALoadWaitsForTheAnswer) {
+  const VersionId id = Create("digits", 1, 40);
+  Send(VersionLoadRequested{id});
+  EXPECT_THAT(Send(VersionUnloadRequested{id}).actions, SizeIs(0));
+  const StepResult result = Answer(id);
+  EXPECT_THAT(ActionsOf<ServeVersion>(result), SizeIs(0));
+  EXPECT_THAT(ActionsOf<UnloadVersion>(result), SizeIs(1));
+}
+
+TEST_F(StepVersionsTest, AVersionWantedAgainWhileUnloadingIsLoadedAfterwards) {
+  const VersionId id = Create("digits", 1, 40);
+  Load(id);
+  Send(VersionUnloadRequested{id});
+  Send(VersionLoadRequested{id});
+  Send(VersionDrained{id});
+  const StepResult result = Send(VersionUnloaded{id, device});
+  EXPECT_THAT(ActionsOf<LoadVersion>(result), SizeIs(1));
+}
+
+TEST_F(StepVersionsTest, AVersionWithoutAPlaceUnloadsAtOnce) {
+  Submit(80);
+  const VersionId id = Create("digits", 1, 40);
+  Send(VersionLoadRequested{id});
+  Send(VersionUnloadRequested{id});
+  EXPECT_EQ(StateOf(id), VersionState::kUnloaded);
+}
+
+TEST_F(StepVersionsTest, RequestsThatChangeNothingAreStale) {
+  const VersionId id = Create("digits", 1, 40);
+  EXPECT_TRUE(Send(VersionUnloadRequested{id}).stale);
+  Load(id);
+  EXPECT_TRUE(Send(VersionLoadRequested{id}).stale);
+  EXPECT_TRUE(Send(VersionDrained{id}).stale);
+  EXPECT_TRUE(Send(VersionDeleted{id}).stale) << "it is served";
+}
+
+TEST_F(StepVersionsTest, DeletesAnUnloadedVersion) {
+  const VersionId id = Create("digits", 1, 40);
+  Send(VersionDeleted{id});
+  EXPECT_EQ(state.FindVersion(id), nullptr);
+}
+
+TEST_F(StepVersionsTest, NothingIsLoadedWhileTheServerStops) {
+  const VersionId id = Create("digits", 1, 40);
+  Send(DrainRequested{.stop = true});
+  EXPECT_THAT(Send(VersionLoadRequested{id}).actions, SizeIs(0));
+}
+
+}  // namespace
+}  // namespace gpupool::scheduler

@@ -1,0 +1,127 @@
+#include "server/pool/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::server {
+namespace {
+
+// glibc 2.36 has these calls, its headers clash with <csignal> in C++.
+int PidfdOpen(pid_t pid) {
+  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+}
+
+class SpawnSettings {
+ public:
+  explicit SpawnSettings(const std::string& log_path) {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null",
+                                       O_RDONLY, 0);
+    ::posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO,
+                                       log_path.c_str(),
+                                       O_WRONLY | O_CREAT | O_APPEND, 0600);
+    ::posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_, STDERR_FILENO + 1);
+    ::posix_spawnattr_init(&attributes_);
+    sigset_t none;
+    sigset_t all;
+    ::sigemptyset(&none);
+    ::sigfillset(&all);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setsigdefault(&attributes_, &all);
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID |
+                                                 POSIX_SPAWN_SETSIGMASK |
+                                                 POSIX_SPAWN_SETSIGDEF);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+  ~SpawnSettings() {
+    ::posix_spawn_file_actions_destroy(&actions_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+  const posix_spawn_file_actions_t* actions() const { return &actions_; }
+  const posix_spawnattr_t* attributes() const { return &attributes_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+};
+
+std::string Describe(const siginfo_t& info) {
+  return info.si_code == CLD_EXITED
+             ? absl::StrCat("exit code ", info.si_status)
+             : absl::StrCat("killed by signal ", info.si_status);
+}
+
+}  // namespace
+
+absl::StatusOr<Process> Process::Spawn(const std::vector<std::string>& argv,
+                                       const std::string& log_path) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : argv) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  const SpawnSettings settings(log_path);
+  pid_t pid = 0;
+  const int error =
+      ::posix_spawn(&pid, arguments[0], settings.actions(),
+                    settings.attributes(), arguments.data(), ::environ);
+  if (error != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot start ", argv[0], " (errno ", error, ")"));
+  }
+  UniqueFd pidfd(PidfdOpen(pid));
+  if (!pidfd.valid()) {
+    // Not watched is not wanted: the child has not been reaped, so the pid is
+    // still its own.
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return absl::UnavailableError(
+        absl::StrCat("cannot watch process ", pid, " (errno ", errno, ")"));
+  }
+  return Process(pid, std::move(pidfd), /*is_child=*/true);
+}
+
+absl::StatusOr<Process> Process::Watch(pid_t pid) {
+  UniqueFd pidfd(PidfdOpen(pid));
+  if (!pidfd.valid()) {
+    return absl::NotFoundError(absl::StrCat("no process ", pid));
+  }
+  return Process(pid, std::move(pidfd), /*is_child=*/false);
+}
+
+std::optional<std::string> Process::HowItEnded(int wait_milliseconds) {
+  if (end_.has_value()) return end_;
+  pollfd watched = {pidfd_.get(), POLLIN, 0};
+  if (::poll(&watched, 1, wait_milliseconds) <= 0) return std::nullopt;
+  end_ = "ended";
+  if (is_child_) {
+    siginfo_t info = {};
+    if (::waitid(static_cast<idtype_t>(P_PIDFD),
+                 static_cast<id_t>(pidfd_.get()), &info,
+                 WEXITED | WNOHANG) == 0 &&
+        info.si_pid != 0) {
+      end_ = Describe(info);
+    }
+  }
+  return end_;
+}
+
+void Process::Kill() {
+  ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,452 @@
+#include "server/pool/worker_link.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "spdlog/spdlog.h"
+
+namespace gpupool::server {
+namespace {
+
+using worker::v1::FromWorker;
+using worker::v1::ToWorker;
+
+// Between attempts to connect to a worker that is starting.
+constexpr std::chrono::milliseconds kConnectInterval{5};
+// An end of the process follows the end of its connection by so much.
+constexpr int kReapMilliseconds = 50;
+// Messages taken from one worker before the others have their turn.
+constexpr int kMessagesPerTurn = 256;
+
+std::chrono::nanoseconds Nanoseconds(absl::Duration duration) {
+  return absl::ToChronoNanoseconds(std::min(duration, absl::Hours(24 * 365)));
+}
+
+absl::Status ReplyStatus(const FromWorker& message) {
+  if (message.code() == 0) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(message.code()),
+                      message.error());
+}
+
+}  // namespace
+
+WorkerLink::WorkerLink(const PoolOptions& options, const PoolDevice& device,
+                       WorkerPaths paths, WorkerObserver* observer)
+    : options_(options),
+      device_(device),
+      paths_(std::move(paths)),
+      observer_(observer),
+      acknowledged_(device.last_report_sequence),
+      forwarded_(device.last_report_sequence),
+      backoff_(options.backoff_min) {}
+
+WorkerLink::~WorkerLink() {
+  DropConnection(absl::UnavailableError("the server is stopping"));
+}
+
+void WorkerLink::SetState(State state) {
+  state_ = state;
+  absl::MutexLock lock(&mutex_);
+  switch (state) {
+    case State::kStarting:
+    case State::kGreeting:
+      status_.state = WorkerStatus::State::kStarting;
+      break;
+    case State::kReady:
+      status_.state = WorkerStatus::State::kReady;
+      break;
+    case State::kBackingOff:
+      status_.state = WorkerStatus::State::kBackingOff;
+      break;
+    case State::kStopped:
+      status_.state = WorkerStatus::State::kStopped;
+      break;
+  }
+  status_.pid = process_.has_value() ? process_->pid() : 0;
+  status_.restarts = spawns_ > 0 ? spawns_ - 1 : 0;
+}
+
+// ------------------------------------------------------ starting, greeting
+
+void WorkerLink::Start() {
+  SetState(State::kStarting);
+  const Clock::time_point now = Clock::now();
+  start_deadline_ = now + Nanoseconds(options_.start_timeout);
+  next_try_ = now + kConnectInterval;
+  TryConnect();
+  if (state_ != State::kStarting) return;
+  if (process_.has_value() && !process_->HowItEnded().has_value()) {
+    KillAndLose(absl::UnavailableError(absl::StrCat(
+        "the old worker, process ", process_->pid(), ", does not end")));
+    return;
+  }
+  Spawn();
+}
+
+void WorkerLink::TryConnect() {
+  absl::StatusOr<ControlChannel> channel =
+      ControlChannel::Connect(paths_.socket);
+  if (channel.ok()) return Greet(*std::move(channel));
+  if (absl::IsPermissionDenied(channel.status())) Lose(channel.status());
+}
+
+void WorkerLink::Spawn() {
+  std::error_code error;
+  std::filesystem::create_directories(paths_.folder, error);
+  if (error) {
+    return Lose(absl::UnavailableError(
+        absl::StrCat("cannot create ", paths_.folder, ": ", error.message())));
+  }
+  absl::StatusOr<Process> process = Process::Spawn(
+      {options_.worker_binary, "--device", device_.name, "--state-dir",
+       options_.state_dir, "--memory-limit-bytes",
+       absl::StrCat(device_.limit_bytes), "--threads",
+       absl::StrCat(device_.threads), "--orphan-seconds",
+       absl::StrCat(absl::ToDoubleSeconds(options_.orphan_timeout))},
+      paths_.log);
+  if (!process.ok()) return Lose(process.status());
+  process_ = *std::move(process);
+  ++spawns_;
+  SetState(State::kStarting);
+  spdlog::info("worker spawned device={} pid={} restarts={}", device_.name,
+               process_->pid(), spawns_ - 1);
+}
+
+void WorkerLink::Greet(ControlChannel channel) {
+  if (!process_.has_value() || process_->pid() != channel.peer_pid()) {
+    absl::StatusOr<Process> process = Process::Watch(channel.peer_pid());
+    if (!process.ok()) return;  // it has just ended
+    process_ = *std::move(process);
+    spdlog::info("worker found alive device={} pid={}", device_.name,
+                 process_->pid());
+  }
+  channel_ = std::move(channel);
+  SetState(State::kGreeting);
+  ToWorker message;
+  message.set_request_id(next_request_id_++);
+  worker::v1::Hello* hello = message.mutable_hello();
+  hello->set_protocol_version(kWorkerProtocolVersion);
+  hello->set_daemon_boot_id(options_.daemon_boot_id);
+  hello->set_last_report_sequence(acknowledged_);
+  if (device_.name == "meta") {
+    if (absl::Status sent = SendNow(message); !sent.ok()) Lose(sent);
+    return;
+  }
+  auto ring = SlotRingClient::Create(options_.ring);
+  if (!ring.ok()) return Lose(ring.status());
+  {
+    absl::MutexLock lock(&mutex_);
+    ring_ = *ring;
+  }
+  hello->set_has_ring(true);
+  const std::array<int, 3> descriptors = (*ring)->descriptors();
+  absl::Status sent = SendNow(message, descriptors);
+  if (!sent.ok()) Lose(sent);
+}
+
+absl::Status WorkerLink::CheckHello(const FromWorker& message) const {
+  RETURN_IF_ERROR(ReplyStatus(message));
+  if (message.hello().protocol_version() != kWorkerProtocolVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the worker speaks protocol version ",
+                     message.hello().protocol_version(), ", this server ",
+                     kWorkerProtocolVersion, "; stop the old worker"));
+  }
+  if (message.hello().device() != device_.name) {
+    return absl::InternalError(absl::StrCat("the worker says that it owns ",
+                                            message.hello().device(), ", not ",
+                                            device_.name));
+  }
+  return absl::OkStatus();
+}
+
+void WorkerLink::BecomeReady(const worker::v1::HelloReply& reply) {
+  ready_since_ = Clock::now();
+  SetState(State::kReady);
+  {
+    absl::MutexLock lock(&mutex_);
+    status_.boot_id = reply.worker_boot_id();
+  }
+  spdlog::info("worker ready device={} pid={} boot_id={} running={} loaded={}",
+               device_.name, process_->pid(), reply.worker_boot_id(),
+               reply.running_size(), reply.loaded_version_ids_size());
+  observer_->OnWorkerReady(device_.name, reply);
+  if (draining_) Drain();
+}
+
+// ------------------------------------------------------------- what comes in
+
+void WorkerLink::AddPollFds(std::vector<pollfd>* fds) const {
+  if (channel_.has_value()) {
+    const int events = POLLIN | (channel_->wants_write() ? POLLOUT : 0);
+    fds->push_back({channel_->fd(), static_cast<short>(events), 0});
+  }
+  if (process_.has_value()) fds->push_back({process_->fd(), POLLIN, 0});
+}
+
+void WorkerLink::HandleReady() {
+  // The connection first: what the worker said before it ended counts.
+  if (channel_.has_value()) {
+    if (absl::Status sent = channel_->Flush(); !sent.ok()) {
+      spdlog::debug("worker device={} flush: {}", device_.name,
+                    sent.ToString());
+    }
+    Receive();
+  }
+  if (more_to_read_ || !process_.has_value()) return;
+  const std::optional<std::string> end = process_->HowItEnded();
+  if (!end.has_value()) return;
+  const pid_t pid = process_->pid();
+  if (state_ == State::kBackingOff || state_ == State::kStopped) {
+    process_.reset();
+    SetState(state_);
+    return;
+  }
+  Lose(absl::UnavailableError(
+      absl::StrCat("the worker, process ", pid, ", has ended: ", *end)));
+}
+
+void WorkerLink::Receive() {
+  FromWorker message;
+  more_to_read_ = false;
+  for (int i = 0; channel_.has_value(); ++i) {
+    if (i == kMessagesPerTurn) {
+      more_to_read_ = true;
+      return;
+    }
+    const absl::StatusOr<bool> whole = channel_->Receive(&message);
+    if (!whole.ok()) {
+      return absl::IsUnavailable(whole.status()) ? Lose(whole.status())
+                                                 : KillAndLose(whole.status());
+    }
+    if (!*whole) return;
+    last_heard_ = Clock::now();
+    Handle(message);
+  }
+}
+
+void WorkerLink::Handle(const FromWorker& message) {
+  if (state_ == State::kGreeting) {
+    if (!message.has_hello() && message.code() == 0) return;
+    const absl::Status checked = CheckHello(message);
+    return checked.ok() ? BecomeReady(message.hello()) : KillAndLose(checked);
+  }
+  if (message.has_heartbeat()) {
+    observer_->OnHeartbeat(device_.name, message.heartbeat());
+  } else if (message.has_report()) {
+    if (message.report().sequence() <= forwarded_) return;
+    forwarded_ = message.report().sequence();
+    observer_->OnReport(device_.name, message.report());
+  } else {
+    HandleReply(message);
+  }
+}
+
+void WorkerLink::HandleReply(const FromWorker& message) {
+  auto node = pending_.extract(message.request_id());
+  if (node.empty()) return;  // it has timed out
+  if (const absl::Status status = ReplyStatus(message); !status.ok()) {
+    return node.mapped().callback(status);
+  }
+  node.mapped().callback(message);
+}
+
+// -------------------------------------------------------------- time passing
+
+WorkerLink::Clock::time_point WorkerLink::deadline() const {
+  if (more_to_read_) return Clock::time_point::min();
+  Clock::time_point earliest = Clock::time_point::max();
+  for (const auto& [id, pending] : pending_) {
+    earliest = std::min(earliest, pending.deadline);
+  }
+  switch (state_) {
+    case State::kStarting:
+      return std::min({earliest, next_try_, start_deadline_});
+    case State::kGreeting:
+      return std::min(earliest, start_deadline_);
+    case State::kReady:
+      return std::min(earliest,
+                      last_heard_ + Nanoseconds(options_.heartbeat_timeout));
+    case State::kBackingOff:
+      return std::min(earliest, next_try_);
+    case State::kStopped:
+      break;
+  }
+  return earliest;
+}
+
+void WorkerLink::HandleTime(Clock::time_point now) {
+  ExpireRequests(now);
+  if (state_ == State::kBackingOff && now >= next_try_) return Start();
+  if (state_ == State::kStarting && now >= next_try_) {
+    next_try_ = now + kConnectInterval;
+    TryConnect();
+  }
+  if ((state_ == State::kStarting || state_ == State::kGreeting) &&
+      now >= start_deadline_) {
+    return KillAndLose(absl::UnavailableError(absl::StrCat(
+        "the worker did not answer within ",
+        absl::FormatDuration(options_.start_timeout), " of its start")));
+  }
+  if (state_ == State::kReady) CheckHealth(now);
+}
+
+void WorkerLink::CheckHealth(Clock::time_point now) {
+  if (now >= last_heard_ + Nanoseconds(options_.heartbeat_timeout)) {
+    return KillAndLose(absl::UnavailableError(
+        absl::StrCat("no heartbeat from the worker for ",
+                     absl::FormatDuration(options_.heartbeat_timeout))));
+  }
+  if (const auto ring = this->ring(); ring != nullptr && ring->failed()) {
+    KillAndLose(absl::InternalError("the worker has corrupted its slot ring"));
+  }
+}
+
+void WorkerLink::ExpireRequests(Clock::time_point now) {
+  std::vector<ReplyCallback> expired;
+  for (auto it = pending_.begin(); it != pending_.end();) {
+    if (it->second.deadline > now) {
+      ++it;
+      continue;
+    }
+    expired.push_back(std::move(it->second.callback));
+    it = pending_.erase(it);
+  }
+  for (const ReplyCallback& callback : expired) {
+    callback(absl::DeadlineExceededError(absl::StrCat(
+        "the worker of ", device_.name, " did not answer in time")));
+  }
+}
+
+// ---------------------------------------------------------------- sending
+
+absl::Status WorkerLink::SendNow(const ToWorker& message,
+                                 absl::Span<const int> descriptors) {
+  return channel_->Send(message, descriptors);
+}
+
+void WorkerLink::Send(ToWorker message, absl::Duration timeout,
+                      ReplyCallback callback) {
+  if (state_ != State::kReady) {
+    return callback(absl::UnavailableError(absl::StrCat(
+        "the worker of ", device_.name, " is not ready; try again")));
+  }
+  if (pending_.size() >= kMaxPendingRequests) {
+    return callback(absl::ResourceExhaustedError(
+        absl::StrCat(pending_.size(), " requests wait for the worker of ",
+                     device_.name, ", limit ", kMaxPendingRequests)));
+  }
+  const uint64_t id = next_request_id_++;
+  message.set_request_id(id);
+  if (absl::Status sent = SendNow(message); !sent.ok()) {
+    return callback(std::move(sent));
+  }
+  pending_[id] = {Clock::now() + Nanoseconds(timeout), std::move(callback)};
+}
+
+void WorkerLink::Post(const ToWorker& message) {
+  if (state_ != State::kReady) return;
+  if (absl::Status sent = SendNow(message); !sent.ok()) {
+    spdlog::warn("message to worker dropped device={} error=\"{}\"",
+                 device_.name, sent.ToString());
+  }
+}
+
+void WorkerLink::AcknowledgeReports(uint64_t through_sequence) {
+  if (through_sequence <= acknowledged_) return;
+  acknowledged_ = through_sequence;
+  ToWorker message;
+  message.mutable_acknowledge_reports()->set_through_sequence(acknowledged_);
+  Post(message);
+}
+
+// ------------------------------------------------------------------- ending
+
+void WorkerLink::Drain() {
+  draining_ = true;
+  if (state_ == State::kBackingOff) return SetState(State::kStopped);
+  ToWorker message;
+  message.mutable_shutdown();
+  Post(message);  // when it is not ready yet, BecomeReady comes back here
+}
+
+void WorkerLink::Detach() {
+  DropConnection(absl::UnavailableError("the server is stopping"));
+  process_.reset();
+  SetState(State::kStopped);
+}
+
+void WorkerLink::Kill() {
+  if (process_.has_value()) {
+    process_->Kill();
+    process_->HowItEnded(/*wait_milliseconds=*/1000);
+  }
+  Detach();
+}
+
+void WorkerLink::DropConnection(const absl::Status& reason) {
+  channel_.reset();
+  more_to_read_ = false;
+  std::shared_ptr<SlotRingClient> ring;
+  {
+    absl::MutexLock lock(&mutex_);
+    ring.swap(ring_);
+  }
+  if (ring != nullptr) ring->FailAll(reason);
+  for (auto& [id, pending] : std::exchange(pending_, {})) {
+    pending.callback(reason);
+  }
+}
+
+void WorkerLink::KillAndLose(const absl::Status& reason) {
+  if (process_.has_value()) process_->Kill();
+  Lose(reason);
+}
+
+void WorkerLink::Lose(const absl::Status& reason) {
+  const bool asked_to_end = draining_;
+  std::string text(reason.message());
+  if (process_.has_value()) {
+    if (const auto end = process_->HowItEnded(kReapMilliseconds)) {
+      absl::StrAppend(&text, " (process ", process_->pid(), ": ", *end, ")");
+      process_.reset();
+    }
+  }
+  const absl::Status lost = absl::UnavailableError(
+      absl::StrCat("the worker of ", device_.name, " is lost"));
+  const bool was_stable =
+      state_ == State::kReady &&
+      Clock::now() - ready_since_ >= Nanoseconds(options_.stable_after);
+  DropConnection(lost);
+  if (asked_to_end) {
+    spdlog::info("worker ended device={} detail=\"{}\"", device_.name, text);
+    return SetState(State::kStopped);
+  }
+  if (was_stable) backoff_ = options_.backoff_min;
+  next_try_ = Clock::now() + Nanoseconds(backoff_);
+  spdlog::warn("worker lost device={} reason=\"{}\" retry_in={}", device_.name,
+               text, absl::FormatDuration(backoff_));
+  backoff_ = std::min(2 * backoff_, options_.backoff_max);
+  SetState(State::kBackingOff);
+  observer_->OnWorkerLost(device_.name, absl::UnavailableError(text));
+}
+
+// --------------------------------------------------------------- any thread
+
+std::shared_ptr<SlotRingClient> WorkerLink::ring() const {
+  absl::MutexLock lock(&mutex_);
+  return status_.state == WorkerStatus::State::kReady ? ring_ : nullptr;
+}
+
+WorkerStatus WorkerLink::status() const {
+  absl::MutexLock lock(&mutex_);
+  return status_;
+}
+
+}  // namespace gpupool::server

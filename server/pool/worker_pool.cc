@@ -1,0 +1,253 @@
+#include "server/pool/worker_pool.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/base/status_macros.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "server/ipc/worker_paths.h"
+#include "server/pool/worker_link.h"
+#include "spdlog/spdlog.h"
+
+namespace gpupool::server {
+namespace {
+
+using Clock = WorkerLink::Clock;
+
+// So often, at the latest, the thread looks at everything.
+constexpr std::chrono::milliseconds kMaxPoll{200};
+
+}  // namespace
+
+class WorkerPool::Impl {
+ public:
+  explicit Impl(PoolOptions options) : options_(std::move(options)) {}
+  ~Impl() { Stop(WorkerPool::ShutdownMode::kDetach, absl::ZeroDuration()); }
+
+  absl::Status Init(WorkerObserver* observer);
+
+  // Runs `task` on the pool's thread; false when the pool has been shut down.
+  bool Enqueue(std::function<void()> task);
+  WorkerLink* Find(const std::string& device) const;
+  void Stop(WorkerPool::ShutdownMode mode, absl::Duration grace);
+
+ private:
+  void Run();
+  void PollOnce();
+  void RunTasks();
+  bool AllStopped() const;
+  void FinishStop();
+  void Wake();
+
+  const PoolOptions options_;
+  std::map<std::string, std::unique_ptr<WorkerLink>> links_;
+  UniqueFd wake_;
+  std::thread thread_;
+  absl::Mutex stop_mutex_;  // one Stop at a time
+
+  absl::Mutex mutex_;
+  std::vector<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = true;
+
+  // The pool's thread.
+  bool stopping_ = false;
+  Clock::time_point stop_deadline_ = Clock::time_point::max();
+};
+
+absl::Status WorkerPool::Impl::Init(WorkerObserver* observer) {
+  if (::access(options_.worker_binary.c_str(), X_OK) != 0) {
+    return absl::NotFoundError(
+        absl::StrCat("no executable worker at ", options_.worker_binary));
+  }
+  for (const PoolDevice& device : options_.devices) {
+    ASSIGN_OR_RETURN(WorkerPaths paths,
+                     WorkerPathsFor(options_.state_dir, device.name));
+    auto link = std::make_unique<WorkerLink>(options_, device, std::move(paths),
+                                             observer);
+    if (!links_.emplace(device.name, std::move(link)).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("device ", device.name, " is named twice"));
+    }
+  }
+  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_.valid()) {
+    return absl::ResourceExhaustedError("cannot create an eventfd");
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    closed_ = false;
+  }
+  thread_ = std::thread([this] { Run(); });
+  return absl::OkStatus();
+}
+
+bool WorkerPool::Impl::Enqueue(std::function<void()> task) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_) return false;
+    tasks_.push_back(std::move(task));
+  }
+  Wake();
+  return true;
+}
+
+void WorkerPool::Impl::Wake() {
+  const uint64_t one = 1;
+  if (::write(wake_.get(), &one, sizeof(one)) < 0) {
+    spdlog::error("cannot wake the worker pool errno={}", errno);
+  }
+}
+
+WorkerLink* WorkerPool::Impl::Find(const std::string& device) const {
+  const auto it = links_.find(device);
+  return it == links_.end() ? nullptr : it->second.get();
+}
+
+void WorkerPool::Impl::Run() {
+  ::prctl(PR_SET_NAME, "worker-pool");
+  for (const auto& [name, link] : links_) link->Start();
+  while (!stopping_ || (!AllStopped() && Clock::now() < stop_deadline_)) {
+    PollOnce();
+  }
+  FinishStop();
+}
+
+void WorkerPool::Impl::PollOnce() {
+  std::vector<pollfd> fds = {{wake_.get(), POLLIN, 0}};
+  Clock::time_point deadline = Clock::now() + kMaxPoll;
+  for (const auto& [name, link] : links_) {
+    link->AddPollFds(&fds);
+    deadline = std::min(deadline, link->deadline());
+  }
+  const auto wait = std::max<Clock::duration>(
+      deadline == Clock::time_point::min() ? Clock::duration::zero()
+                                           : deadline - Clock::now(),
+      Clock::duration::zero());
+  const timespec limit = absl::ToTimespec(absl::FromChrono(wait));
+  ::ppoll(fds.data(), fds.size(), &limit, nullptr);
+  uint64_t count = 0;
+  if (fds[0].revents != 0 && ::read(wake_.get(), &count, sizeof(count)) < 0) {
+    spdlog::error("cannot read the pool's eventfd errno={}", errno);
+  }
+  RunTasks();
+  for (const auto& [name, link] : links_) link->HandleReady();
+  const Clock::time_point now = Clock::now();
+  for (const auto& [name, link] : links_) link->HandleTime(now);
+}
+
+void WorkerPool::Impl::RunTasks() {
+  std::vector<std::function<void()>> tasks;
+  {
+    absl::MutexLock lock(&mutex_);
+    tasks.swap(tasks_);
+  }
+  for (const auto& task : tasks) task();
+}
+
+bool WorkerPool::Impl::AllStopped() const {
+  return std::all_of(links_.begin(), links_.end(),
+                     [](const auto& entry) { return entry.second->stopped(); });
+}
+
+void WorkerPool::Impl::FinishStop() {
+  for (const auto& [name, link] : links_) {
+    if (link->stopped()) continue;
+    spdlog::warn("worker did not end in time and is killed device={}", name);
+    link->Kill();
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    closed_ = true;
+  }
+  RunTasks();  // each answers Unavailable now
+}
+
+void WorkerPool::Impl::Stop(WorkerPool::ShutdownMode mode,
+                            absl::Duration grace) {
+  absl::MutexLock lock(&stop_mutex_);
+  if (!thread_.joinable()) return;
+  Enqueue([this, mode, grace] {
+    stopping_ = true;
+    stop_deadline_ = Clock::now() + absl::ToChronoNanoseconds(grace);
+    for (const auto& [name, link] : links_) {
+      if (mode == WorkerPool::ShutdownMode::kDrain) {
+        link->Drain();
+      } else {
+        link->Detach();
+      }
+    }
+  });
+  thread_.join();
+}
+
+// ------------------------------------------------------------------ WorkerPool
+
+absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(
+    PoolOptions options, WorkerObserver* observer) {
+  auto impl = std::make_unique<Impl>(std::move(options));
+  RETURN_IF_ERROR(impl->Init(observer));
+  return std::unique_ptr<WorkerPool>(new WorkerPool(std::move(impl)));
+}
+
+WorkerPool::WorkerPool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+WorkerPool::~WorkerPool() = default;
+
+void WorkerPool::Send(const std::string& device, worker::v1::ToWorker message,
+                      absl::Duration timeout, ReplyCallback callback) {
+  WorkerLink* const link = impl_->Find(device);
+  const bool sent =
+      link != nullptr &&
+      impl_->Enqueue([link, message = std::move(message), timeout,
+                      callback] {  // a copy stays here for the refusals below
+        link->Send(message, timeout, callback);
+      });
+  if (sent) return;
+  callback(link == nullptr
+               ? absl::NotFoundError(absl::StrCat("no device ", device))
+               : absl::UnavailableError("the server is stopping"));
+}
+
+void WorkerPool::Post(const std::string& device, worker::v1::ToWorker message) {
+  if (WorkerLink* const link = impl_->Find(device); link != nullptr) {
+    impl_->Enqueue(
+        [link, message = std::move(message)] { link->Post(message); });
+  }
+}
+
+void WorkerPool::AcknowledgeReports(const std::string& device,
+                                    uint64_t through_sequence) {
+  if (WorkerLink* const link = impl_->Find(device); link != nullptr) {
+    impl_->Enqueue([link, through_sequence] {
+      link->AcknowledgeReports(through_sequence);
+    });
+  }
+}
+
+std::shared_ptr<SlotRingClient> WorkerPool::ring(
+    const std::string& device) const {
+  const WorkerLink* const link = impl_->Find(device);
+  return link == nullptr ? nullptr : link->ring();
+}
+
+WorkerStatus WorkerPool::status(const std::string& device) const {
+  const WorkerLink* const link = impl_->Find(device);
+  return link == nullptr ? WorkerStatus{} : link->status();
+}
+
+void WorkerPool::Shutdown(ShutdownMode mode, absl::Duration grace) {
+  impl_->Stop(mode, grace);
+}
+
+}  // namespace gpupool::server

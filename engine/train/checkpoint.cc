@@ -1,0 +1,247 @@
+#include "engine/train/checkpoint.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/sha256.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::engine {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kFormat[] = "gpupool.checkpoint";
+constexpr uint64_t kFormatVersion = 1;
+constexpr size_t kMaxManifestBytes = size_t{64} << 20;
+constexpr size_t kMaxFiles = 16;
+
+absl::Status Broken(absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("checkpoint manifest: ", what));
+}
+
+absl::StatusOr<uint64_t> Number(const Json& object, const char* key,
+                                uint64_t limit) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_unsigned() ||
+      found->get<uint64_t>() > limit) {
+    return Broken(
+        absl::StrCat("\"", key, "\" is not a whole number of 0 to ", limit));
+  }
+  return found->get<uint64_t>();
+}
+
+absl::StatusOr<std::string> Text(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_string()) {
+    return Broken(absl::StrCat("\"", key, "\" is not a text"));
+  }
+  return found->get<std::string>();
+}
+
+absl::Status ReadModel(const Json& object, v1::ModelSpec* model) {
+  const auto found = object.find("model");
+  if (found == object.end()) return Broken("\"model\" is missing");
+  const auto status =
+      google::protobuf::util::JsonStringToMessage(found->dump(), model);
+  if (!status.ok()) {
+    return Broken(absl::StrCat("\"model\": ", status.message().ToString()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadFiles(const Json& object, Manifest& manifest) {
+  const auto found = object.find("files");
+  if (found == object.end() || !found->is_array() ||
+      found->size() > kMaxFiles) {
+    return Broken(absl::StrCat("\"files\" is not an array of at most ",
+                               kMaxFiles, " files"));
+  }
+  for (const Json& entry : *found) {
+    if (!entry.is_object()) return Broken("a file is not an object");
+    CheckpointFile file;
+    ASSIGN_OR_RETURN(file.role, Text(entry, "role"));
+    ASSIGN_OR_RETURN(file.sha256, Text(entry, "sha256"));
+    ASSIGN_OR_RETURN(file.bytes, Number(entry, "bytes", UINT64_MAX));
+    if (!IsSha256Hex(file.sha256)) {
+      return Broken("\"sha256\" of a file is not 64 lower-case hex digits");
+    }
+    if (manifest.FindFile(file.role) != nullptr) {
+      return Broken("two files have the same role");
+    }
+    manifest.files.push_back(std::move(file));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Manifest> ParseManifest(const Json& object) {
+  ASSIGN_OR_RETURN(const std::string format, Text(object, "format"));
+  ASSIGN_OR_RETURN(const uint64_t version,
+                   Number(object, "format_version", UINT32_MAX));
+  if (format != kFormat || version != kFormatVersion) {
+    return Broken(absl::StrCat("format \"", format, "\" version ", version,
+                               " is not known; \"", kFormat, "\" version ",
+                               kFormatVersion, " is"));
+  }
+  Manifest manifest;
+  ASSIGN_OR_RETURN(manifest.job_id, Number(object, "job_id", UINT64_MAX));
+  ASSIGN_OR_RETURN(const uint64_t attempt,
+                   Number(object, "attempt", UINT32_MAX));
+  manifest.attempt = static_cast<uint32_t>(attempt);
+  ASSIGN_OR_RETURN(manifest.step, Number(object, "step", UINT64_MAX));
+  ASSIGN_OR_RETURN(manifest.epoch, Number(object, "epoch", UINT64_MAX));
+  ASSIGN_OR_RETURN(manifest.batch_in_epoch,
+                   Number(object, "batch_in_epoch", UINT64_MAX));
+  ASSIGN_OR_RETURN(const uint64_t batch_size,
+                   Number(object, "batch_size", UINT32_MAX));
+  manifest.batch_size = static_cast<uint32_t>(batch_size);
+  ASSIGN_OR_RETURN(const std::string seed, Text(object, "seed"));
+  if (!absl::SimpleAtoi(seed, &manifest.seed)) {
+    return Broken("\"seed\" is not a decimal number of 64 bits");
+  }
+  const auto scaling = object.find("input_scaling");
+  if (scaling == object.end() || !scaling->is_boolean()) {
+    return Broken("\"input_scaling\" is not true or false");
+  }
+  manifest.input_scaling = scaling->get<bool>();
+  RETURN_IF_ERROR(ReadModel(object, &manifest.model));
+  RETURN_IF_ERROR(ReadFiles(object, manifest));
+  return manifest;
+}
+
+absl::StatusOr<std::string> ManifestText(const Manifest& manifest) {
+  std::string model;
+  if (!google::protobuf::util::MessageToJsonString(manifest.model, &model)
+           .ok()) {
+    return absl::InternalError("a model spec has no JSON form");
+  }
+  Json files = Json::array();
+  for (const CheckpointFile& file : manifest.files) {
+    files.push_back(
+        {{"role", file.role}, {"sha256", file.sha256}, {"bytes", file.bytes}});
+  }
+  const Json object = {{"format", kFormat},
+                       {"format_version", kFormatVersion},
+                       {"job_id", manifest.job_id},
+                       {"attempt", manifest.attempt},
+                       {"step", manifest.step},
+                       {"epoch", manifest.epoch},
+                       {"batch_in_epoch", manifest.batch_in_epoch},
+                       {"seed", absl::StrCat(manifest.seed)},
+                       {"batch_size", manifest.batch_size},
+                       {"input_scaling", manifest.input_scaling},
+                       {"model", Json::parse(model, nullptr, false)},
+                       {"files", files}};
+  return object.dump(1) + "\n";
+}
+
+std::string TypeText(const TensorFacts& facts) {
+  return absl::StrCat(DTypeName(facts.dtype), facts.shape.ToString());
+}
+
+// The views in the order of the tensors.
+absl::StatusOr<std::vector<absl::string_view>> Match(
+    const std::vector<TensorView>& views,
+    const std::vector<TensorBytes>& tensors) {
+  std::map<std::string, const TensorView*> by_name;
+  for (const TensorView& view : views) by_name[view.facts.name] = &view;
+  std::vector<absl::string_view> matched;
+  for (const TensorBytes& tensor : tensors) {
+    const auto found = by_name.find(tensor.facts.name);
+    if (found == by_name.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the checkpoint has no tensor \"", tensor.facts.name,
+                       "\"; the model needs ", TypeText(tensor.facts)));
+    }
+    const TensorFacts& facts = found->second->facts;
+    if (facts.dtype != tensor.facts.dtype ||
+        facts.shape != tensor.facts.shape) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor \"", facts.name, "\" of the checkpoint is ", TypeText(facts),
+          "; the model needs ", TypeText(tensor.facts)));
+    }
+    matched.push_back(found->second->bytes);
+    by_name.erase(found);
+  }
+  if (!by_name.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the checkpoint has a tensor \"", by_name.begin()->first,
+                     "\" that the model does not have"));
+  }
+  return matched;
+}
+
+}  // namespace
+
+const CheckpointFile* Manifest::FindFile(absl::string_view role) const {
+  for (const CheckpointFile& file : files) {
+    if (file.role == role) return &file;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<CheckpointFile> WriteTensors(
+    const std::string& blob_dir, const std::string& role,
+    const std::vector<TensorBytes>& tensors) {
+  std::vector<TensorFacts> facts;
+  for (const TensorBytes& tensor : tensors) facts.push_back(tensor.facts);
+  const std::string header = SafetensorsHeader(facts);
+  std::vector<absl::string_view> parts = {header};
+  for (const TensorBytes& tensor : tensors) {
+    parts.emplace_back(reinterpret_cast<const char*>(tensor.bytes.data()),
+                       tensor.bytes.size());
+  }
+  ASSIGN_OR_RETURN(const WrittenBlob blob, WriteBlob(blob_dir, parts));
+  return CheckpointFile{role, blob.sha256, blob.bytes};
+}
+
+absl::StatusOr<WrittenBlob> WriteManifest(const std::string& blob_dir,
+                                          const Manifest& manifest) {
+  ASSIGN_OR_RETURN(const std::string text, ManifestText(manifest));
+  ASSIGN_OR_RETURN(WrittenBlob blob,
+                   WriteBlob(blob_dir, {absl::string_view(text)}));
+  for (const CheckpointFile& file : manifest.files) blob.bytes += file.bytes;
+  return blob;
+}
+
+absl::StatusOr<Manifest> ReadManifest(const std::string& blob_dir,
+                                      const std::string& sha256) {
+  ASSIGN_OR_RETURN(const MappedFile file, ReadBlob(blob_dir, sha256));
+  if (file.bytes().size() > kMaxManifestBytes) {
+    return Broken(absl::StrCat("is longer than ", kMaxManifestBytes, " bytes"));
+  }
+  const Json object = Json::parse(file.bytes(), nullptr, false);
+  if (!object.is_object()) return Broken("is not a JSON object");
+  return ParseManifest(object);
+}
+
+absl::Status ReadTensors(const std::string& blob_dir, const Manifest& manifest,
+                         const std::string& role,
+                         const std::vector<TensorBytes>& tensors) {
+  const CheckpointFile* entry = manifest.FindFile(role);
+  if (entry == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("the checkpoint has no ", role, " file"));
+  }
+  ASSIGN_OR_RETURN(const MappedFile file, ReadBlob(blob_dir, entry->sha256));
+  ASSIGN_OR_RETURN(
+      const std::vector<TensorView> views,
+      ParseSafetensors({file.bytes().data(), file.bytes().size()}));
+  ASSIGN_OR_RETURN(const std::vector<absl::string_view> matched,
+                   Match(views, tensors));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    std::memcpy(tensors[i].bytes.data(), matched[i].data(), matched[i].size());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,84 @@
+// Checkpoints: a manifest blob that names data blobs. The manifest's digest
+// names the checkpoint; a checkpoint exists when its manifest does.
+//
+// The manifest is a JSON object:
+//   format          "gpupool.checkpoint"
+//   format_version  1
+//   job_id, attempt, step, epoch     numbers; all 0 for uploaded models
+//   batch_in_epoch  batches of the epoch that were taken
+//   seed            as decimal text, since JSON numbers end at 2^53
+//   batch_size      rows of a training batch; 0 for uploaded models
+//   input_scaling   whether input.scale and input.shift are weights
+//   model           the ModelSpec in protobuf's JSON form
+//   files           [{"role": "weights" | "optimizer", "sha256", "bytes"}]
+// Each file is a safetensors blob with the program's names of the tensors.
+// The same state gives the same bytes, hence the same digest.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/train/blob_file.h"
+#include "engine/train/safetensors.h"
+#include "gpupool/v1/model.pb.h"
+
+namespace gpupool::engine {
+
+struct CheckpointFile {
+  std::string role;  // "weights" or "optimizer"
+  std::string sha256;
+  uint64_t bytes = 0;
+};
+
+struct Manifest {
+  uint64_t job_id = 0;
+  uint32_t attempt = 0;
+  uint64_t step = 0;
+  uint64_t epoch = 0;
+  uint64_t batch_in_epoch = 0;
+  uint64_t seed = 0;
+  uint32_t batch_size = 0;
+  bool input_scaling = false;
+  v1::ModelSpec model;
+  std::vector<CheckpointFile> files;
+
+  // nullptr when absent.
+  const CheckpointFile* FindFile(absl::string_view role) const;
+};
+
+// A tensor in host memory.
+struct TensorBytes {
+  TensorFacts facts;
+  absl::Span<std::byte> bytes;
+};
+
+// Stores the tensors as a safetensors blob and returns its entry for a
+// manifest.
+absl::StatusOr<CheckpointFile> WriteTensors(
+    const std::string& blob_dir, const std::string& role,
+    const std::vector<TensorBytes>& tensors);
+
+// Stores the manifest, whose files must already be stored. The returned bytes
+// count all files and the manifest itself.
+absl::StatusOr<WrittenBlob> WriteManifest(const std::string& blob_dir,
+                                          const Manifest& manifest);
+
+// NotFound, DataLoss, or InvalidArgument naming the field that is wrong.
+absl::StatusOr<Manifest> ReadManifest(const std::string& blob_dir,
+                                      const std::string& sha256);
+
+// Fills the tensors' bytes from the file with that role. Names, types and
+// shapes must be exactly those of the file, in any order: InvalidArgument
+// names the first that differs. NotFound when the role is absent or the blob
+// is missing, DataLoss when its digest differs. On an error the bytes are
+// untouched.
+absl::Status ReadTensors(const std::string& blob_dir, const Manifest& manifest,
+                         const std::string& role,
+                         const std::vector<TensorBytes>& tensors);
+
+}  // namespace gpupool::engine

@@ -62,7 +62,7 @@ const std::array<Row, kOpCount>& Table() {
     {{Op::kGelu, "gelu", 1, 1, 1, 1, kSame, 1, kDifferentiable, kPure}, gelu, rules::Unary},
     {{Op::kSigmoid, "sigmoid", 1, 1, 1, 1, kSame, 1, kDifferentiable, kPure}, none, rules::Unary},
     {{Op::kTanh, "tanh", 1, 1, 1, 1, kSame, 1, kDifferentiable, kPure}, none, rules::Unary},
-    {{Op::kScaleShift, "scale_shift", 3, 3, 1, 1, kRowMajorOnly, 1, kDifferentiable, kPure}, none, rules::ScaleShift},
+    {{Op::kScaleShift, "scale_shift", 3, 3, 1, 1, kRowMajorOnly, 1, kNot, kPure}, none, rules::ScaleShift},
     {{Op::kDropout, "dropout", 3, 3, 1, 1, kRowMajorOnly, 1, kDifferentiable, kPure}, dropout, rules::Dropout},
     {{Op::kMatMul, "matmul", 2, 4, 1, 1, kRowMajorOnly, 0, kDifferentiable, kPure}, matmul, rules::MatMul},
     {{Op::kConv2d, "conv2d", 2, 4, 1, 1, kSame, 0, kDifferentiable, kPure}, conv, rules::Conv2d},

@@ -3,7 +3,7 @@
 //
 // The names made here are the contract between programs, checkpoints and
 // served versions: "<layer>.weight", "<layer>.bias", "<layer>.running_mean",
-// "<layer>.running_variance", "input.scale", "input.shift".
+// "<layer>.running_var", "input.scale", "input.shift".
 #pragma once
 
 #include <cstdint>

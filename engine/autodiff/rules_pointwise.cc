@@ -1,0 +1,57 @@
+// Gradients of activations, normalisations and losses. The gradient nodes'
+// formulas are in the reference back end.
+#include "absl/strings/str_cat.h"
+#include "engine/autodiff/rules.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::engine::autodiff {
+
+// All but GELU are expressed by the output, so that the input need not live.
+absl::Status ActivationRule(RuleContext& context) {
+  const ValueId dy = context.dy();
+  const ValueId x = context.input(0);
+  const ValueId y = context.output(0);
+  switch (context.node().op) {
+    case Op::kRelu:
+      return context.Emit(0, Op::kReluGrad, {dy, y});
+    case Op::kGelu:
+      return context.Emit(0, Op::kGeluGrad, {dy, x}, context.node().attributes);
+    case Op::kSigmoid:
+      return context.Emit(0, Op::kSigmoidGrad, {dy, y});
+    case Op::kTanh:
+      return context.Emit(0, Op::kTanhGrad, {dy, y});
+    default:
+      return context.Emit(0, Op::kSoftmaxGrad, {dy, y});
+  }
+}
+
+absl::Status NormRule(RuleContext& context) {
+  const Node& node = context.node();
+  const bool batch = node.op == Op::kBatchNormTraining;
+  if (node.outputs.size() != 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(OpName(node.op), " of layer '", node.source,
+                     "' was built without statistics and has no gradient"));
+  }
+  ASSIGN_OR_RETURN(
+      const ValueIds gradients,
+      context.builder().Emit(
+          batch ? Op::kBatchNormTrainingGrad : Op::kLayerNormGrad,
+          {context.dy(), node.inputs[0], node.inputs[1], node.outputs[1],
+           node.outputs[2]},
+          NormAttributes{.epsilon = node.get<NormAttributes>().epsilon}));
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (context.needs(i)) context.Set(i, gradients[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LossRule(RuleContext& context) {
+  const Op op = context.node().op == Op::kCrossEntropy
+                    ? Op::kCrossEntropyGrad
+                    : Op::kMeanSquaredErrorGrad;
+  return context.Emit(0, op, {context.input(0), context.input(1)},
+                      context.node().attributes);
+}
+
+}  // namespace gpupool::engine::autodiff

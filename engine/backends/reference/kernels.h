@@ -1,0 +1,70 @@
+// One kernel per op, written for obviousness: index loops straight from the
+// definition, double precision. Internal to the reference back end.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/backends/reference/interpreter.h"
+#include "engine/graph/graph.h"
+
+namespace gpupool::engine::reference {
+
+// A node's operands. Outputs have the right size and hold zeros.
+struct Operands {
+  const Node& node;
+  std::vector<const Numbers*> inputs;
+  TensorTypes input_types;
+  std::vector<Numbers*> outputs;
+  TensorTypes output_types;
+
+  const Numbers& in(size_t i) const { return *inputs[i]; }
+  Numbers& out(size_t i = 0) const { return *outputs[i]; }
+  const Shape& in_shape(size_t i) const { return input_types[i].shape; }
+  const Shape& out_shape(size_t i = 0) const { return output_types[i].shape; }
+};
+
+// InvalidArgument for impossible data such as a label out of range.
+absl::Status RunKernel(const Operands& operands);
+
+void Reshape(const Operands& o);
+void Add(const Operands& o);
+void ActivationForward(const Operands& o);
+void ActivationGradient(const Operands& o);
+void ScaleShift(const Operands& o);
+void Dropout(const Operands& o);
+void MatMul(const Operands& o);
+void ColumnSum(const Operands& o);
+
+void Conv2d(const Operands& o);
+void Conv2dInputGrad(const Operands& o);
+void Conv2dWeightGrad(const Operands& o);
+void MaxPool(const Operands& o);
+void MaxPoolGrad(const Operands& o);
+void AvgPool(const Operands& o);
+void AvgPoolGrad(const Operands& o);
+void GlobalAvgPool(const Operands& o);
+void GlobalAvgPoolGrad(const Operands& o);
+
+void BatchNormTraining(const Operands& o);
+void BatchNormUpdate(const Operands& o);
+void BatchNormInference(const Operands& o);
+void BatchNormTrainingGrad(const Operands& o);
+void LayerNorm(const Operands& o);
+void LayerNormGrad(const Operands& o);
+void Softmax(const Operands& o);
+void SoftmaxGrad(const Operands& o);
+void FoldBatchNorm(const Operands& o);
+
+absl::Status CrossEntropy(const Operands& o);
+absl::Status CrossEntropyGrad(const Operands& o);
+absl::Status CorrectCount(const Operands& o);
+void MeanSquaredError(const Operands& o);
+void MeanSquaredErrorGrad(const Operands& o);
+void ClipCoefficient(const Operands& o);
+void SgdStep(const Operands& o);
+void AdamStep(const Operands& o);
+
+double Activate(Activation activation, double x);
+
+}  // namespace gpupool::engine::reference

@@ -1,0 +1,146 @@
+#include <cmath>
+
+#include "engine/backends/reference/kernels.h"
+#include "engine/base/philox.h"
+
+namespace gpupool::engine::reference {
+namespace {
+
+constexpr double kSqrtHalf = 0.70710678118654752440;
+constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
+constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
+constexpr double kGeluCubic = 0.044715;
+
+Activation ActivationOf(const Node& node) {
+  switch (node.op) {
+    case Op::kRelu:
+      return Activation::kRelu;
+    case Op::kSigmoid:
+      return Activation::kSigmoid;
+    case Op::kTanh:
+      return Activation::kTanh;
+    default:
+      return node.get<GeluAttributes>().tanh_approximation
+                 ? Activation::kGeluTanh
+                 : Activation::kGelu;
+  }
+}
+
+// d gelu(x) / dx.
+double GeluSlope(bool tanh_approximation, double x) {
+  if (!tanh_approximation) {
+    return 0.5 * (1 + std::erf(x * kSqrtHalf)) +
+           x * kInverseSqrtTwoPi * std::exp(-0.5 * x * x);
+  }
+  const double t = std::tanh(kSqrtTwoOverPi * (x + kGeluCubic * x * x * x));
+  return 0.5 * (1 + t) +
+         0.5 * x * (1 - t * t) * kSqrtTwoOverPi * (1 + 3 * kGeluCubic * x * x);
+}
+
+// dy times this is dx; `saved` is y, for GELU x.
+double Slope(const Node& node, double saved) {
+  switch (node.op) {
+    case Op::kReluGrad:
+      return saved > 0 ? 1 : 0;
+    case Op::kSigmoidGrad:
+      return saved * (1 - saved);
+    case Op::kTanhGrad:
+      return 1 - saved * saved;
+    default:
+      return GeluSlope(node.get<GeluAttributes>().tanh_approximation, saved);
+  }
+}
+
+}  // namespace
+
+double Activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return x < 0 ? 0 : x;  // NaN stays
+    case Activation::kGelu:
+      return 0.5 * x * (1 + std::erf(x * kSqrtHalf));
+    case Activation::kGeluTanh:
+      return 0.5 * x *
+             (1 + std::tanh(kSqrtTwoOverPi * (x + kGeluCubic * x * x * x)));
+    case Activation::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Activation::kTanh:
+      return std::tanh(x);
+  }
+  return x;
+}
+
+void Reshape(const Operands& o) { o.out() = o.in(0); }
+
+void Add(const Operands& o) {
+  for (size_t i = 0; i < o.out().size(); ++i) {
+    o.out()[i] = o.in(0)[i] + o.in(1)[i];
+  }
+}
+
+void ActivationForward(const Operands& o) {
+  const Activation activation = ActivationOf(o.node);
+  for (size_t i = 0; i < o.out().size(); ++i) {
+    o.out()[i] = Activate(activation, o.in(0)[i]);
+  }
+}
+
+void ActivationGradient(const Operands& o) {
+  for (size_t i = 0; i < o.out().size(); ++i) {
+    o.out()[i] = o.in(0)[i] * Slope(o.node, o.in(1)[i]);
+  }
+}
+
+void ScaleShift(const Operands& o) {
+  const size_t features = o.in(1).size();
+  for (size_t i = 0; i < o.out().size(); ++i) {
+    const size_t f = i % features;
+    o.out()[i] = o.in(0)[i] * o.in(1)[f] + o.in(2)[f];
+  }
+}
+
+void Dropout(const Operands& o) {
+  const auto& dropout = o.node.get<DropoutAttributes>();
+  const auto seed = static_cast<uint64_t>(static_cast<int64_t>(o.in(1)[0]));
+  const auto step = static_cast<uint64_t>(static_cast<int64_t>(o.in(2)[0]));
+  for (size_t i = 0; i < o.out().size(); ++i) {
+    const auto words = PhiloxBlock(seed, dropout.stream, step << 32 | i / 4);
+    const bool keep = PhiloxUniformFloat(words[i % 4]) >=
+                      static_cast<float>(dropout.probability);
+    o.out()[i] = keep ? o.in(0)[i] / (1 - dropout.probability) : 0;
+  }
+}
+
+void MatMul(const Operands& o) {
+  const auto& matmul = o.node.get<MatMulAttributes>();
+  const auto& epilogue = matmul.epilogue;
+  const auto rows = static_cast<size_t>(o.out_shape()[0]);
+  const auto columns = static_cast<size_t>(o.out_shape()[1]);
+  const auto inner =
+      static_cast<size_t>(o.in_shape(0)[matmul.transpose_a ? 0 : 1]);
+  const Numbers& a = o.in(0);
+  const Numbers& b = o.in(1);
+  for (size_t m = 0; m < rows; ++m) {
+    for (size_t n = 0; n < columns; ++n) {
+      double sum = epilogue.bias ? o.in(2)[n] : 0;
+      for (size_t k = 0; k < inner; ++k) {
+        sum += a[matmul.transpose_a ? k * rows + m : m * inner + k] *
+               b[matmul.transpose_b ? n * inner + k : k * columns + n];
+      }
+      const size_t at = m * columns + n;
+      if (epilogue.residual) sum += (*o.inputs.back())[at];
+      o.out()[at] = Activate(epilogue.activation, sum);
+    }
+  }
+}
+
+void ColumnSum(const Operands& o) {
+  const size_t columns = o.out().size();
+  for (size_t i = 0; i < o.in(0).size(); ++i) {
+    o.out()[i % columns] += o.in(0)[i];
+  }
+}
+
+}  // namespace gpupool::engine::reference

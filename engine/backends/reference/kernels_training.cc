@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/reference/kernels.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::engine::reference {
+namespace {
+
+// Rows that count: row_count, when given, cut to the batch.
+size_t Rows(const Operands& o) {
+  const auto rows = static_cast<size_t>(o.in_shape(0)[0]);
+  if (o.inputs.size() < 3) return rows;
+  return static_cast<size_t>(
+      std::clamp(o.in(2)[0], 0.0, static_cast<double>(rows)));
+}
+
+size_t Classes(const Operands& o) {
+  return static_cast<size_t>(o.in_shape(0)[1]);
+}
+
+absl::StatusOr<size_t> Label(const Operands& o, size_t row) {
+  const double label = o.in(1)[row];
+  if (label >= 0 && label < static_cast<double>(Classes(o))) {
+    return static_cast<size_t>(label);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "label ", label, " of row ", row, " is not in 0 .. ", Classes(o) - 1));
+}
+
+double LogSumExp(const double* x, size_t count) {
+  const double top = *std::max_element(x, x + count);
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += std::exp(x[i] - top);
+  return top + std::log(sum);
+}
+
+// The number divided by when the mean is wanted.
+double Denominator(const Operands& o, size_t rows) {
+  return o.node.get<LossAttributes>().reduction == Reduction::kMean
+             ? static_cast<double>(rows)
+             : 1;
+}
+
+// The gradient after clipping.
+double Gradient(const Operands& o, bool clip, size_t i) {
+  return clip ? o.in(1)[i] * (*o.inputs.back())[0] : o.in(1)[i];
+}
+
+}  // namespace
+
+// Per row: -(1 - s) log p[label] - s / classes * sum of log p.
+absl::Status CrossEntropy(const Operands& o) {
+  const double s = o.node.get<LossAttributes>().label_smoothing;
+  const size_t classes = Classes(o);
+  const size_t rows = Rows(o);
+  double total = 0;
+  for (size_t r = 0; r < rows; ++r) {
+    ASSIGN_OR_RETURN(const size_t label, Label(o, r));
+    const double* x = o.in(0).data() + r * classes;
+    const double norm = LogSumExp(x, classes);
+    double all = 0;
+    for (size_t c = 0; c < classes; ++c) all += norm - x[c];
+    total +=
+        (1 - s) * (norm - x[label]) + s / static_cast<double>(classes) * all;
+  }
+  o.out()[0] = total / Denominator(o, rows);
+  return absl::OkStatus();
+}
+
+absl::Status CrossEntropyGrad(const Operands& o) {
+  const double s = o.node.get<LossAttributes>().label_smoothing;
+  const size_t classes = Classes(o);
+  const size_t rows = Rows(o);
+  for (size_t r = 0; r < rows; ++r) {
+    ASSIGN_OR_RETURN(const size_t label, Label(o, r));
+    const double* x = o.in(0).data() + r * classes;
+    const double norm = LogSumExp(x, classes);
+    for (size_t c = 0; c < classes; ++c) {
+      const double wanted =
+          (c == label ? 1 - s : 0) + s / static_cast<double>(classes);
+      o.out()[r * classes + c] =
+          (std::exp(x[c] - norm) - wanted) / Denominator(o, rows);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CorrectCount(const Operands& o) {
+  const size_t classes = Classes(o);
+  for (size_t r = 0; r < Rows(o); ++r) {
+    ASSIGN_OR_RETURN(const size_t label, Label(o, r));
+    const double* x = o.in(0).data() + r * classes;
+    const auto best = static_cast<size_t>(std::max_element(x, x + classes) - x);
+    if (best == label) o.out()[0] += 1;
+  }
+  return absl::OkStatus();
+}
+
+void MeanSquaredError(const Operands& o) {
+  const size_t rows = Rows(o);
+  const size_t per_row = o.in(0).size() / static_cast<size_t>(o.in_shape(0)[0]);
+  double total = 0;
+  for (size_t i = 0; i < rows * per_row; ++i) {
+    const double d = o.in(0)[i] - o.in(1)[i];
+    total += d * d / static_cast<double>(per_row);
+  }
+  o.out()[0] = total / Denominator(o, rows);
+}
+
+void MeanSquaredErrorGrad(const Operands& o) {
+  const auto count = static_cast<double>(o.in(0).size());
+  for (size_t i = 0; i < o.in(0).size(); ++i) {
+    o.out()[i] = 2 * (o.in(0)[i] - o.in(1)[i]) / count;
+  }
+}
+
+// torch.nn.utils.clip_grad_norm_.
+void ClipCoefficient(const Operands& o) {
+  double squares = 0;
+  for (const Numbers* gradient : o.inputs) {
+    for (double g : *gradient) squares += g * g;
+  }
+  const double max_norm = o.node.get<ClipAttributes>().max_norm;
+  o.out()[0] = std::min(1.0, max_norm / (std::sqrt(squares) + 1e-6));
+}
+
+// torch.optim.SGD; the velocity of the first step is the gradient.
+void SgdStep(const Operands& o) {
+  const auto& sgd = o.node.get<SgdAttributes>();
+  const double rate = o.in(2)[0];
+  const bool first = o.in(3)[0] <= 1;
+  for (size_t i = 0; i < o.in(0).size(); ++i) {
+    const double p = o.in(0)[i];
+    double g = Gradient(o, sgd.clip, i) + sgd.weight_decay * p;
+    if (sgd.momentum != 0) {
+      const double v =
+          first ? g : sgd.momentum * o.in(4)[i] + (1 - sgd.dampening) * g;
+      g = sgd.nesterov ? g + sgd.momentum * v : v;
+      o.out(1)[i] = v;
+    }
+    o.out(0)[i] = p - rate * g;
+  }
+}
+
+// torch.optim.Adam and AdamW.
+void AdamStep(const Operands& o) {
+  const auto& adam = o.node.get<AdamAttributes>();
+  const double rate = o.in(2)[0];
+  const double step = o.in(3)[0];
+  const double correction1 = 1 - std::pow(adam.beta1, step);
+  const double correction2 = std::sqrt(1 - std::pow(adam.beta2, step));
+  for (size_t i = 0; i < o.in(0).size(); ++i) {
+    double p = o.in(0)[i];
+    double g = Gradient(o, adam.clip, i);
+    if (adam.decoupled) {
+      p *= 1 - rate * adam.weight_decay;
+    } else {
+      g += adam.weight_decay * p;
+    }
+    const double m = adam.beta1 * o.in(4)[i] + (1 - adam.beta1) * g;
+    const double v = adam.beta2 * o.in(5)[i] + (1 - adam.beta2) * g * g;
+    o.out(0)[i] = p - rate / correction1 * m /
+                          (std::sqrt(v) / correction2 + adam.epsilon);
+    o.out(1)[i] = m;
+    o.out(2)[i] = v;
+  }
+}
+
+}  // namespace gpupool::engine::reference

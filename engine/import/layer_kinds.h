@@ -1,0 +1,77 @@
+// What each kind of layer adds to the graph. Internal to engine/import.
+// Not thread-safe; lives during one BuildModel call.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/graph/builder.h"
+#include "engine/import/layer_spec.h"
+
+namespace gpupool::v1 {
+class Add;
+class BatchNorm;
+class Conv2d;
+class Dense;
+class Dropout;
+class Layer;
+class LayerNorm;
+}  // namespace gpupool::v1
+
+namespace gpupool::engine {
+
+class LayerKinds {
+ public:
+  // All three must outlive the object.
+  LayerKinds(const BuildOptions& options, GraphBuilder* builder,
+             std::vector<PersistentSpec>* persistents)
+      : options_(options), builder_(builder), persistents_(persistents) {}
+
+  // Makes the value known to `Add` layers.
+  void Remember(absl::string_view name, ValueId value) {
+    outputs_[name] = value;
+  }
+
+  // Adds `layer`, called `name`, applied to x [batch, ...]; returns its
+  // output. The builder's source must be set to `name`.
+  absl::StatusOr<ValueId> Apply(const v1::Layer& layer, absl::string_view name,
+                                ValueId x);
+
+  // A persistent value that is recorded with its initialiser.
+  absl::StatusOr<ValueId> Persistent(absl::string_view name, const Shape& shape,
+                                     MemoryClass memory_class,
+                                     const Initializer& initializer);
+
+ private:
+  using Name = absl::string_view;
+  absl::StatusOr<ValueId> Dense(const v1::Dense& dense, Name name, ValueId x);
+  absl::StatusOr<ValueId> Conv2d(const v1::Conv2d& conv, Name name, ValueId x);
+  // MaxPool or AvgPool.
+  template <typename PoolProto>
+  absl::StatusOr<ValueId> Pool(Op op, const PoolProto& pool, ValueId x);
+  absl::StatusOr<ValueId> Flatten(ValueId x);
+  absl::StatusOr<ValueId> BatchNorm(const v1::BatchNorm& norm, Name name,
+                                    ValueId x);
+  absl::StatusOr<ValueId> LayerNorm(const v1::LayerNorm& norm, Name name,
+                                    ValueId x);
+  absl::StatusOr<ValueId> Dropout(const v1::Dropout& dropout, Name name,
+                                  ValueId x);
+  absl::StatusOr<ValueId> Add(const v1::Add& add, ValueId x);
+
+  absl::Status NeedImage(ValueId x) const;
+  // "<layer>.weight" of ones or zeros and "<layer>.bias" of zeros.
+  absl::StatusOr<ValueIds> NormWeights(Name name, int64_t size);
+
+  const BuildOptions& options_;
+  GraphBuilder* builder_;
+  std::vector<PersistentSpec>* persistents_;
+  absl::flat_hash_map<std::string, ValueId> outputs_;
+};
+
+// "[1, 8, 8]" of a value [batch, 1, 8, 8].
+std::string ExampleShapeText(const Shape& shape);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,195 @@
+#include "engine/import/layer_spec.h"
+
+#include <cmath>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/graph/builder.h"
+#include "engine/import/layer_kinds.h"
+#include "gpupool/v1/model.pb.h"
+
+namespace gpupool::engine {
+namespace {
+
+constexpr int64_t kMaxInputElements = int64_t{1} << 31;
+constexpr int64_t kMaxBatch = int64_t{1} << 31;
+constexpr size_t kMaxNameLength = 128;
+
+std::string KindName(const v1::Layer& layer) {
+  if (layer.kind_case() == v1::Layer::KIND_NOT_SET) return "layer";
+  return layer.GetDescriptor()->FindFieldByNumber(layer.kind_case())->name();
+}
+
+absl::Status CheckName(absl::string_view name) {
+  bool fine = name.size() <= kMaxNameLength && name != "input";
+  for (char c : name) {
+    fine = fine && (absl::ascii_isalnum(c) || c == '_' || c == '.');
+  }
+  if (fine) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("layer name '", name, "': use at most ", kMaxNameLength,
+                   " letters, digits, '_' and '.', and not the name 'input'"));
+}
+
+absl::StatusOr<Shape> InputShape(const v1::ModelSpec& spec) {
+  const auto& dims = spec.input_shape();
+  if (dims.empty()) {
+    return absl::InvalidArgumentError(
+        "input_shape is empty; write the shape of one example, such as "
+        "[1, 8, 8]");
+  }
+  absl::StatusOr<Shape> shape = Shape::Create(dims);
+  if (!shape.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input_shape: ", shape.status().message()));
+  }
+  if (shape->rank() >= kMaxRank || shape->elements() > kMaxInputElements) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input_shape ", shape->ToString(), ": at most ", kMaxRank - 1,
+        " dimensions and ", kMaxInputElements, " numbers are possible"));
+  }
+  return *shape;
+}
+
+absl::StatusOr<Shape> WithBatch(int64_t batch, const Shape& example) {
+  if (batch < 1 || batch > kMaxBatch) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch size ", batch, " must be from 1 to ", kMaxBatch));
+  }
+  std::vector<int64_t> dims{batch};
+  dims.insert(dims.end(), example.dims().begin(), example.dims().end());
+  return Shape::Create(dims);
+}
+
+Shape WithoutBatch(const Shape& shape) {
+  return *Shape::Create(shape.dims().subspan(1));
+}
+
+// Errors of the graph's own rules already begin with the layer's name.
+absl::Status InLayer(const std::string& name, const Shape& input,
+                     const absl::Status& status) {
+  const std::string prefix = absl::StrCat("layer '", name, "': ");
+  if (absl::StartsWith(status.message(), prefix)) {
+    return absl::Status(status.code(),
+                        absl::StrCat(status.message(), " (the layer's input ",
+                                     "is ", ExampleShapeText(input), ")"));
+  }
+  return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
+}
+
+class ModelBuilder {
+ public:
+  ModelBuilder(const v1::ModelSpec& spec, const BuildOptions& options)
+      : spec_(spec),
+        options_(options),
+        builder_(&model_.graph),
+        kinds_(options_, &builder_, &model_.persistents) {}
+
+  absl::StatusOr<ModelGraph> Build() {
+    RETURN_IF_ERROR(CheckLength());
+    ASSIGN_OR_RETURN(ValueId x, AddInput());
+    kinds_.Remember("input", x);
+    for (int i = 0; i < spec_.layers_size(); ++i) {
+      ASSIGN_OR_RETURN(x, AddLayer(i, x));
+    }
+    model_.output = x;
+    model_.output_shape = WithoutBatch(builder_.shape(x));
+    return std::move(model_);
+  }
+
+ private:
+  absl::Status CheckLength() const {
+    if (spec_.layers_size() >= 1 && spec_.layers_size() <= kMaxLayers) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model has ", spec_.layers_size(),
+                     " layers; it needs from 1 to ", kMaxLayers));
+  }
+
+  absl::StatusOr<ValueId> AddInput() {
+    ASSIGN_OR_RETURN(model_.input_shape, InputShape(spec_));
+    ASSIGN_OR_RETURN(const Shape shape,
+                     WithBatch(options_.batch, model_.input_shape));
+    builder_.SetSource("input", -1);
+    ASSIGN_OR_RETURN(const ValueId input,
+                     builder_.Input("input", {DType::kFloat32, shape}));
+    if (!options_.input_scaling) return input;
+    ASSIGN_OR_RETURN(const ValueId scale,
+                     kinds_.Persistent("input.scale", model_.input_shape,
+                                       MemoryClass::kState, {.value = 1}));
+    ASSIGN_OR_RETURN(const ValueId shift,
+                     kinds_.Persistent("input.shift", model_.input_shape,
+                                       MemoryClass::kState, {.value = 0}));
+    return builder_.EmitOne(Op::kScaleShift, {input, scale, shift});
+  }
+
+  absl::StatusOr<ValueId> AddLayer(int position, ValueId x) {
+    const v1::Layer& layer = spec_.layers(position);
+    const std::string name = LayerName(layer, position);
+    RETURN_IF_ERROR(CheckName(name));
+    if (!names_.insert(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two layers are named '", name, "'"));
+    }
+    builder_.SetSource(name, position);
+    const size_t first_node = model_.graph.nodes().size();
+    const size_t first_persistent = model_.persistents.size();
+    absl::StatusOr<ValueId> y = kinds_.Apply(layer, name, x);
+    if (!y.ok()) return InLayer(name, builder_.shape(x), y.status());
+    kinds_.Remember(name, *y);
+    Describe(layer, name, *y, first_node, first_persistent);
+    return y;
+  }
+
+  void Describe(const v1::Layer& layer, const std::string& name, ValueId y,
+                size_t first_node, size_t first_persistent) {
+    LayerInfo info{.name = name,
+                   .kind = KindName(layer),
+                   .output_shape = WithoutBatch(builder_.shape(y))};
+    for (const PersistentSpec& persistent :
+         absl::MakeSpan(model_.persistents).subspan(first_persistent)) {
+      if (persistent.memory_class != MemoryClass::kWeight) continue;
+      info.parameters += static_cast<uint64_t>(persistent.shape.elements());
+    }
+    for (const Node& node : model_.graph.nodes().subspan(first_node)) {
+      info.flops += NodeFlops(model_.graph, node);
+    }
+    info.flops /= static_cast<uint64_t>(options_.batch);
+    model_.layers.push_back(std::move(info));
+  }
+
+  const v1::ModelSpec& spec_;
+  const BuildOptions options_;
+  ModelGraph model_;
+  GraphBuilder builder_;
+  LayerKinds kinds_;
+  absl::flat_hash_set<std::string> names_;
+};
+
+}  // namespace
+
+uint64_t ModelGraph::parameters() const {
+  uint64_t total = 0;
+  for (const PersistentSpec& persistent : persistents) {
+    if (persistent.memory_class == MemoryClass::kWeight) {
+      total += static_cast<uint64_t>(persistent.shape.elements());
+    }
+  }
+  return total;
+}
+
+std::string LayerName(const v1::Layer& layer, int position) {
+  if (!layer.name().empty()) return layer.name();
+  return absl::StrCat(KindName(layer), "_", position);
+}
+
+absl::StatusOr<ModelGraph> BuildModel(const v1::ModelSpec& spec,
+                                      const BuildOptions& options) {
+  return ModelBuilder(spec, options).Build();
+}
+
+}  // namespace gpupool::engine

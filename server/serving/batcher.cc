@@ -86,6 +86,10 @@ void Batcher::Cancel(InferenceCall* call) {
   Pump();
 }
 
+void Batcher::CountRefused(absl::StatusCode code) {
+  Record({.code = code}, absl::Now());
+}
+
 void Batcher::SetRing(std::shared_ptr<SlotRingClient> ring) {
   {
     absl::MutexLock lock(&mutex_);
@@ -375,7 +379,7 @@ void Batcher::Deliver(const Batch& batch, const absl::Status& status,
         sample.total - sample.copy_in - sample.compute - sample.copy_out;
     // Recorded first: who has the answer may ask for the statistics.
     Record(sample, now);
-    call->OnDone(status, rows);
+    call->OnAnswer(status, rows);
     now = absl::Now();
   }
 }
@@ -389,7 +393,7 @@ void Batcher::Refuse(const std::vector<Refusal>& refusals) {
             .total = total,
             .queue = total},
            now);
-    refusal.call->OnDone(refusal.status, {});
+    refusal.call->OnAnswer(refusal.status, {});
   }
 }
 

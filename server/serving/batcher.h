@@ -8,12 +8,12 @@
 // that requests wait in the bounded queue.
 //
 // Thread-safety: any thread. Ownership: held by shared_ptr, because the ring
-// and the timer call back; calls are borrowed until their OnDone.
+// and the timer call back; calls are borrowed until their OnAnswer.
 //
 // Invariants
 //  1. A call is in queue_, in one Batch in flight, or answered.
 //  2. in_flight_ counts the Batches that were taken and not yet settled.
-//  3. Nothing that may call back (OnDone, Submit, NotifyWhenFree, the timer,
+//  3. Nothing that may call back (OnAnswer, Submit, NotifyWhenFree, the timer,
 //     the end of a Slot) happens with mutex_ held.
 #pragma once
 
@@ -57,7 +57,7 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   ~Batcher();
 
   // Queues a call; its inputs have passed CheckInputs for this version. The
-  // call's OnDone gets
+  // call's OnAnswer gets
   //   Unavailable        the queue is full; queue_deadline passed; the worker
   //                      was lost (tried once more first); Close was called
   //   DeadlineExceeded   its deadline passed before its batch was launched
@@ -69,6 +69,10 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   // Answers a call that still waits with Cancelled; one that does not wait
   // (any more) is left alone. `call` must not have been destroyed.
   void Cancel(InferenceCall* call);
+
+  // Counts a request for this version that was refused before it could be
+  // queued.
+  void CountRefused(absl::StatusCode code);
 
   // Where batches go from now on; null while the worker is lost.
   void SetRing(std::shared_ptr<SlotRingClient> ring);

@@ -1,7 +1,7 @@
 // One request on its way through serving. The front end derives from it,
 // fills in the public fields and gives it to a Batcher, which answers it.
 //
-// Ownership: the caller's; it must live until OnDone was called, and the
+// Ownership: the caller's; it must live until OnAnswer was called, and the
 // memory behind `inputs` as well.
 #pragma once
 
@@ -20,9 +20,9 @@ class InferenceCall {
 
   // Called exactly once, on any thread, perhaps before Enqueue returns. Must
   // not block. When `status` is OK, outputs[i] are the request's rows of the
-  // model's output i; they lie in the slot and are gone when OnDone returns.
+  // model's output i; they lie in the slot and are gone when OnAnswer returns.
   // The call may destroy itself in it.
-  virtual void OnDone(
+  virtual void OnAnswer(
       const absl::Status& status,
       absl::Span<const absl::Span<const std::byte>> outputs) = 0;
 

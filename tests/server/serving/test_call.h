@@ -22,8 +22,9 @@ class TestCall : public InferenceCall {
                             values_.size() * sizeof(float)));
   }
 
-  void OnDone(const absl::Status& status,
-              absl::Span<const absl::Span<const std::byte>> outputs) override {
+  void OnAnswer(
+      const absl::Status& status,
+      absl::Span<const absl::Span<const std::byte>> outputs) override {
     status_ = status;
     if (status.ok()) {
       output_.resize(outputs[0].size() / sizeof(float));

@@ -1,0 +1,128 @@
+#include "server/serving/serving.h"
+
+#include <map>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/serving/metrics_observer.h"
+#include "tests/server/serving/fake_worker.h"
+#include "tests/server/serving/served_model.h"
+#include "tests/server/serving/test_call.h"
+
+namespace gpupool::server {
+namespace {
+
+class ServingTest : public ::testing::Test {
+ protected:
+  void Ready(uint64_t version, uint64_t id, const std::string& device) {
+    serving_.VersionReady(MakeModelVersion("digits", version, id), device,
+                          FloatSpec("input", 2), FloatSpec("output", 2));
+  }
+  absl::Status Infer(const std::string& version = "") {
+    auto handle = serving_.router().Route("digits", version);
+    if (!handle.ok()) return handle.status();
+    TestCall call(1, {1, 2});
+    (*handle)->batcher().Enqueue(&call);
+    return call.WaitUntilDone() ? call.status()
+                                : absl::InternalError("no answer");
+  }
+
+  Metrics metrics_;
+  MetricsObserver observer_{&metrics_};
+  std::map<std::string, std::unique_ptr<FakeWorker>> workers_;
+  Serving serving_{{
+      .ring =
+          [this](const std::string& device) {
+            const auto it = workers_.find(device);
+            return it == workers_.end() ? nullptr : it->second->ring();
+          },
+      .catalogue = [](absl::string_view name) -> absl::StatusOr<v1::Model> {
+        v1::Model model;
+        model.set_name(std::string(name));
+        *model.add_versions() = MakeModelVersion(model.name(), 1, 10);
+        return model;
+      },
+      .observer = &observer_,
+  }};
+};
+
+TEST_F(ServingTest, AVersionAnswersFromVersionReadyOn) {
+  workers_["cpu:0"] = std::make_unique<FakeWorker>();
+  EXPECT_TRUE(absl::IsUnavailable(Infer()));
+  Ready(1, 10, "cpu:0");
+  EXPECT_TRUE(Infer().ok());
+  EXPECT_TRUE(Infer("1").ok());
+}
+
+TEST_F(ServingTest, AVersionOfALostWorkerComesBackOnAnotherDevice) {
+  workers_["cpu:0"] = std::make_unique<FakeWorker>();
+  workers_["cpu:1"] = std::make_unique<FakeWorker>();
+  Ready(1, 10, "cpu:0");
+  workers_["cpu:0"]->Die();
+  serving_.WorkerLost("cpu:0");
+  EXPECT_TRUE(absl::IsUnavailable(Infer()));
+  Ready(1, 10, "cpu:1");
+  EXPECT_TRUE(Infer().ok());
+  EXPECT_EQ(serving_.registry().FindById(10)->device(), "cpu:1");
+}
+
+TEST_F(ServingTest, LosingOneWorkerLeavesOtherDevicesAlone) {
+  workers_["cpu:1"] = std::make_unique<FakeWorker>();
+  Ready(1, 10, "cpu:1");
+  serving_.WorkerLost("cpu:0");
+  EXPECT_TRUE(Infer().ok());
+}
+
+TEST_F(ServingTest, DrainWaitsForTheRequestInFlight) {
+  workers_["cpu:0"] = std::make_unique<FakeWorker>();
+  Ready(1, 10, "cpu:0");
+  workers_["cpu:0"]->Pause();
+  auto handle = serving_.router().Route("digits", "");
+  ASSERT_TRUE(handle.ok());
+  TestCall call(1, {1, 2});
+  (*handle)->batcher().Enqueue(&call);
+  absl::Notification drained;
+  serving_.VersionDraining(10, [&] { drained.Notify(); });
+  EXPECT_TRUE(absl::IsUnavailable(Infer()));
+  EXPECT_FALSE(drained.HasBeenNotified());
+  workers_["cpu:0"]->Resume();
+  ASSERT_TRUE(call.WaitUntilDone());
+  EXPECT_TRUE(call.status().ok());
+  EXPECT_FALSE(drained.HasBeenNotified());
+  handle->reset();
+  EXPECT_TRUE(drained.HasBeenNotified());
+}
+
+TEST_F(ServingTest, StopAnswersWhatWaitsWithUnavailable) {
+  Ready(1, 10, "cpu:7");  // no ring: the request waits
+  auto handle = serving_.router().Route("digits", "");
+  ASSERT_TRUE(handle.ok());
+  TestCall call(1, {1, 2});
+  (*handle)->batcher().Enqueue(&call);
+  serving_.Start();
+  EXPECT_TRUE(serving_.accepting());
+  serving_.Stop();
+  EXPECT_FALSE(serving_.accepting());
+  ASSERT_TRUE(call.WaitUntilDone());
+  EXPECT_TRUE(absl::IsUnavailable(call.status()));
+}
+
+TEST_F(ServingTest, AVersionWithSpecsThatCannotBeServedIsNotServed) {
+  v1::TensorSpec fixed;
+  fixed.set_name("input");
+  fixed.set_data_type(v1::FLOAT32);
+  fixed.add_shape(2);
+  serving_.VersionReady(MakeModelVersion("digits", 1, 10), "cpu:0", fixed,
+                        FloatSpec("output", 2));
+  EXPECT_EQ(serving_.registry().FindById(10), nullptr);
+}
+
+TEST_F(ServingTest, MetricsSeeRequestsAndBatches) {
+  workers_["cpu:0"] = std::make_unique<FakeWorker>();
+  Ready(1, 10, "cpu:0");
+  ASSERT_TRUE(Infer().ok());
+  EXPECT_THAT(metrics_.Text(), ::testing::HasSubstr("model=\"digits\""));
+}
+
+}  // namespace
+}  // namespace gpupool::server

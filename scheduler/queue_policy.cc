@@ -35,6 +35,10 @@ bool OnlyVersionsInTheWay(const State& state, const Job& job) {
 std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
   const std::string suffix = absl::StrCat("; ", AheadText(ahead));
   if (state.draining()) return "the server is draining and starts no jobs";
+  if (const Device* device = state.StrayDevice(job.id)) {
+    return absl::StrCat("waits for an earlier attempt to stop on ",
+                        device->name, suffix);
+  }
   const Placement placement = Place(state, NeedOf(job));
   if (placement.fit == Fit::kNever) {
     return NeverFitsText(NeedOf(job), placement);
@@ -66,6 +70,7 @@ std::optional<NextStart> ChooseNext(const State& state,
   for (const QueueKey& key : state.queue()) {
     if (++scanned > kMaxScan) break;
     const Job& job = state.jobs().at(key.job);
+    if (state.StrayDevice(job.id) != nullptr) continue;
     const Placement placement = Place(state, NeedOf(job), excluded);
     if (placement.fit == Fit::kNow) {
       next.job = job.id;

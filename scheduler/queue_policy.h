@@ -2,7 +2,8 @@
 //
 // Order is priority, then submission. A job that does not fit now lets later
 // ones pass, so that devices do not idle; after kMaxPasses of them one device
-// is held for it, so that it cannot starve.
+// is held for it, so that it cannot starve. A job does not start while an
+// earlier attempt of it is still being stopped somewhere.
 //
 // Thread-safety: as State.
 #pragma once

@@ -68,6 +68,16 @@ bool State::IsLiveAttempt(AttemptRef attempt) const {
   return job != nullptr && job->attempt == attempt.number && IsLive(job->state);
 }
 
+const Device* State::StrayDevice(JobId job) const {
+  for (const auto& [id, device] : devices_) {
+    auto it = device.stray_attempts.lower_bound({job, 0});
+    if (it != device.stray_attempts.end() && it->first.job == job) {
+      return &device;
+    }
+  }
+  return nullptr;
+}
+
 std::optional<JobId> State::DueJob(absl::Time now) const {
   if (wakes_.empty() || wakes_.begin()->first > now) return std::nullopt;
   return wakes_.begin()->second;

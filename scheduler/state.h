@@ -131,6 +131,9 @@ class State {
   const Device* FindDevice(absl::string_view name) const;
   // True when the attempt is the live one of its job.
   bool IsLiveAttempt(AttemptRef attempt) const;
+  // The device where an earlier attempt of the job has been told to stop and
+  // has not done so yet; null when there is none.
+  const Device* StrayDevice(JobId job) const;
   // A job whose wake_time has come, earliest first.
   std::optional<JobId> DueJob(absl::Time now) const;
 

@@ -1,0 +1,81 @@
+// The scheduler under trouble. A failing run prints its seed; run it again
+// with GPUPOOL_SIM_SEED=<seed> GPUPOOL_SIM_SEEDS=1.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "scheduler/state_editor.h"
+#include "tests/sim/world.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+void Print(uint64_t seed, const WorldReport& report) {
+  std::cout << "seed=" << seed << " events=" << report.events
+            << " jobs=" << report.jobs << " succeeded=" << report.succeeded
+            << " failed=" << report.failed << " cancelled=" << report.cancelled
+            << " lost_workers=" << report.lost_workers
+            << " restarts=" << report.restarts
+            << " taken_back=" << report.taken_back << " stale=" << report.stale
+            << " versions_ready=" << report.versions_ready << "\n";
+}
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+uint64_t FirstSeed() { return FromEnvironment("GPUPOOL_SIM_SEED", 1); }
+uint64_t Seeds() { return FromEnvironment("GPUPOOL_SIM_SEEDS", 12); }
+
+TEST(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
+  int events = 0;
+  for (uint64_t seed = FirstSeed(); seed < FirstSeed() + Seeds(); ++seed) {
+    const WorldReport report = World({.seed = seed}).Run();
+    Print(seed, report);
+    ASSERT_EQ(report.failure, "");
+    EXPECT_GT(report.succeeded, 0);
+    EXPECT_GT(report.restarts, 0);
+    EXPECT_GT(report.lost_workers, 0);
+    events += report.events;
+  }
+  EXPECT_GE(events, 20000 * static_cast<int>(Seeds()));
+}
+
+TEST(SimTest, TheSameSeedGivesTheSameRun) {
+  const WorldReport first = World({.seed = 7, .max_events = 5000}).Run();
+  const WorldReport second = World({.seed = 7, .max_events = 5000}).Run();
+  EXPECT_EQ(first.events, second.events);
+  EXPECT_EQ(first.succeeded, second.succeeded);
+  EXPECT_EQ(first.stale, second.stale);
+}
+
+TEST(SimTest, OneCrowdedDeviceStarvesNobody) {
+  const WorldReport report =
+      World({.seed = 3, .devices = 1, .max_events = 10000}).Run();
+  Print(3, report);
+  EXPECT_EQ(report.failure, "");
+}
+
+// The canary: if the checks cannot see a broken state, the runs above prove
+// nothing.
+TEST(SimTest, CanaryABrokenStateIsSeenAtOnce) {
+  WorldOptions options{.seed = 5, .max_events = 2000};
+  options.sabotage = [](State& state, int events) {
+    if (events < 1000) return;
+    StateEditor edit(state);
+    for (const auto& [id, job] : state.jobs()) {
+      if (!IsLive(job.state)) continue;
+      // The same job a second time, on another device.
+      const DeviceId other((job.device->value() + 1) % 3);
+      edit.PlaceJob(*edit.FindJob(id), other);
+      return;
+    }
+  };
+  const WorldReport report = World(options).Run();
+  EXPECT_NE(report.failure, "");
+  std::cout << "the canary says: " << report.failure << "\n";
+}
+
+}  // namespace
+}  // namespace gpupool::scheduler

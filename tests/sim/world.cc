@@ -1,0 +1,378 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace gpupool::scheduler {
+
+World::World(WorldOptions options)
+    : options_(std::move(options)), random_(options_.seed) {
+  for (int i = 0; i < options_.devices; ++i) {
+    Worker worker;
+    worker.device = state_.AddDevice(absl::StrCat("cpu:", i), "cpu",
+                                     options_.device_bytes * (i + 1));
+    worker.last_to_server = worker.last_to_worker = now_;
+    workers_.push_back(std::move(worker));
+  }
+}
+
+void World::At(absl::Duration delay, std::function<void()> run) {
+  pending_.push({now_ + delay, ++order_, std::move(run)});
+}
+
+bool World::Chance(double probability) {
+  return std::uniform_real_distribution<>(0, 1)(random_) < probability;
+}
+
+uint64_t World::Below(uint64_t bound) {
+  return std::uniform_int_distribution<uint64_t>(0, bound - 1)(random_);
+}
+
+absl::Duration World::Latency() {
+  return absl::Microseconds(100 + Below(9900));
+}
+
+void World::Fail(const std::string& text) {
+  if (!report_.failure.empty()) return;
+  report_.failure = absl::StrCat("seed ", options_.seed, ", event ",
+                                 report_.events, ": ", text);
+}
+
+WorldReport World::Run() {
+  for (Worker& worker : workers_) {
+    At(Latency(), [this, &worker] { Connect(worker); });
+  }
+  At(Latency(), [this] { SubmitJobs(); });
+  At(Latency(), [this] { Disturb(); });
+  At(Latency(), [this] { TouchVersions(); });
+  while (!pending_.empty() && report_.failure.empty()) {
+    if (report_.events >= options_.max_events) troubled_ = false;
+    if (report_.events > 10 * options_.max_events) Fail("never quiet");
+    const Pending next = pending_.top();
+    pending_.pop();
+    now_ = next.time;
+    next.run();
+  }
+  if (report_.failure.empty() && !Quiet()) Fail("jobs that never end");
+  report_.jobs = static_cast<int>(last_job_);
+  for (const auto& [id, job_state] : known_) {
+    if (job_state == JobState::kSucceeded) ++report_.succeeded;
+    if (job_state == JobState::kFailed) ++report_.failed;
+    if (job_state == JobState::kCancelled) ++report_.cancelled;
+  }
+  return report_;
+}
+
+bool World::Quiet() const {
+  return known_.size() == last_job_ &&
+         std::all_of(known_.begin(), known_.end(),
+                     [](const auto& entry) { return IsEnded(entry.second); });
+}
+
+// ---------------------------------------------------------------- the server
+
+void World::Deliver(const Event& event) {
+  if (!report_.failure.empty()) return;
+  ++report_.events;
+  const StepResult result = Step(state_, event, now_);
+  if (options_.sabotage) options_.sabotage(state_, report_.events);
+  Check(result);
+  for (const Action& action : result.actions) Perform(action);
+  // Ended jobs leave the state after a while, as in the server.
+  for (const JobChange& change : result.job_changes) {
+    if (IsEnded(change.to) && Chance(0.5)) state_.ForgetJob(change.job);
+  }
+}
+
+void World::Check(const StepResult& result) {
+  if (result.stale) ++report_.stale;
+  if (result.stale && !result.job_changes.empty() &&
+      result.job_changes[0].to != JobState::kStarting) {
+    Fail("a stale event changed a job");
+  }
+  for (const JobChange& change : result.job_changes) {
+    auto [it, is_new] = known_.emplace(change.job, change.from);
+    if (it->second != change.from)
+      Fail(
+          "a change does not start where the "
+          "last one ended");
+    if (absl::Status s = CheckChange(change); !s.ok()) {
+      Fail(std::string(s.message()));
+    }
+    if (change.to == JobState::kRunning && change.from != JobState::kStarting) {
+      ++report_.taken_back;
+    }
+    it->second = change.to;
+  }
+  bool all_heard = true;
+  for (const Worker& worker : workers_) all_heard &= worker.connected;
+  if (all_heard) restoring_ = false;
+  if (absl::Status s = CheckInvariants(state_, restoring_); !s.ok()) {
+    Fail(std::string(s.message()));
+  }
+}
+
+void World::Perform(const Action& action) {
+  if (const auto* start = std::get_if<StartJob>(&action)) {
+    const uint64_t from = state_.jobs().at(start->attempt.job).checkpoint_step;
+    ToWorker(start->device, [this, action = *start, from](Worker& worker) {
+      StartAttempt(worker, action, from);
+    });
+  } else if (const auto* stop = std::get_if<StopJob>(&action)) {
+    ToWorker(stop->device, [attempt = stop->attempt](Worker& worker) {
+      auto it = worker.running.find(attempt);
+      if (it != worker.running.end()) it->second.stop = true;
+    });
+  } else if (const auto* load = std::get_if<LoadVersion>(&action)) {
+    ToWorker(load->device, [this, load = *load](Worker& worker) {
+      if (Chance(0.1)) {
+        const absl::Status status = Chance(0.5)
+                                        ? absl::UnavailableError("busy")
+                                        : absl::DataLossError("damaged");
+        ToServer(
+            worker,
+            VersionLoadFailed{load.version, load.device, load.load, status},
+            false);
+        return;
+      }
+      worker.loaded.insert(load.version);
+      ToServer(worker, VersionLoaded{load.version, load.device, load.load},
+               false);
+    });
+  } else if (const auto* unload = std::get_if<UnloadVersion>(&action)) {
+    ToWorker(unload->device, [this, unload = *unload](Worker& worker) {
+      worker.loaded.erase(unload.version);
+      ToServer(worker, VersionUnloaded{unload.version, unload.device}, false);
+    });
+  } else if (const auto* drain = std::get_if<DrainVersion>(&action)) {
+    At(Latency(), [this, id = drain->version, boot = server_boot_] {
+      if (boot == server_boot_) Deliver(VersionDrained{id});
+    });
+  } else if (const auto* timer = std::get_if<SetTimer>(&action)) {
+    At(timer->time - now_, [this, boot = server_boot_] {
+      if (boot == server_boot_) Deliver(TimerFired{});
+    });
+  } else if (const auto* create = std::get_if<CreateVersion>(&action)) {
+    Publish(create->job);
+  } else {
+    ++report_.versions_ready;
+  }
+}
+
+void World::Publish(JobId job) {
+  const VersionId id(++last_version_);
+  Deliver(VersionCreated{id, absl::StrCat("model", job.value() % 5),
+                         job.value(), 20 + Below(60)});
+  Deliver(VersionLoadRequested{id});
+}
+
+// What is on disk survives; connections, timers and messages do not.
+void World::RestartServer() {
+  ++report_.restarts;
+  ++server_boot_;
+  restoring_ = true;
+  State fresh;
+  for (const auto& [id, device] : state_.devices()) {
+    fresh.AddDevice(device.name, device.kind, device.limit_bytes);
+  }
+  for (const auto& [id, job] : state_.jobs()) {
+    if (IsEnded(job.state)) continue;
+    Job copy = job;
+    copy.passes = 0;
+    copy.held_device.reset();
+    copy.drain_stop_sent = false;
+    copy.wake_time = absl::InfiniteFuture();
+    if (job.state == JobState::kBackingOff) {
+      copy.wake_time = std::max(now_, job.wake_time);
+      Perform(SetTimer{copy.wake_time});
+    }
+    fresh.RestoreJob(std::move(copy));
+  }
+  for (const auto& [id, version] : state_.versions()) {
+    Version copy = version;
+    copy.load_sent = false;
+    copy.retry_time = absl::InfinitePast();
+    fresh.RestoreVersion(std::move(copy));
+  }
+  state_ = std::move(fresh);
+  for (Worker& worker : workers_) {
+    worker.connected = false;
+    ++worker.link;
+    At(Latency(), [this, &worker] { Connect(worker); });
+  }
+}
+
+// --------------------------------------------------------------- the workers
+
+void World::Connect(Worker& worker) {
+  if (worker.connected || !worker.alive) return;
+  worker.connected = true;
+  ++worker.link;
+  WorkerReady ready{.device = worker.device};
+  for (const auto& [attempt, unused] : worker.running) {
+    ready.running.push_back(attempt);
+  }
+  ready.loaded.assign(worker.loaded.begin(), worker.loaded.end());
+  Deliver(ready);
+  const std::vector<Event> spooled = worker.spool;
+  worker.spool.clear();
+  for (const Event& event : spooled) ToServer(worker, event, true);
+}
+
+void World::Disconnect(Worker& worker) {
+  if (!worker.connected) return;
+  worker.connected = false;
+  ++worker.link;
+  Deliver(WorkerLost{worker.device, "connection lost"});
+  At(absl::Milliseconds(Below(3000)), [this, &worker] { Connect(worker); });
+}
+
+void World::Kill(Worker& worker) {
+  if (!worker.alive) return;
+  ++report_.lost_workers;
+  worker.alive = false;
+  ++worker.boot;
+  worker.running.clear();
+  worker.loaded.clear();
+  const bool was_connected = worker.connected;
+  worker.connected = false;
+  ++worker.link;
+  // The spool is on disk and stays.
+  if (was_connected) Deliver(WorkerLost{worker.device, "killed"});
+  At(absl::Milliseconds(100 + Below(2000)), [this, &worker] {
+    worker.alive = true;
+    Connect(worker);
+  });
+}
+
+void World::ToWorker(DeviceId device, std::function<void(Worker&)> run) {
+  Worker& worker = workers_[device.value()];
+  worker.last_to_worker = std::max(worker.last_to_worker, now_ + Latency());
+  At(worker.last_to_worker - now_,
+     [&worker, link = worker.link, run = std::move(run)] {
+       if (worker.connected && worker.link == link) run(worker);
+     });
+}
+
+void World::ToServer(Worker& worker, Event event, bool durable) {
+  if (durable) worker.spool.push_back(event);
+  if (!worker.connected) return;
+  worker.last_to_server = std::max(worker.last_to_server, now_ + Latency());
+  At(worker.last_to_server - now_,
+     [this, &worker, link = worker.link, durable, event] {
+       if (!worker.connected || worker.link != link) return;
+       Deliver(event);
+       // The acknowledgement; sometimes it is lost and the report comes again.
+       if (durable && !worker.spool.empty() && !Chance(0.02)) {
+         worker.spool.erase(worker.spool.begin());
+       }
+       if (!Chance(options_.doubled_message)) return;
+       At(absl::Milliseconds(Below(5000)), [this, event] { Deliver(event); });
+     });
+}
+
+void World::StartAttempt(Worker& worker, const StartJob& action,
+                         uint64_t from) {
+  for (const auto& [attempt, unused] : worker.running) {
+    if (attempt.job == action.attempt.job && attempt < action.attempt) {
+      Fail("two attempts of one job on one worker");
+    }
+  }
+  worker.running[action.attempt] = {from, total_steps_[action.attempt.job],
+                                    false};
+  ToServer(worker, AttemptStarted{worker.device, action.attempt}, true);
+  At(Latency(), [this, device = worker.device, boot = worker.boot,
+                 attempt = action.attempt] { Tick(device, boot, attempt); });
+}
+
+void World::Tick(DeviceId device, uint64_t boot, AttemptRef attempt) {
+  Worker& worker = workers_[device.value()];
+  auto it = worker.running.find(attempt);
+  if (worker.boot != boot || it == worker.running.end()) return;
+  Attempt& run = it->second;
+  if (run.stop) return EndAttempt(worker, attempt, Outcome::kStopped);
+  if (troubled_ && Chance(0.01)) {
+    return EndAttempt(worker, attempt, Outcome::kInterrupted);
+  }
+  if (Chance(0.003)) return EndAttempt(worker, attempt, Outcome::kFailed);
+  ++run.step;
+  ToServer(worker, ProgressMade{device, attempt, run.step}, true);
+  if (run.step % 5 == 0 || run.step >= run.total) {
+    ToServer(worker, CheckpointSaved{device, attempt, run.step}, true);
+  }
+  if (run.step >= run.total) {
+    return EndAttempt(worker, attempt, Outcome::kSucceeded);
+  }
+  At(absl::Milliseconds(1 + Below(200)),
+     [this, device, boot, attempt] { Tick(device, boot, attempt); });
+}
+
+void World::EndAttempt(Worker& worker, AttemptRef attempt, Outcome outcome) {
+  worker.running.erase(attempt);
+  ToServer(worker, AttemptEnded{worker.device, attempt, outcome, "sim"}, true);
+}
+
+// ------------------------------------------------------- clients and trouble
+
+void World::SubmitJobs() {
+  if (!troubled_) return;
+  const JobId id(++last_job_);
+  total_steps_[id] = 1 + Below(30);
+  known_[id] = JobState::kQueued;
+  Deliver(JobSubmitted{
+      .job = id,
+      .priority = static_cast<int>(Below(5)) - 2,
+      .bytes = 1 + Below(options_.device_bytes),
+      .max_attempts = static_cast<uint32_t>(1 + Below(6)),
+      .first_backoff = absl::Milliseconds(Below(500)),
+      .publish_on_success = Chance(0.3),
+  });
+  if (Chance(0.15)) {
+    At(absl::Milliseconds(Below(4000)),
+       [this, id] { Deliver(JobCancelRequested{id}); });
+  }
+  At(absl::Milliseconds(Below(600)), [this] { SubmitJobs(); });
+}
+
+void World::Disturb() {
+  if (!troubled_) return;
+  Worker& worker = workers_[Below(workers_.size())];
+  if (Chance(options_.lose_worker * 10)) Kill(worker);
+  if (Chance(options_.break_connection)) Disconnect(worker);
+  if (Chance(options_.restart_server)) RestartServer();
+  if (Chance(options_.drain_and_restart)) {
+    Deliver(DrainRequested{.stop = Chance(0.7)});
+    At(absl::Milliseconds(Below(800)), [this] { RestartServer(); });
+  }
+  At(absl::Milliseconds(Below(400)), [this] { Disturb(); });
+}
+
+void World::TouchVersions() {
+  if (last_version_ > 0) {
+    const VersionId id(1 + Below(last_version_));
+    if (Chance(0.5)) {
+      Deliver(VersionUnloadRequested{id});
+    } else if (Chance(0.5)) {
+      Deliver(VersionLoadRequested{id});
+    } else {
+      const Version* version = state_.FindVersion(id);
+      if (version != nullptr && version->state == VersionState::kUnloaded) {
+        Deliver(VersionDeleted{id});
+      }
+    }
+  }
+  // Versions make room in the end, so that every job can run.
+  if (!troubled_) {
+    std::vector<VersionId> wanted;
+    for (const auto& [id, version] : state_.versions()) {
+      if (version.state != VersionState::kUnloaded) wanted.push_back(id);
+    }
+    for (VersionId id : wanted) Deliver(VersionUnloadRequested{id});
+    if (Quiet()) return;
+  }
+  At(absl::Milliseconds(Below(1000)), [this] { TouchVersions(); });
+}
+
+}  // namespace gpupool::scheduler

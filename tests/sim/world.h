@@ -1,0 +1,131 @@
+// A whole installation in virtual time, from a seed: clients, the scheduler,
+// workers that train and serve, lost workers, broken connections, restarts of
+// the server, and messages that come late, twice or out of order. Invariants
+// are checked after every event.
+//
+// The server keeps its state in memory here; a restart copies what would be
+// on disk into a fresh State, as server/control/recovery does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <queue>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "scheduler/invariants.h"
+#include "scheduler/step.h"
+
+namespace gpupool::scheduler {
+
+struct WorldOptions {
+  uint64_t seed = 1;
+  int devices = 3;
+  uint64_t device_bytes = 1000;
+  int max_events = 20000;  // Step() calls of the troubled phase
+  // After the troubled phase the faults stop and the world runs until quiet.
+  double lose_worker = 0.004;  // per disturbance tick
+  double break_connection = 0.03;
+  double restart_server = 0.01;
+  double drain_and_restart = 0.005;
+  double doubled_message = 0.05;
+  // Called before each invariant check; lets a test break the state.
+  std::function<void(State&, int events)> sabotage;
+};
+
+struct WorldReport {
+  std::string failure;  // empty: all rules were kept
+  int events = 0;
+  int jobs = 0;
+  int succeeded = 0, failed = 0, cancelled = 0;
+  int lost_workers = 0, restarts = 0, taken_back = 0, stale = 0;
+  int versions_ready = 0;
+};
+
+class World {
+ public:
+  explicit World(WorldOptions options);
+  WorldReport Run();
+
+ private:
+  struct Attempt {
+    uint64_t step = 0;
+    uint64_t total = 0;
+    bool stop = false;
+  };
+  // One worker process. `boot` names the process, `link` the connection; what
+  // was sent to or from an older one is dropped.
+  struct Worker {
+    DeviceId device;
+    bool alive = true;
+    bool connected = false;
+    uint64_t boot = 1;
+    uint64_t link = 0;
+    std::map<AttemptRef, Attempt> running;
+    std::set<VersionId> loaded;
+    std::vector<Event> spool;  // not acknowledged
+    absl::Time last_to_worker, last_to_server;
+  };
+
+  // Simulation core.
+  void At(absl::Duration delay, std::function<void()> run);
+  bool Chance(double probability);
+  uint64_t Below(uint64_t bound);
+  absl::Duration Latency();
+  void Fail(const std::string& text);
+
+  // Server side.
+  void Deliver(const Event& event);
+  void Check(const StepResult& result);
+  void Perform(const Action& action);
+  void Publish(JobId job);
+  void RestartServer();
+  bool Quiet() const;
+
+  // Worker side.
+  void Connect(Worker& worker);
+  void Disconnect(Worker& worker);
+  void Kill(Worker& worker);
+  void ToWorker(DeviceId device, std::function<void(Worker&)> run);
+  void ToServer(Worker& worker, Event event, bool durable);
+  void StartAttempt(Worker& worker, const StartJob& action, uint64_t from);
+  void Tick(DeviceId device, uint64_t boot, AttemptRef attempt);
+  void EndAttempt(Worker& worker, AttemptRef attempt, Outcome outcome);
+
+  // Clients and chaos.
+  void SubmitJobs();
+  void Disturb();
+  void TouchVersions();
+
+  WorldOptions options_;
+  std::mt19937_64 random_;
+  absl::Time now_ = absl::UnixEpoch();
+  uint64_t order_ = 0;
+  struct Pending {
+    absl::Time time;
+    uint64_t order;
+    std::function<void()> run;
+    bool operator>(const Pending& other) const {
+      return std::tie(time, order) > std::tie(other.time, other.order);
+    }
+  };
+  std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;
+
+  State state_;
+  std::vector<Worker> workers_;
+  std::map<JobId, JobState> known_;  // the state last seen of every job
+  std::map<JobId, uint64_t> total_steps_;
+  std::map<VersionId, uint64_t> version_link_;
+  std::vector<Event> old_reports_;
+  uint64_t last_job_ = 0;
+  uint64_t last_version_ = 0;
+  uint64_t server_boot_ = 1;
+  bool troubled_ = true;
+  bool restoring_ = false;
+  WorldReport report_;
+};
+
+}  // namespace gpupool::scheduler

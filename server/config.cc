@@ -1,0 +1,232 @@
+#include "server/config.h"
+
+#include <arpa/inet.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::server {
+namespace {
+
+absl::Status SetText(absl::string_view value, std::string* field) {
+  if (value.empty()) return absl::InvalidArgumentError("must not be empty");
+  *field = std::string(value);
+  return absl::OkStatus();
+}
+
+absl::Status SetBytes(absl::string_view value, uint64_t least, uint64_t most,
+                      uint64_t* field) {
+  ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(value));
+  if (bytes < least || bytes > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("must be ", least, " .. ", most, " bytes"));
+  }
+  *field = bytes;
+  return absl::OkStatus();
+}
+
+template <typename Integer>
+absl::Status SetInteger(absl::string_view value, uint32_t least, uint32_t most,
+                        Integer* field) {
+  uint32_t number = 0;
+  if (!absl::SimpleAtoi(value, &number) || number < least || number > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("must be a whole number ", least, " .. ", most));
+  }
+  *field = static_cast<Integer>(number);
+  return absl::OkStatus();
+}
+
+absl::Status SetPort(absl::string_view value, uint16_t* field) {
+  return SetInteger(value, 0, 65535, field);
+}
+
+absl::Status SetListen(absl::string_view value, Config* config) {
+  unsigned char address[sizeof(in6_addr)];
+  const std::string text(value);
+  if (inet_pton(AF_INET, text.c_str(), address) != 1 &&
+      inet_pton(AF_INET6, text.c_str(), address) != 1) {
+    return absl::InvalidArgumentError(
+        "must be an IP address such as 127.0.0.1, 0.0.0.0 or ::1");
+  }
+  config->listen = text;
+  return absl::OkStatus();
+}
+
+absl::Status SetLogLevel(absl::string_view value, Config* config) {
+  for (const char* level : {"debug", "info", "warning", "error"}) {
+    if (value != level) continue;
+    config->log_level = level;
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError("must be debug, info, warning or error");
+}
+
+absl::Status SetDrainGrace(absl::string_view value, Config* config) {
+  uint32_t seconds = 0;
+  RETURN_IF_ERROR(SetInteger(value, 1, 3600, &seconds));
+  config->drain_grace = absl::Seconds(seconds);
+  return absl::OkStatus();
+}
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kTiB = uint64_t{1} << 40;
+
+std::string Normal(absl::string_view name) {
+  return absl::StrReplaceAll(name, {{"_", "-"}});
+}
+
+// " at line 3", from 1.
+std::string At(const YAML::Mark& mark) {
+  return absl::StrCat(" at line ", mark.line + 1);
+}
+
+absl::Status Apply(const YAML::Node& key, const YAML::Node& value,
+                   Config* config) {
+  if (!key.IsScalar() || !value.IsScalar()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("every line must be \"name: value\"", At(key.Mark())));
+  }
+  const std::string name = Normal(key.Scalar());
+  const auto& settings = Settings();
+  const auto setting =
+      std::find_if(settings.begin(), settings.end(),
+                   [&](const Setting& s) { return name == s.name; });
+  if (setting == settings.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown name \"", key.Scalar(), "\"", At(key.Mark()),
+                     "; gpupoold --help lists the names"));
+  }
+  const absl::Status status = setting->set(value.Scalar(), config);
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " is \"", value.Scalar(), "\"", At(value.Mark()), ": ",
+                   std::string(status.message())));
+}
+
+absl::Status ApplyAll(const YAML::Node& root, Config* config) {
+  if (root.IsNull()) return absl::OkStatus();
+  if (!root.IsMap()) {
+    return absl::InvalidArgumentError("the file must hold \"name: value\"");
+  }
+  for (const auto& entry : root) {
+    RETURN_IF_ERROR(Apply(entry.first, entry.second, config));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const std::vector<Setting>& Settings() {
+  using View = absl::string_view;
+  static const auto& settings = *new std::vector<Setting>{
+      {"devices", "LIST",
+       "auto, cpu:N (N virtual CPU devices) or cuda:I,J,... (these GPUs); "
+       "default auto",
+       [](View v, Config* c) { return SetText(v, &c->devices); }},
+      {"device-memory", "BYTES",
+       "limit of each device, as in 2GiB; default half the machine's memory, "
+       "divided",
+       [](View v, Config* c) {
+         return SetBytes(v, kMiB, 64 * kTiB, &c->device_memory_bytes);
+       }},
+      {"state-dir", "DIR", "everything that is stored; default gpupool-state",
+       [](View v, Config* c) { return SetText(v, &c->state_dir); }},
+      {"listen", "ADDRESS", "of all ports; default 127.0.0.1", SetListen},
+      {"grpc-port", "PORT", "default 8001; 0 takes any free port",
+       [](View v, Config* c) { return SetPort(v, &c->grpc_port); }},
+      {"http-port", "PORT", "default 8000; 0 takes any free port",
+       [](View v, Config* c) { return SetPort(v, &c->http_port); }},
+      {"metrics-port", "PORT", "default 8002; 0 takes any free port",
+       [](View v, Config* c) { return SetPort(v, &c->metrics_port); }},
+      {"port-file", "FILE",
+       "gets the real ports as JSON once everything serves",
+       [](View v, Config* c) { return SetText(v, &c->port_file); }},
+      {"log-level", "LEVEL", "debug, info, warning or error; default info",
+       SetLogLevel},
+      {"worker-binary", "FILE", "default gpupool-worker beside gpupoold",
+       [](View v, Config* c) { return SetText(v, &c->worker_binary); }},
+      {"dataset-limit", "BYTES", "largest dataset; default 8GiB",
+       [](View v, Config* c) {
+         return SetBytes(v, 1, 64 * kTiB, &c->dataset_limit_bytes);
+       }},
+      {"message-limit", "BYTES", "largest gRPC message; default 64MiB",
+       [](View v, Config* c) {
+         return SetBytes(v, 2 * kMiB, 1024 * kMiB, &c->message_limit_bytes);
+       }},
+      {"event-queue", "COUNT", "bound of the control queue; default 4096",
+       [](View v, Config* c) {
+         return SetInteger(v, 16, 1 << 20, &c->event_queue_size);
+       }},
+      {"watch-limit", "COUNT", "open watch streams; default 1024",
+       [](View v, Config* c) {
+         return SetInteger(v, 1, 1 << 20, &c->watch_limit);
+       }},
+      {"slots", "COUNT", "batches in flight on each worker; default 64",
+       [](View v, Config* c) {
+         return SetInteger(v, 1, 1024, &c->slot_count);
+       }},
+      {"slot-bytes", "BYTES", "largest batch in bytes; default 4MiB",
+       [](View v, Config* c) {
+         return SetBytes(v, 4096, 1024 * kMiB, &c->slot_bytes);
+       }},
+      {"drain-grace", "SECONDS",
+       "how long SIGTERM waits for running steps; default 30", SetDrainGrace},
+  };
+  return settings;
+}
+
+absl::Status ReadConfigFile(const std::string& path, Config* config) {
+  absl::Status status;
+  try {
+    status = ApplyAll(YAML::LoadFile(path), config);
+  } catch (const YAML::BadFile&) {
+    status = absl::NotFoundError("cannot be read");
+  } catch (const YAML::Exception& error) {
+    status = absl::InvalidArgumentError(error.what());
+  }
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("configuration file ", path, ": ",
+                                   std::string(status.message())));
+}
+
+absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
+  struct Suffix {
+    absl::string_view name;
+    double factor;
+  };
+  constexpr Suffix kSuffixes[] = {{"KiB", 1024.0},
+                                  {"MiB", 1024.0 * 1024},
+                                  {"GiB", 1024.0 * 1024 * 1024},
+                                  {"TiB", 1024.0 * 1024 * 1024 * 1024}};
+  double factor = 1;
+  absl::string_view number = text;
+  for (const Suffix& suffix : kSuffixes) {
+    if (!absl::EndsWith(text, suffix.name)) continue;
+    factor = suffix.factor;
+    number.remove_suffix(suffix.name.size());
+  }
+  double value = 0;
+  const bool whole = factor == 1;
+  uint64_t bytes = 0;
+  if (whole && absl::SimpleAtoi(text, &bytes)) return bytes;
+  if (!whole && absl::SimpleAtod(number, &value) && std::isfinite(value) &&
+      value >= 0 && value * factor < 9.2e18) {
+    return static_cast<uint64_t>(value * factor);
+  }
+  return absl::InvalidArgumentError(
+      "must be a number of bytes, with KiB, MiB, GiB or TiB if you like");
+}
+
+}  // namespace gpupool::server

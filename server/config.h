@@ -1,0 +1,52 @@
+// The daemon's settings: one table serves the configuration file and the
+// command line, so that both know the same names. The file is YAML, one level
+// of `name: value`; '_' and '-' in names mean the same. Flags win.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace gpupool::server {
+
+struct Config {
+  std::string devices = "auto";      // see devices.h
+  uint64_t device_memory_bytes = 0;  // of each device; 0: half the machine's
+  std::string state_dir = "gpupool-state";
+  std::string listen = "127.0.0.1";  // an IP address
+  uint16_t grpc_port = 8001;         // 0: any free port
+  uint16_t http_port = 8000;
+  uint16_t metrics_port = 8002;
+  std::string port_file;  // empty: none is written
+  std::string log_level = "info";
+  std::string worker_binary;  // empty: gpupool-worker beside this program
+  uint64_t dataset_limit_bytes = uint64_t{8} << 30;
+  uint64_t message_limit_bytes = uint64_t{64} << 20;  // of one gRPC message
+  uint32_t event_queue_size = 4096;                   // control's bounded queue
+  uint32_t watch_limit = 1024;  // open WatchJob and WatchDevices streams
+  uint32_t slot_count = 64;     // of each worker's ring
+  uint64_t slot_bytes = uint64_t{4} << 20;
+  absl::Duration drain_grace = absl::Seconds(30);
+};
+
+struct Setting {
+  const char* name;        // as in "grpc-port"
+  const char* value_name;  // for the help text
+  const char* help;
+  absl::Status (*set)(absl::string_view value, Config* config);
+};
+
+const std::vector<Setting>& Settings();
+
+// Applies the file to `config`. InvalidArgument names file, line and key.
+absl::Status ReadConfigFile(const std::string& path, Config* config);
+
+// "512", "64KiB", "1.5GiB"; bytes without a suffix.
+absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
+
+}  // namespace gpupool::server

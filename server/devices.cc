@@ -1,0 +1,141 @@
+#include "server/devices.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr uint32_t kMaxCpuDevices = 64;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+uint32_t CountCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
+}
+
+// The machine's memory, or less where a container is allowed less.
+uint64_t MemoryBytes() {
+  uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                   static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  std::ifstream limit_file("/sys/fs/cgroup/memory.max");
+  uint64_t limit = 0;
+  if (limit_file >> limit && limit > 0) bytes = std::min(bytes, limit);
+  return bytes;
+}
+
+uint32_t CountGpus() {
+  std::error_code error;
+  uint32_t gpus = 0;
+  for (std::filesystem::directory_iterator
+           entry("/proc/driver/nvidia/gpus", error),
+       end;
+       !error && entry != end; entry.increment(error)) {
+    ++gpus;
+  }
+  return gpus;
+}
+
+absl::Status BadDevices(absl::string_view devices) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("devices is \"", devices, "\"; write auto, cpu:N (1 .. ",
+                   kMaxCpuDevices, ") or cuda:0,1"));
+}
+
+// Cores and bytes are shared out evenly; the first devices get the rest.
+std::vector<DeviceChoice> CpuDevices(uint32_t count, uint64_t memory_bytes,
+                                     const MachineFacts& machine) {
+  const uint64_t share = machine.memory_bytes / 2 / count / kMiB * kMiB;
+  std::vector<DeviceChoice> choices;
+  for (uint32_t i = 0; i < count; ++i) {
+    DeviceChoice choice;
+    choice.name = absl::StrCat("cpu:", i);
+    choice.limit_bytes = memory_bytes != 0 ? memory_bytes : share;
+    choice.threads = std::max<uint32_t>(
+        1, machine.cores / count + (i < machine.cores % count ? 1 : 0));
+    choices.push_back(choice);
+  }
+  return choices;
+}
+
+absl::Status CheckGpu(uint32_t index, const MachineFacts& machine) {
+  if (!machine.cuda_module) {
+    return absl::FailedPreconditionError(
+        "this build of gpupool has no CUDA module (libgpupool_cuda.so beside "
+        "gpupool-worker); use --devices cpu:N");
+  }
+  if (index < machine.gpus) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "there is no GPU ", index, ": the NVIDIA driver shows ", machine.gpus,
+      "; use --devices cpu:N or install the driver"));
+}
+
+absl::StatusOr<std::vector<DeviceChoice>> GpuDevices(
+    absl::string_view list, uint64_t memory_bytes,
+    const MachineFacts& machine) {
+  std::vector<DeviceChoice> choices;
+  absl::flat_hash_set<uint32_t> seen;
+  for (absl::string_view word : absl::StrSplit(list, ',')) {
+    uint32_t index = 0;
+    if (!absl::SimpleAtoi(word, &index) || !seen.insert(index).second) {
+      return BadDevices(absl::StrCat("cuda:", list));
+    }
+    const absl::Status status = CheckGpu(index, machine);
+    if (!status.ok()) return status;
+    choices.push_back({absl::StrCat("cuda:", index), memory_bytes, 1});
+  }
+  return choices;
+}
+
+}  // namespace
+
+MachineFacts ReadMachineFacts(const std::string& worker_binary) {
+  MachineFacts machine;
+  machine.cores = CountCores();
+  machine.memory_bytes = MemoryBytes();
+  machine.gpus = CountGpus();
+  const std::filesystem::path module =
+      std::filesystem::path(worker_binary).parent_path() / "libgpupool_cuda.so";
+  std::error_code error;
+  machine.cuda_module = std::filesystem::exists(module, error);
+  return machine;
+}
+
+absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
+    absl::string_view devices, uint64_t memory_bytes,
+    const MachineFacts& machine) {
+  absl::string_view rest = devices;
+  if (devices == "auto") {
+    if (!machine.cuda_module || machine.gpus == 0) {
+      return CpuDevices(machine.cores > 1 ? 2 : 1, memory_bytes, machine);
+    }
+    std::string list = "0";
+    for (uint32_t i = 1; i < machine.gpus; ++i) absl::StrAppend(&list, ",", i);
+    return GpuDevices(list, memory_bytes, machine);
+  }
+  if (absl::ConsumePrefix(&rest, "cuda:")) {
+    return GpuDevices(rest, memory_bytes, machine);
+  }
+  uint32_t count = 0;
+  if (!absl::ConsumePrefix(&rest, "cpu:") || !absl::SimpleAtoi(rest, &count) ||
+      count < 1 || count > kMaxCpuDevices) {
+    return BadDevices(devices);
+  }
+  return CpuDevices(count, memory_bytes, machine);
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,92 @@
+#include "server/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "tests/server/store/temp_dir.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  absl::Status Read(const std::string& text) {
+    const std::string path = directory_ / "gpupoold.yaml";
+    std::ofstream(path) << text;
+    return ReadConfigFile(path, &config_);
+  }
+
+  void Refused(const std::string& text,
+               const std::vector<std::string>& fragments) {
+    const absl::Status status = Read(text);
+    EXPECT_FALSE(status.ok()) << text;
+    for (const std::string& fragment : fragments) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
+    }
+  }
+
+  TempDir directory_;
+  Config config_;
+};
+
+TEST_F(ConfigTest, FileSetsWhatItNamesAndKeepsTheRest) {
+  const absl::Status status =
+      Read("grpc-port: 0\ndevice_memory: 1.5GiB\ndevices: cpu:2\n");
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config_.grpc_port, 0);
+  EXPECT_EQ(config_.device_memory_bytes, uint64_t{3} << 29);
+  EXPECT_EQ(config_.devices, "cpu:2");
+  EXPECT_EQ(config_.http_port, 8000);
+}
+
+TEST_F(ConfigTest, EmptyFileIsFine) { EXPECT_TRUE(Read("# nothing\n").ok()); }
+
+TEST_F(ConfigTest, UnknownNameIsAnErrorWithItsLine) {
+  Refused("devices: auto\n\ngrpcport: 1\n", {"grpcport", "line 3", "--help"});
+}
+
+TEST_F(ConfigTest, BadValueIsAnErrorWithItsLineAndTheRule) {
+  Refused("listen: everywhere\n", {"listen", "everywhere", "line 1"});
+  Refused("a: [1\n", {"gpupoold.yaml"});
+  Refused("grpc-port: 70000\n", {"70000", "0 .. 65535"});
+  Refused("grpc-port: -1\n", {"-1", "0 .. 65535"});
+  Refused("device-memory: 12parsecs\n", {"12parsecs", "GiB"});
+  Refused("log-level: loud\n", {"loud", "debug"});
+  Refused("devices: {a: b}\n", {"line 1"});
+  Refused("- devices\n", {"name: value"});
+}
+
+TEST_F(ConfigTest, MissingFileIsNamed) {
+  const absl::Status status = ReadConfigFile("/nowhere/x.yaml", &config_);
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/x.yaml"));
+}
+
+TEST_F(ConfigTest, NamesAreUnique) {
+  std::set<std::string> names;
+  for (const Setting& setting : Settings()) {
+    EXPECT_TRUE(names.insert(setting.name).second) << setting.name;
+  }
+}
+
+TEST(ParseBytesTest, TakesPlainNumbersAndBinarySuffixes) {
+  EXPECT_EQ(*ParseBytes("512"), 512u);
+  EXPECT_EQ(*ParseBytes("64KiB"), 65536u);
+  EXPECT_EQ(*ParseBytes("256MiB"), uint64_t{256} << 20);
+  EXPECT_EQ(*ParseBytes("0.5GiB"), uint64_t{1} << 29);
+}
+
+TEST(ParseBytesTest, RefusesEverythingElse) {
+  for (const char* text : {"", "x", "-1", "1.5", "1GB", "-1GiB", "nanGiB",
+                           "1e30TiB", "99999999999999999999", "GiB"}) {
+    EXPECT_FALSE(ParseBytes(text).ok()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,82 @@
+#include "server/devices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+std::vector<std::string> Names(const std::vector<DeviceChoice>& choices) {
+  std::vector<std::string> names;
+  for (const auto& choice : choices) names.push_back(choice.name);
+  return names;
+}
+
+TEST(DevicesTest, CpuDevicesShareCoresAndHalfTheMemory) {
+  const auto choices =
+      ChooseDevices("cpu:2", 0, {.cores = 5, .memory_bytes = 16 * kGiB});
+  ASSERT_TRUE(choices.ok()) << choices.status();
+  EXPECT_EQ(Names(*choices), (std::vector<std::string>{"cpu:0", "cpu:1"}));
+  EXPECT_EQ(choices->at(0).limit_bytes, 4 * kGiB);
+  EXPECT_EQ(choices->at(0).threads, 3u);
+  EXPECT_EQ(choices->at(1).threads, 2u);
+}
+
+TEST(DevicesTest, EveryDeviceHasAThreadAndTheMemoryThatWasAskedFor) {
+  const auto choices =
+      ChooseDevices("cpu:4", kGiB, {.cores = 2, .memory_bytes = kGiB});
+  for (const auto& choice : *choices) {
+    EXPECT_EQ(choice.threads, 1u);
+    EXPECT_EQ(choice.limit_bytes, kGiB);
+  }
+}
+
+TEST(DevicesTest, AutoIsTwoCpuDevicesOrOneOnOneCore) {
+  EXPECT_EQ(ChooseDevices("auto", 0, {.cores = 8})->size(), 2u);
+  EXPECT_EQ(ChooseDevices("auto", 0, {.cores = 1})->size(), 1u);
+  // A GPU without the module, and the module without a GPU.
+  EXPECT_EQ(ChooseDevices("auto", 0, {.cores = 2, .gpus = 1})->size(), 2u);
+  EXPECT_EQ(ChooseDevices("auto", 0, {.cores = 2, .cuda_module = true})->size(),
+            2u);
+}
+
+TEST(DevicesTest, AutoTakesAllGpusWhenTheModuleIsThere) {
+  const auto choices =
+      ChooseDevices("auto", 0, {.cores = 8, .gpus = 2, .cuda_module = true});
+  EXPECT_EQ(Names(*choices), (std::vector<std::string>{"cuda:0", "cuda:1"}));
+}
+
+TEST(DevicesTest, GpuThatIsNotThereIsRefusedWithTheReason) {
+  const auto module = ChooseDevices("cuda:0", 0, {.gpus = 1});
+  EXPECT_TRUE(absl::IsFailedPrecondition(module.status()));
+  EXPECT_THAT(std::string(module.status().message()),
+              HasSubstr("no CUDA module"));
+  const auto gpu =
+      ChooseDevices("cuda:0,3", 0, {.gpus = 2, .cuda_module = true});
+  EXPECT_TRUE(absl::IsFailedPrecondition(gpu.status()));
+  EXPECT_THAT(std::string(gpu.status().message()), HasSubstr("no GPU 3"));
+}
+
+TEST(DevicesTest, OtherWordsAreRefused) {
+  const MachineFacts machine{.cores = 2, .gpus = 2, .cuda_module = true};
+  for (const char* words : {"", "cpu", "cpu:", "cpu:0", "cpu:65", "cpu:-1",
+                            "gpu:0", "cuda:", "cuda:x", "cuda:0,0"}) {
+    EXPECT_TRUE(
+        absl::IsInvalidArgument(ChooseDevices(words, 0, machine).status()))
+        << words;
+  }
+}
+
+TEST(DevicesTest, MachineHasCoresAndMemory) {
+  const MachineFacts machine = ReadMachineFacts("/nowhere/gpupool-worker");
+  EXPECT_GE(machine.cores, 1u);
+  EXPECT_GT(machine.memory_bytes, 0u);
+  EXPECT_FALSE(machine.cuda_module);
+}
+
+}  // namespace
+}  // namespace gpupool::server

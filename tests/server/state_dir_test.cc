@@ -1,0 +1,59 @@
+#include "server/state_dir.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/server/store/temp_dir.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(StateDirTest, IsMadeForThisUserOnly) {
+  TempDir directory;
+  const auto state = StateDir::Open(directory / "a/b");
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(std::filesystem::status((*state)->path()).permissions(),
+            std::filesystem::perms::owner_all);
+}
+
+TEST(StateDirTest, SecondHolderIsRefusedWithTheFirstOnesProcess) {
+  TempDir directory;
+  auto first = StateDir::Open(directory / "state");
+  ASSERT_TRUE(first.ok());
+  const auto second = StateDir::Open(directory / "state/../state");
+  EXPECT_TRUE(absl::IsFailedPrecondition(second.status()));
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("process " + std::to_string(getpid())));
+  first->reset();
+  EXPECT_TRUE(StateDir::Open(directory / "state").ok());
+}
+
+TEST(StateDirTest, PathThatIsAFileIsRefused) {
+  TempDir directory;
+  std::ofstream(directory / "file") << "x";
+  EXPECT_FALSE(StateDir::Open(directory / "file").ok());
+  EXPECT_FALSE(StateDir::Open(directory / "file/below").ok());
+}
+
+TEST(WriteFileAtomicallyTest, ReplacesTheFileAndLeavesNoOther) {
+  TempDir directory;
+  const std::string path = directory / "ports.json";
+  ASSERT_TRUE(WriteFileAtomically(path, "old").ok());
+  ASSERT_TRUE(WriteFileAtomically(path, "new").ok());
+  std::string text;
+  std::ifstream(path) >> text;
+  EXPECT_EQ(text, "new");
+  EXPECT_EQ(
+      std::distance(std::filesystem::directory_iterator(directory.path()), {}),
+      1);
+  EXPECT_FALSE(WriteFileAtomically(directory / "no/where", "x").ok());
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,36 @@
+// What all kernels of one CPU back end share. Belongs to the compute thread.
+#pragma once
+
+#include <cstdint>
+#include <dnnl.hpp>
+
+namespace gpupool::engine {
+
+class CpuContext {
+ public:
+  explicit CpuContext(int threads)
+      : threads_(threads),
+        engine_(dnnl::engine::kind::cpu, 0),
+        stream_(engine_) {}
+
+  int threads() const { return threads_; }
+  // A team costs a few microseconds to wake: small work stays on one thread.
+  int ThreadsForFlops(uint64_t flops) const {
+    return flops < kSerialFlops ? 1 : threads_;
+  }
+  int ThreadsForBytes(uint64_t bytes) const {
+    return bytes < kSerialBytes ? 1 : threads_;
+  }
+  const dnnl::engine& engine() const { return engine_; }
+  const dnnl::stream& stream() const { return stream_; }
+
+ private:
+  static constexpr uint64_t kSerialFlops = 2'000'000;
+  static constexpr uint64_t kSerialBytes = 256 << 10;
+
+  int threads_;
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+};
+
+}  // namespace gpupool::engine

@@ -1,0 +1,57 @@
+// One maker of kernels per op family. All are called by CpuBackend::Compile
+// with float32 data; they touch no tensor memory.
+//
+// Buffers are aligned to kAlignmentBytes and padded to a multiple of it, so
+// element-wise kernels may read and write whole vectors up to that padding.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/cpu/context.h"
+#include "engine/runtime/device_backend.h"
+
+namespace gpupool::engine {
+
+using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+// Types and shapes of a node's values, by position.
+inline const Value& InputOf(const CompileRequest& request, size_t i) {
+  return request.graph.value(request.node.inputs[i]);
+}
+inline const Value& OutputOf(const CompileRequest& request, size_t i) {
+  return request.graph.value(request.node.outputs[i]);
+}
+
+KernelOr MakeMatMul(const CompileRequest& request, const CpuContext& context);
+KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context);
+KernelOr MakeConv2dInputGrad(const CompileRequest& request,
+                             const CpuContext& context);
+KernelOr MakeConv2dWeightGrad(const CompileRequest& request,
+                              const CpuContext& context);
+// Max and average pools and their gradients.
+KernelOr MakePool(const CompileRequest& request, const CpuContext& context);
+// Global average pool and its gradient.
+KernelOr MakeGlobalPool(const CompileRequest& request,
+                        const CpuContext& context);
+// Training, inference, gradient, running statistics and folding.
+KernelOr MakeBatchNorm(const CompileRequest& request,
+                       const CpuContext& context);
+KernelOr MakeLayerNorm(const CompileRequest& request,
+                       const CpuContext& context);
+KernelOr MakeSoftmax(const CompileRequest& request, const CpuContext& context);
+// Add, activations and their gradients, scale and shift.
+KernelOr MakeElementwise(const CompileRequest& request,
+                         const CpuContext& context);
+KernelOr MakeDropout(const CompileRequest& request, const CpuContext& context);
+// Losses, their gradients, and the count of right answers.
+KernelOr MakeLoss(const CompileRequest& request, const CpuContext& context);
+// Column sum and clip coefficient.
+KernelOr MakeReduction(const CompileRequest& request,
+                       const CpuContext& context);
+KernelOr MakeOptimizer(const CompileRequest& request,
+                       const CpuContext& context);
+// Reshape that is not a view, and layout conversion.
+KernelOr MakeLayout(const CompileRequest& request, const CpuContext& context);
+
+}  // namespace gpupool::engine

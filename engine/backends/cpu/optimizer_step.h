@@ -1,0 +1,43 @@
+// The numbers and addresses of one optimizer step, for the SIMD loops.
+#pragma once
+
+namespace gpupool::engine {
+
+// v' = keep * v + take * g;  p' = p - rate * (nesterov ? g + momentum v' : v')
+// with g = clip * gradient + weight_decay * p.
+struct SgdStep {
+  const float* p = nullptr;
+  const float* g = nullptr;
+  const float* velocity = nullptr;  // null: p' = p - rate * g
+  float* p_out = nullptr;
+  float* velocity_out = nullptr;
+  float learning_rate = 0;
+  float weight_decay = 0;
+  float clip = 1;
+  float momentum = 0;
+  float keep_velocity = 0;
+  float take_gradient = 1;
+  bool nesterov = false;
+};
+
+// p' = shrink * p - rate * m' / (sqrt(v') * root_scale + epsilon), with the
+// bias corrections inside rate and root_scale.
+struct AdamStep {
+  const float* p = nullptr;
+  const float* g = nullptr;
+  const float* m = nullptr;
+  const float* v = nullptr;
+  float* p_out = nullptr;
+  float* m_out = nullptr;
+  float* v_out = nullptr;
+  float clip = 1;
+  float beta1 = 0, beta2 = 0;
+  float one_minus_beta1 = 0, one_minus_beta2 = 0;
+  float weight_decay = 0;
+  float shrink = 1;
+  float rate = 0;
+  float root_scale = 1;
+  float epsilon = 0;
+};
+
+}  // namespace gpupool::engine

@@ -1,0 +1,116 @@
+// SIMD helpers for kernel sources that Highway compiles once per target.
+#if defined(GPUPOOL_ENGINE_BACKENDS_CPU_SIMD_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef GPUPOOL_ENGINE_BACKENDS_CPU_SIMD_INL_H_
+#undef GPUPOOL_ENGINE_BACKENDS_CPU_SIMD_INL_H_
+#else
+#define GPUPOOL_ENGINE_BACKENDS_CPU_SIMD_INL_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gpupool::engine {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Vectors are at most as wide as buffers are padded: 64 bytes.
+using FloatTag = hn::CappedTag<float, 16>;
+using FloatVector = hn::Vec<FloatTag>;
+
+HWY_INLINE int64_t FloatLanes() {
+  return static_cast<int64_t>(hn::Lanes(FloatTag()));
+}
+
+// The first `count` < lanes numbers at `from`, and `fill` in the rest; reads
+// nothing beyond them.
+HWY_INLINE FloatVector LoadPart(const float* from, int64_t count, float fill) {
+  HWY_ALIGN float lanes[16];
+  for (int64_t i = 0; i < FloatLanes(); ++i) {
+    lanes[i] = i < count ? from[i] : fill;
+  }
+  return hn::Load(FloatTag(), lanes);
+}
+
+HWY_INLINE void StorePart(FloatVector v, float* to, int64_t count) {
+  HWY_ALIGN float lanes[16];
+  hn::Store(v, FloatTag(), lanes);
+  std::memcpy(to, lanes, static_cast<size_t>(count) * sizeof(float));
+}
+
+// e^x; NaN stays NaN, which Highway's own Exp does not promise.
+HWY_INLINE FloatVector ExpOf(FloatVector x) {
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(FloatTag(), x));
+}
+
+HWY_INLINE FloatVector SigmoidOf(FloatVector x) {
+  const FloatVector one = hn::Set(FloatTag(), 1.0f);
+  return hn::Div(one, hn::Add(one, ExpOf(hn::Neg(x))));
+}
+
+HWY_INLINE FloatVector TanhOf(FloatVector x) {
+  const FloatVector limit = hn::Set(FloatTag(), 9.5f);
+  const FloatVector bounded = hn::Max(hn::Neg(limit), hn::Min(x, limit));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(FloatTag(), bounded));
+}
+
+// The error function to 1.5e-7 (Abramowitz and Stegun, Handbook of
+// Mathematical Functions, 7.1.26). `decay` is exp(-x^2).
+HWY_INLINE FloatVector ErfOf(FloatVector x, FloatVector decay) {
+  const FloatTag d;
+  const FloatVector one = hn::Set(d, 1.0f);
+  const FloatVector t =
+      hn::Div(one, hn::MulAdd(hn::Set(d, 0.3275911f), hn::Abs(x), one));
+  FloatVector p = hn::Set(d, 1.061405429f);
+  p = hn::MulAdd(p, t, hn::Set(d, -1.453152027f));
+  p = hn::MulAdd(p, t, hn::Set(d, 1.421413741f));
+  p = hn::MulAdd(p, t, hn::Set(d, -0.284496736f));
+  p = hn::MulAdd(p, t, hn::Set(d, 0.254829592f));
+  return hn::CopySign(hn::NegMulAdd(hn::Mul(p, t), decay, one), x);
+}
+
+// Sum, maximum, and so on over `count` numbers in lanes, then across lanes:
+// the order depends on the target only.
+template <class Combine>
+HWY_INLINE FloatVector ReduceLanes(const float* x, int64_t count, float start,
+                                   const Combine& combine) {
+  const FloatTag d;
+  FloatVector sum = hn::Set(d, start);
+  int64_t i = 0;
+  for (; i + FloatLanes() <= count; i += FloatLanes()) {
+    sum = combine(sum, hn::LoadU(d, x + i));
+  }
+  if (i < count) sum = combine(sum, LoadPart(x + i, count - i, start));
+  return sum;
+}
+
+HWY_INLINE float MaxOf(const float* x, int64_t count) {
+  const FloatVector lanes = ReduceLanes(x, count, -HUGE_VALF,
+                                        [](FloatVector a, FloatVector b)
+                                            HWY_ATTR { return hn::Max(a, b); });
+  return hn::GetLane(hn::MaxOfLanes(FloatTag(), lanes));
+}
+
+// Calls body(offset, vector) and stores what it gives, over `count` numbers.
+template <class Body>
+HWY_INLINE void MapRow(const float* x, float* y, int64_t count,
+                       const Body& body) {
+  int64_t i = 0;
+  for (; i + FloatLanes() <= count; i += FloatLanes()) {
+    hn::StoreU(body(hn::LoadU(FloatTag(), x + i)), FloatTag(), y + i);
+  }
+  if (i < count) {
+    StorePart(body(LoadPart(x + i, count - i, 0.0f)), y + i, count - i);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gpupool::engine
+HWY_AFTER_NAMESPACE();
+
+#endif  // GPUPOOL_ENGINE_BACKENDS_CPU_SIMD_INL_H_

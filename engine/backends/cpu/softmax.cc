@@ -1,0 +1,76 @@
+// Softmax over the last dimension and its gradient, row by row.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/backends/cpu/softmax.cc"
+#include "hwy/foreach_target.h"  // must precede highway.h
+//
+#include "engine/backends/cpu/function_kernel.h"
+#include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cpu/parallel.h"
+#include "engine/backends/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gpupool::engine {
+namespace HWY_NAMESPACE {
+
+void SoftmaxRow(const float* x, const float*, float* y, int64_t count) {
+  const FloatVector greatest = hn::Set(FloatTag(), MaxOf(x, count));
+  MapRow(x, y, count,
+         [&](FloatVector v) HWY_ATTR { return ExpOf(hn::Sub(v, greatest)); });
+  const FloatVector sum = ReduceLanes(y, count, 0.0f,
+                                      [](FloatVector a, FloatVector b)
+                                          HWY_ATTR { return hn::Add(a, b); });
+  const FloatVector scale =
+      hn::Div(hn::Set(FloatTag(), 1.0f), hn::SumOfLanes(FloatTag(), sum));
+  MapRow(y, y, count,
+         [&](FloatVector v) HWY_ATTR { return hn::Mul(v, scale); });
+}
+
+// dx = y * (dy - sum(dy * y))
+void SoftmaxGradRow(const float* dy, const float* y, float* dx, int64_t count) {
+  const FloatTag d;
+  FloatVector lanes = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + FloatLanes() <= count; i += FloatLanes()) {
+    lanes = hn::MulAdd(hn::LoadU(d, dy + i), hn::LoadU(d, y + i), lanes);
+  }
+  float sum = hn::GetLane(hn::SumOfLanes(d, lanes));
+  for (; i < count; ++i) sum += dy[i] * y[i];
+  for (i = 0; i + FloatLanes() <= count; i += FloatLanes()) {
+    const FloatVector centred = hn::Sub(hn::LoadU(d, dy + i), hn::Set(d, sum));
+    hn::StoreU(hn::Mul(hn::LoadU(d, y + i), centred), d, dx + i);
+  }
+  for (; i < count; ++i) dx[i] = y[i] * (dy[i] - sum);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gpupool::engine
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gpupool::engine {
+namespace {
+HWY_EXPORT(SoftmaxRow);
+HWY_EXPORT(SoftmaxGradRow);
+}  // namespace
+
+KernelOr MakeSoftmax(const CompileRequest& request, const CpuContext& context) {
+  const Value& y = OutputOf(request, 0);
+  const int64_t columns = y.shape.rank() == 0 ? 1 : y.shape[y.shape.rank() - 1];
+  const int64_t rows = y.shape.elements() / columns;
+  const int threads = context.ThreadsForBytes(y.bytes());
+  const size_t second = request.node.inputs.size() - 1;
+  const auto row = request.node.op == Op::kSoftmax
+                       ? HWY_DYNAMIC_DISPATCH(SoftmaxRow)
+                       : HWY_DYNAMIC_DISPATCH(SoftmaxGradRow);
+  return MakeKernel([=](const KernelArguments& at) {
+    ParallelFor(threads, rows, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        row(at.in(0) + r * columns, at.in(second) + r * columns,
+            at.out(0) + r * columns, columns);
+      }
+    });
+  });
+}
+
+}  // namespace gpupool::engine
+#endif  // HWY_ONCE

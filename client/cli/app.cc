@@ -1,0 +1,163 @@
+#include "client/cli/app.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <ostream>
+
+#include "client/cli/context.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/verbs.h"
+#include "client/suggest.h"
+#include "client/units.h"
+
+namespace gpupool::client {
+namespace {
+
+constexpr const char* kDescription =
+    "Train and serve models on the pool of a gpupool server.";
+
+constexpr const char* kFooter =
+    R"(First steps:
+  gpupoold &                                         # start a server here
+  gpupool run examples/digits.yaml --data examples/data/digits.csv.gz
+  gpupool models list                                # what was trained
+  gpupool models infer digits --data examples/data/digits.csv.gz
+
+`gpupool VERB --help` explains a verb with an example.
+Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 denied, 5 unreachable,
+6 conflict, 7 exhausted, 124 timed out, 130 interrupted.)";
+
+void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
+  static const std::map<std::string, OutputFormat> kFormats = {
+      {"table", OutputFormat::kTable},
+      {"json", OutputFormat::kJson},
+      {"yaml", OutputFormat::kYaml}};
+  app.add_option("--address", options.address,
+                 "The server, as host:port (default: GPUPOOL_ADDRESS or "
+                 "127.0.0.1:8001)");
+  app.add_option_function<std::string>(
+         "-o,--output",
+         [&options](const std::string& name) {
+           options.output = kFormats.at(name);
+         },
+         "How to print results: table, json or yaml (default: table)")
+      ->check(CLI::IsMember({"table", "json", "yaml"}))
+      ->type_name("FORMAT");
+  app.add_option_function<std::string>(
+         "--timeout",
+         [&options](const std::string& text) {
+           const absl::StatusOr<absl::Duration> span = ParseSpan(text);
+           if (!span.ok()) {
+             throw CLI::ValidationError("--timeout",
+                                        std::string(span.status().message()));
+           }
+           options.timeout = *span;
+         },
+         "How long one call may take (default: 30s)")
+      ->type_name("DURATION");
+  app.add_flag("--no-headers", options.no_headers,
+               "Leave out the header line of tables");
+}
+
+void AddVerbs(CLI::App& app, Invocation& invocation) {
+  AddSubmit(app, invocation);
+  AddRun(app, invocation);
+  AddPlan(app, invocation);
+  AddJobs(app, invocation);
+  AddGet(app, invocation);
+  AddWatch(app, invocation);
+  AddLogs(app, invocation);
+  AddWait(app, invocation);
+  AddCancel(app, invocation);
+  AddDatasets(app, invocation);
+  AddModels(app, invocation);
+  AddDevices(app, invocation);
+  AddAdmin(app, invocation);
+  AddVersion(app, invocation);
+  AddCompletion(app, invocation);
+}
+
+// The innermost verb that the arguments name, for its usage.
+const CLI::App* Innermost(const CLI::App* app) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
+  return app;
+}
+
+// "; did you mean 'jobs'?" for the first argument that is no verb.
+std::string SuggestVerb(const CLI::App& app,
+                        const std::vector<std::string>& arguments) {
+  const CLI::App* at = Innermost(&app);
+  std::vector<std::string> names;
+  for (const CLI::App* verb : at->get_subcommands({})) {
+    names.push_back(verb->get_name());
+  }
+  for (const std::string& argument : arguments) {
+    if (argument.empty() || argument[0] == '-') continue;
+    if (std::find(names.begin(), names.end(), argument) != names.end()) {
+      return "";
+    }
+    const std::string hint = DidYouMean(argument, names);
+    if (!hint.empty()) return hint;
+  }
+  return "";
+}
+
+int ReportParseError(const CLI::App& app, const CLI::ParseError& error,
+                     const std::vector<std::string>& arguments,
+                     const Console& console) {
+  if (error.get_exit_code() == 0) {  // --help
+    *console.out.stream << Innermost(&app)->help();
+    return kOk;
+  }
+  std::string path;
+  for (const CLI::App* at = Innermost(&app); at != nullptr;
+       at = at->get_parent()) {
+    path = at->get_name() + (path.empty() ? "" : " " + path);
+  }
+  *console.err.stream << Paint(console.err, Style::kRed, "error:") << " "
+                      << error.what() << SuggestVerb(app, arguments)
+                      << "\nSee `" << path << " --help`." << std::endl;
+  return kUsage;
+}
+
+}  // namespace
+
+std::unique_ptr<CLI::App> MakeApp(GlobalOptions& options,
+                                  Invocation& invocation) {
+  auto app = std::make_unique<CLI::App>(kDescription, "gpupool");
+  app->footer(kFooter);
+  app->require_subcommand(1);
+  app->get_formatter()->column_width(34);
+  AddGlobalOptions(*app, options);
+  AddVerbs(*app, invocation);
+  return app;
+}
+
+int RunCommandLine(const std::vector<std::string>& arguments,
+                   const Console& console, std::stop_token stop) {
+  GlobalOptions options{.address = DefaultAddress()};
+  Invocation invocation;
+  const std::unique_ptr<CLI::App> app = MakeApp(options, invocation);
+  if (arguments.empty()) {
+    *console.err.stream << app->help();
+    return kUsage;
+  }
+  // CLI11 reports errors by exceptions; they end here.
+  try {
+    // In the reverse order, as this overload wants it.
+    app->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ParseError& error) {
+    return ReportParseError(*app, error, arguments, console);
+  }
+  if (!invocation.chosen()) {
+    *console.err.stream << Innermost(app.get())->help();
+    return kUsage;
+  }
+  Context context(options, console, std::move(stop));
+  const int code = invocation.chosen()(context);
+  console.out.stream->flush();
+  return code;
+}
+
+}  // namespace gpupool::client

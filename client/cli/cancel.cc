@@ -1,0 +1,45 @@
+// gpupool cancel: stop a job.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/context.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/job_argument.h"
+#include "client/cli/job_view.h"
+#include "client/cli/verbs.h"
+
+namespace gpupool::client {
+namespace {
+
+int Cancel(Context& context, const std::string& text) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const absl::StatusOr<v1::Job> found = FindJob(**client, text);
+  if (!found.ok()) return context.Fail(found.status());
+  v1::CancelJobRequest request;
+  request.set_id(found->id());
+  const absl::StatusOr<v1::Job> job = (*client)->CancelJob(request);
+  if (!job.ok()) return context.Fail(job.status());
+  context.Print(*job, [&] {
+    *context.out().stream << "job " << job->id() << " (" << job->spec().name()
+                          << ") is " << StateText(job->state()) << "\n";
+  });
+  return kOk;
+}
+
+}  // namespace
+
+void AddCancel(CLI::App& app, Invocation& invocation) {
+  auto job = std::make_shared<std::string>();
+  CLI::App* verb = AddVerb(
+      app, "cancel",
+      "Stop a job: a waiting one at once, a running one after its step. Its "
+      "checkpoints stay. Cancelling an ended job changes nothing.",
+      "  gpupool cancel 7");
+  verb->add_option("JOB", *job, kJobArgumentHelp)->required();
+  invocation.On(verb, [job](Context& c) { return Cancel(c, *job); });
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,37 @@
+// gpupool get: everything about one job.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "absl/time/clock.h"
+#include "client/cli/context.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/job_argument.h"
+#include "client/cli/job_view.h"
+#include "client/cli/verbs.h"
+
+namespace gpupool::client {
+namespace {
+
+int Get(Context& context, const std::string& text) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const absl::StatusOr<v1::Job> job = FindJob(**client, text);
+  if (!job.ok()) return context.Fail(job.status());
+  context.Print(*job, [&] { PrintJob(context.out(), *job, absl::Now()); });
+  return kOk;
+}
+
+}  // namespace
+
+void AddGet(CLI::App& app, Invocation& invocation) {
+  auto job = std::make_shared<std::string>();
+  CLI::App* verb = AddVerb(
+      app, "get",
+      "Show one job: state, progress, results, memory, and why it waits or "
+      "failed.",
+      "  gpupool get 7\n  gpupool get digits -o yaml");
+  verb->add_option("JOB", *job, kJobArgumentHelp)->required();
+  invocation.On(verb, [job](Context& c) { return Get(c, *job); });
+}
+
+}  // namespace gpupool::client

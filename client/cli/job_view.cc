@@ -1,0 +1,195 @@
+#include "client/cli/job_view.h"
+
+#include <ostream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "client/cli/table.h"
+#include "client/units.h"
+
+namespace gpupool::client {
+namespace {
+
+std::string ProgressText(const v1::Job& job) {
+  const v1::Progress& progress = job.progress();
+  if (progress.total_steps() == 0) return "";
+  const uint64_t percent = progress.step() * 100 / progress.total_steps();
+  return absl::StrCat(progress.step(), "/", progress.total_steps(), " (",
+                      percent, "%)");
+}
+
+std::string LossText(const v1::Job& job) {
+  if (job.progress().step() == 0) return "";
+  return absl::StrFormat("%.4g", job.progress().loss());
+}
+
+// Why it waits, or why it failed.
+std::string ReasonText(const v1::Job& job) {
+  if (job.has_error()) return job.error().message();
+  return job.waiting_reason();
+}
+
+// Prints "  name:      value" for each fact that there is.
+class Facts {
+ public:
+  explicit Facts(const Stream& stream) : stream_(stream) {}
+
+  void Add(const char* name, const std::string& value,
+           Style style = Style::kPlain) {
+    if (value.empty()) return;
+    *stream_.stream << absl::StrFormat("%-13s", absl::StrCat(name, ":"))
+                    << Paint(stream_, style, value) << "\n";
+  }
+
+ private:
+  const Stream& stream_;
+};
+
+std::string TimeText(bool has_time, const google::protobuf::Timestamp& time) {
+  if (!has_time) return "";
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S", ToTime(time),
+                          absl::LocalTimeZone());
+}
+
+void AddResults(const v1::Job& job, Facts& facts) {
+  if (job.has_evaluation()) {
+    facts.Add("held out", EvaluationText(job.evaluation()));
+  }
+  if (job.has_last_checkpoint()) {
+    const v1::Checkpoint& checkpoint = job.last_checkpoint();
+    facts.Add("checkpoint",
+              absl::StrCat("step ", checkpoint.step(), ", ",
+                           FormatBytes(checkpoint.bytes()), ", ",
+                           checkpoint.manifest_sha256().substr(0, 12)));
+  }
+  if (job.memory().measured_peak_bytes() > 0) {
+    facts.Add("memory",
+              absl::StrCat(FormatBytes(job.memory().measured_peak_bytes()),
+                           " at its peak, ",
+                           FormatBytes(job.memory().planned_peak_bytes()),
+                           " planned"));
+  } else if (job.plan().training().peak() > 0) {
+    facts.Add("memory", absl::StrCat(FormatBytes(job.plan().training().peak()),
+                                     " planned"));
+  }
+  if (job.has_error()) {
+    facts.Add("error", job.error().message(), Style::kRed);
+    facts.Add("hint", job.error().hint());
+  }
+}
+
+}  // namespace
+
+std::string StateText(v1::JobState state) {
+  return absl::StrReplaceAll(absl::AsciiStrToLower(v1::JobState_Name(state)),
+                             {{"_", " "}});
+}
+
+Style StateStyle(v1::JobState state) {
+  switch (state) {
+    case v1::SUCCEEDED:
+      return Style::kGreen;
+    case v1::FAILED:
+      return Style::kRed;
+    case v1::QUEUED:
+    case v1::BACKING_OFF:
+    case v1::CANCELLING:
+      return Style::kYellow;
+    default:
+      return Style::kPlain;
+  }
+}
+
+std::vector<std::string> StateNames() {
+  std::vector<std::string> names;
+  for (int number = v1::QUEUED; number <= v1::CANCELLED; ++number) {
+    names.push_back(absl::AsciiStrToLower(
+        v1::JobState_Name(static_cast<v1::JobState>(number))));
+  }
+  return names;
+}
+
+v1::JobState ParseState(const std::string& name) {
+  for (int number = v1::QUEUED; number <= v1::CANCELLED; ++number) {
+    const auto state = static_cast<v1::JobState>(number);
+    if (absl::EqualsIgnoreCase(name, v1::JobState_Name(state))) return state;
+  }
+  return v1::JOB_STATE_UNSPECIFIED;
+}
+
+absl::Time ToTime(const google::protobuf::Timestamp& time) {
+  return absl::FromUnixSeconds(time.seconds()) +
+         absl::Nanoseconds(time.nanos());
+}
+
+std::string Age(bool has_time, const google::protobuf::Timestamp& time,
+                absl::Time now) {
+  if (!has_time) return "";
+  return FormatSpan(std::max(now - ToTime(time), absl::ZeroDuration()));
+}
+
+std::string EvaluationText(const v1::Evaluation& evaluation) {
+  std::string text = absl::StrFormat("loss %.4g", evaluation.loss());
+  if (evaluation.accuracy() > 0) {
+    absl::StrAppendFormat(&text, ", accuracy %.2f%%",
+                          evaluation.accuracy() * 100);
+  }
+  return absl::StrCat(text, " (", evaluation.rows(), " rows)");
+}
+
+std::string RunTime(const v1::Job& job, absl::Time now) {
+  if (!job.has_start_time()) return "";
+  const absl::Time end = job.has_end_time() ? ToTime(job.end_time()) : now;
+  return FormatSpan(
+      std::max(end - ToTime(job.start_time()), absl::ZeroDuration()));
+}
+
+void PrintJobs(const Stream& stream, bool headers,
+               const v1::ListJobsResponse& jobs, absl::Time now) {
+  Table table({{"ID", Table::kRight},
+               {"NAME"},
+               {"STATE"},
+               {"DEVICE"},
+               {"PROGRESS", Table::kRight},
+               {"LOSS", Table::kRight},
+               {"AGE", Table::kRight},
+               {"REASON"}});
+  for (const v1::Job& job : jobs.jobs()) {
+    table.AddRow(
+        {absl::StrCat(job.id()), job.spec().name(), StateText(job.state()),
+         job.device(), ProgressText(job), LossText(job),
+         Age(job.has_create_time(), job.create_time(), now), ReasonText(job)});
+  }
+  table.Print(stream, headers);
+}
+
+void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
+  Facts facts(stream);
+  facts.Add("job", absl::StrCat(job.id(), " (", job.spec().name(), ")"),
+            Style::kBold);
+  facts.Add("state", StateText(job.state()), StateStyle(job.state()));
+  facts.Add("waits", job.waiting_reason());
+  facts.Add("device", job.device());
+  if (job.attempt() > 0) facts.Add("attempt", absl::StrCat(job.attempt()));
+  facts.Add("tenant", job.spec().tenant());
+  if (job.spec().priority() != 0) {
+    facts.Add("priority", absl::StrCat(job.spec().priority()));
+  }
+  facts.Add("dataset", job.spec().data().dataset());
+  if (job.plan().parameters() > 0) {
+    facts.Add("parameters", GroupDigits(job.plan().parameters()));
+  }
+  facts.Add("progress", ProgressText(job));
+  facts.Add("loss", LossText(job));
+  AddResults(job, facts);
+  facts.Add("created", TimeText(job.has_create_time(), job.create_time()));
+  facts.Add("started", TimeText(job.has_start_time(), job.start_time()));
+  facts.Add("ended", TimeText(job.has_end_time(), job.end_time()));
+  facts.Add("run time", RunTime(job, now));
+  facts.Add("request id", job.request_id());
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,117 @@
+// gpupool logs: what a job said.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <mutex>
+#include <ostream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "client/cli/context.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/job_argument.h"
+#include "client/cli/job_view.h"
+#include "client/cli/verbs.h"
+#include "client/watch.h"
+
+namespace gpupool::client {
+namespace {
+
+struct LogsOptions {
+  std::string job;
+  bool follow = false;
+};
+
+// The line of an event, or "" for one that is no log line or change of state.
+std::string EventLine(const v1::JobEvent& event) {
+  const std::string time = absl::FormatTime(
+      "%Y-%m-%dT%H:%M:%E3SZ", ToTime(event.time()), absl::UTCTimeZone());
+  if (event.has_log()) {
+    return absl::StrFormat("%s %-7s %s", time,
+                           v1::LogLine::Severity_Name(event.log().severity()),
+                           event.log().text());
+  }
+  if (!event.has_state_change()) return "";
+  const v1::StateChange& change = event.state_change();
+  std::string text =
+      absl::StrFormat("%s %-7s %s", time, "STATE", StateText(change.to()));
+  if (!change.reason().empty()) absl::StrAppend(&text, ": ", change.reason());
+  if (change.has_error()) {
+    absl::StrAppend(&text, ": ", change.error().message());
+  }
+  return text;
+}
+
+// Asks for a stop when no event came for a while: the stored events are sent
+// without pauses, so a pause means that all of them were.
+class Idle {
+ public:
+  explicit Idle(bool enabled)
+      : thread_([this, enabled](std::stop_token ended) {
+          while (enabled && !ended.stop_requested()) {
+            absl::SleepFor(absl::Milliseconds(20));
+            if (absl::Now() - last() > kPause) source_.request_stop();
+          }
+        }) {}
+
+  void Touch() {
+    std::lock_guard lock(mutex_);
+    last_ = absl::Now();
+  }
+  std::stop_source& source() { return source_; }
+
+ private:
+  static constexpr absl::Duration kPause = absl::Milliseconds(400);
+
+  absl::Time last() {
+    std::lock_guard lock(mutex_);
+    return last_;
+  }
+
+  std::mutex mutex_;
+  absl::Time last_ = absl::Now();
+  std::stop_source source_;
+  std::jthread thread_;
+};
+
+int Logs(Context& context, const LogsOptions& options) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const absl::StatusOr<v1::Job> job = FindJob(**client, options.job);
+  if (!job.ok()) return context.Fail(job.status());
+  // An ended job's stream ends by itself.
+  Idle idle(!options.follow && !IsFinal(job->state()));
+  std::stop_callback interrupted(context.stop(),
+                                 [&] { idle.source().request_stop(); });
+  const bool as_json = context.options().output == OutputFormat::kJson;
+  const absl::Status status = WatchJob(
+      **client, job->id(), {}, idle.source().get_token(),
+      [&](const v1::JobEvent& event) {
+        idle.Touch();
+        const std::string line = EventLine(event);
+        if (line.empty()) return true;
+        *context.out().stream << (as_json ? MessageToJson(event, false) : line)
+                              << std::endl;
+        return true;
+      });
+  if (context.stop().stop_requested()) return kInterrupted;
+  if (!status.ok() && !absl::IsCancelled(status)) return context.Fail(status);
+  return kOk;
+}
+
+}  // namespace
+
+void AddLogs(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<LogsOptions>();
+  CLI::App* verb =
+      AddVerb(app, "logs",
+              "Print a job's log lines and changes of state. With -o json "
+              "every line is one JSON object.",
+              "  gpupool logs 7\n  gpupool logs digits -f");
+  verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
+  verb->add_flag("-f,--follow", options->follow, "Go on until the job ends");
+  invocation.On(verb, [options](Context& c) { return Logs(c, *options); });
+}
+
+}  // namespace gpupool::client

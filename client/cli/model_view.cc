@@ -1,0 +1,68 @@
+#include "client/cli/model_view.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "client/cli/job_view.h"
+#include "client/cli/table.h"
+#include "client/units.h"
+
+namespace gpupool::client {
+
+std::string VersionStateText(v1::VersionState state) {
+  return absl::StrReplaceAll(
+      absl::AsciiStrToLower(v1::VersionState_Name(state)), {{"_", " "}});
+}
+
+void PrintVersions(const Stream& stream, bool headers,
+                   const v1::ListModelsResponse& models, absl::Time now) {
+  Table table({{"MODEL"},
+               {"VERSION", Table::kRight},
+               {"STATE"},
+               {"DEVICE"},
+               {"JOB", Table::kRight},
+               {"STEP", Table::kRight},
+               {"PARAMETERS", Table::kRight},
+               {"MEMORY", Table::kRight},
+               {"AGE", Table::kRight},
+               {"ERROR"}});
+  for (const v1::Model& model : models.models()) {
+    for (const v1::ModelVersion& version : model.versions()) {
+      const uint64_t memory = version.plan().inference().peak();
+      table.AddRow({version.model(), absl::StrCat(version.version()),
+                    VersionStateText(version.state()), version.device(),
+                    version.job_id() > 0 ? absl::StrCat(version.job_id()) : "",
+                    version.job_id() > 0 ? absl::StrCat(version.step()) : "",
+                    GroupDigits(version.plan().parameters()),
+                    memory > 0 ? FormatBytes(memory) : "",
+                    Age(version.has_create_time(), version.create_time(), now),
+                    version.error()});
+    }
+  }
+  table.Print(stream, headers);
+}
+
+void PrintVersion(const Stream& stream, bool headers,
+                  const v1::ModelVersion& version, absl::Time now) {
+  v1::ListModelsResponse one;
+  *one.add_models()->add_versions() = version;
+  PrintVersions(stream, headers, one, now);
+}
+
+absl::StatusOr<VersionName> ParseVersionName(const std::string& text) {
+  const size_t slash = text.rfind('/');
+  if (slash == std::string::npos) return VersionName{text, 0};
+  VersionName name{text.substr(0, slash), 0};
+  if (name.model.empty() ||
+      !absl::SimpleAtoi(text.substr(slash + 1), &name.version) ||
+      name.version == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text,
+                     "' does not name a model version; write MODEL or "
+                     "MODEL/VERSION, for example digits/3"));
+  }
+  return name;
+}
+
+}  // namespace gpupool::client

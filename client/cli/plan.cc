@@ -1,0 +1,120 @@
+// gpupool plan: what a job needs and where it fits, before anything runs.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/context.h"
+#include "client/cli/data_options.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/submit_job.h"
+#include "client/cli/table.h"
+#include "client/cli/verbs.h"
+#include "client/units.h"
+
+namespace gpupool::client {
+namespace {
+
+struct PlanOptions {
+  std::string file;
+  DataOptions data;
+};
+
+void PrintBytes(const Context& context, const v1::Plan& plan) {
+  Table table(
+      {{"BYTES"}, {"TRAINING", Table::kRight}, {"INFERENCE", Table::kRight}});
+  const v1::PlannedBytes& training = plan.training();
+  const v1::PlannedBytes& inference = plan.inference();
+  const auto add = [&](const char* name, uint64_t train, uint64_t infer) {
+    table.AddRow({name, FormatBytes(train), FormatBytes(infer)});
+  };
+  add("weights", training.weights(), inference.weights());
+  add("optimizer", training.optimizer(), inference.optimizer());
+  add("gradients", training.gradients(), inference.gradients());
+  add("activations", training.activations(), inference.activations());
+  add("workspace", training.workspace(), inference.workspace());
+  add("peak", training.peak(), inference.peak());
+  table.Print(context.out(), context.headers());
+}
+
+void PrintLayers(const Context& context, const v1::Plan& plan) {
+  Table table({{"LAYER"},
+               {"KIND"},
+               {"OUTPUT"},
+               {"PARAMETERS", Table::kRight},
+               {"FLOPS", Table::kRight}});
+  for (const v1::LayerPlan& layer : plan.layers()) {
+    table.AddRow({layer.name(), layer.kind(),
+                  absl::StrJoin(layer.output_shape(), "x"),
+                  GroupDigits(layer.parameters()),
+                  FormatCount(static_cast<double>(layer.flops()))});
+  }
+  table.Print(context.out(), context.headers());
+}
+
+void PrintFits(const Context& context, const v1::PlanJobResponse& answer) {
+  Table table({{"DEVICE"},
+               {"LIMIT", Table::kRight},
+               {"FREE", Table::kRight},
+               {"FITS"}});
+  for (const v1::DeviceFit& fit : answer.devices()) {
+    table.AddRow({fit.device(), FormatBytes(fit.limit_bytes()),
+                  FormatBytes(fit.free_bytes()),
+                  fit.fits_now()    ? "now"
+                  : fit.fits_ever() ? "when others end"
+                                    : "never"});
+  }
+  table.Print(context.out(), context.headers());
+}
+
+void PrintPlan(const Context& context, const v1::JobSpec& spec,
+               const v1::PlanJobResponse& answer) {
+  std::ostream& out = *context.out().stream;
+  const v1::Plan& plan = answer.plan();
+  out << spec.name() << ": " << GroupDigits(plan.parameters())
+      << " parameters, " << GroupDigits(answer.total_steps()) << " steps of "
+      << FormatCount(static_cast<double>(plan.training_flops_per_step()))
+      << "FLOP\n\n";
+  PrintBytes(context, plan);
+  out << "\n";
+  PrintLayers(context, plan);
+  out << "\n";
+  PrintFits(context, answer);
+}
+
+int Plan(Context& context, const PlanOptions& options) {
+  v1::PlanJobRequest request;
+  absl::StatusOr<v1::JobSpec> spec = ReadJobFile(options.file);
+  if (!spec.ok()) return context.Fail(spec.status());
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const absl::Status data =
+      EnsureData(context, **client, spec->data().dataset(), options.data);
+  if (!data.ok()) return context.Fail(data);
+  *request.mutable_spec() = *spec;
+  const auto answer = (*client)->PlanJob(request);
+  if (!answer.ok()) return context.Fail(answer.status());
+  context.Print(*answer, [&] { PrintPlan(context, *spec, *answer); });
+  return kOk;
+}
+
+}  // namespace
+
+void AddPlan(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* verb = AddVerb(
+      app, "plan",
+      "Show what a job needs (parameters, bytes by class, layers) and on "
+      "which devices it fits. Nothing runs.",
+      "  gpupool plan examples/digits.yaml --data "
+      "examples/data/digits.csv.gz\n"
+      "  gpupool plan job.yaml -o json | jq .plan.training.peak");
+  verb->add_option("FILE", options->file,
+                   "The job, as YAML; - reads standard input")
+      ->required();
+  AddDataOption(*verb, options->data);
+  invocation.On(verb, [options](Context& c) { return Plan(c, *options); });
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,74 @@
+// gpupool run: submit and follow; the exit code is the job's.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cli/context.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/follow.h"
+#include "client/cli/follow_view.h"
+#include "client/cli/submit_job.h"
+#include "client/cli/verbs.h"
+#include "client/cli/wait_version.h"
+
+namespace gpupool::client {
+namespace {
+
+// Waits for the version that the job publishes; says what came of it.
+int AwaitPublished(Context& context, Client& client, const v1::Job& job) {
+  const absl::StatusOr<v1::ModelVersion> version =
+      WaitForJobVersion(client, job, context.stop());
+  if (!version.ok()) return context.Fail(version.status());
+  const std::string name =
+      absl::StrCat(version->model(), " version ", version->version());
+  if (version->state() != v1::READY) {
+    return context.Fail(absl::FailedPreconditionError(
+        absl::StrCat("the job succeeded, but ", name,
+                     " cannot be served: ", version->error())));
+  }
+  context.Say(
+      absl::StrCat("  published: ", name, ", ready on ", version->device()));
+  return kOk;
+}
+
+int Run(Context& context, const SubmitOptions& options) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const absl::StatusOr<v1::Job> job = SubmitFile(context, **client, options);
+  if (!job.ok()) return context.Fail(job.status());
+  context.Say(absl::StrCat("job ", job->id(), " (", job->spec().name(),
+                           ") is taken; Ctrl-C leaves it running"));
+  const bool for_programs = context.options().output != OutputFormat::kTable;
+  const absl::StatusOr<v1::Job> ended =
+      FollowJob(context, **client, *job, {.progress_on_err = for_programs});
+  if (absl::IsCancelled(ended.status())) return kInterrupted;
+  if (!ended.ok()) return context.Fail(ended.status());
+  context.Print(*ended, [&] {
+    *context.out().stream << JobSummary(context.out(), *ended, absl::Now());
+    context.out().stream->flush();
+  });
+  if (ended->state() == v1::SUCCEEDED && ended->spec().publish().on_success()) {
+    return AwaitPublished(context, **client, *ended);
+  }
+  return ExitCodeFor(ended->state());
+}
+
+}  // namespace
+
+void AddRun(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<SubmitOptions>();
+  CLI::App* verb = AddVerb(
+      app, "run",
+      "Submit a job and follow it to its end. Exits with 0 when the job "
+      "succeeds (and its model, if it publishes one, is served), with 1 when "
+      "it fails.",
+      "  gpupool run examples/digits.yaml --data examples/data/digits.csv.gz\n"
+      "  gpupool run job.yaml -o json > result.json");
+  AddSubmitOptions(*verb, *options);
+  invocation.On(verb, [options](Context& c) { return Run(c, *options); });
+}
+
+}  // namespace gpupool::client

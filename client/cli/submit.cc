@@ -1,0 +1,41 @@
+// gpupool submit: hand a job over and return.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/context.h"
+#include "client/cli/submit_job.h"
+#include "client/cli/verbs.h"
+
+namespace gpupool::client {
+namespace {
+
+int Submit(Context& context, const SubmitOptions& options) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const absl::StatusOr<v1::Job> job = SubmitFile(context, **client, options);
+  if (!job.ok()) return context.Fail(job.status());
+  context.Print(*job, [&] {
+    *context.out().stream << job->id() << "\n";
+    context.Say(absl::StrCat("job ", job->id(), " (", job->spec().name(),
+                             ") is taken; request id ", job->request_id(),
+                             "\nfollow it with: gpupool watch ", job->id()));
+  });
+  return 0;
+}
+
+}  // namespace
+
+void AddSubmit(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<SubmitOptions>();
+  CLI::App* verb = AddVerb(
+      app, "submit",
+      "Hand a job to the server and return. Prints the job's id.",
+      "  gpupool submit examples/digits.yaml\n"
+      "  id=$(gpupool submit job.yaml --request-id nightly-2026-01-31)");
+  AddSubmitOptions(*verb, *options);
+  invocation.On(verb, [options](Context& c) { return Submit(c, *options); });
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,69 @@
+#include "client/cli/submit_job.h"
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/yaml_message.h"
+
+namespace gpupool::client {
+namespace {
+
+std::string Stem(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  return name.substr(0, name.find('.'));
+}
+
+}  // namespace
+
+void AddSubmitOptions(CLI::App& verb, SubmitOptions& options) {
+  verb.add_option("FILE", options.file,
+                  "The job, as YAML (see examples/); - reads standard input")
+      ->required();
+  verb.add_option("--request-id", options.request_id,
+                  "Names this intent: repeated with the same id, the same job "
+                  "is returned and nothing runs twice (default: random)")
+      ->type_name("ID");
+  verb.add_option("--name", options.name, "Another name for the job")
+      ->type_name("NAME");
+  AddDataOption(verb, options.data);
+}
+
+absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path) {
+  v1::JobSpec spec;
+  absl::Status read = YamlFileToMessage(path, spec);
+  if (!read.ok()) return read;
+  if (spec.name().empty() && path != "-") spec.set_name(Stem(path));
+  return spec;
+}
+
+absl::StatusOr<v1::Job> SubmitFile(Context& context, Client& client,
+                                   const SubmitOptions& options) {
+  absl::StatusOr<v1::JobSpec> spec = ReadJobFile(options.file);
+  if (!spec.ok()) return spec.status();
+  if (!options.name.empty()) spec->set_name(options.name);
+  absl::Status data =
+      EnsureData(context, client, spec->data().dataset(), options.data);
+  if (!data.ok()) return data;
+  v1::SubmitJobRequest request;
+  request.set_request_id(options.request_id.empty() ? NewRequestId()
+                                                    : options.request_id);
+  const std::string dataset = spec->data().dataset();
+  *request.mutable_spec() = *std::move(spec);
+  absl::StatusOr<v1::Job> job = client.SubmitJob(request);
+  if (absl::IsNotFound(job.status()) && !dataset.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        job.status().message(), "; upload it with `gpupool datasets upload ",
+        dataset, " FILE`, or give the file with --data FILE"));
+  }
+  if (absl::IsUnavailable(job.status())) {
+    context.Say(absl::StrCat(
+        "it is not known whether the job was taken; repeat safely with "
+        "--request-id ",
+        request.request_id()));
+  }
+  return job;
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,32 @@
+// From a job file to a job on the server: the common part of `submit` and
+// `run`.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/cli/context.h"
+#include "client/cli/data_options.h"
+#include "gpupool/v1/job.pb.h"
+
+namespace gpupool::client {
+
+struct SubmitOptions {
+  std::string file;
+  std::string request_id;  // empty: a random one
+  std::string name;        // overrides the file's, when not empty
+  DataOptions data;
+};
+
+// Adds FILE, --request-id, --name and --data.
+void AddSubmitOptions(CLI::App& verb, SubmitOptions& options);
+
+// The job file as a spec. A job without a name gets the file's name without
+// folder and ending.
+absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path);
+
+// Reads the file, uploads its data where asked and submits it.
+absl::StatusOr<v1::Job> SubmitFile(Context& context, Client& client,
+                                   const SubmitOptions& options);
+
+}  // namespace gpupool::client

@@ -1,0 +1,30 @@
+// The verbs of `gpupool`, one source file each. Each function adds its verb,
+// with options and help, to the command line.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace gpupool::client {
+
+class Invocation;
+
+void AddSubmit(CLI::App& app, Invocation& invocation);
+void AddRun(CLI::App& app, Invocation& invocation);
+void AddJobs(CLI::App& app, Invocation& invocation);
+void AddGet(CLI::App& app, Invocation& invocation);
+void AddWatch(CLI::App& app, Invocation& invocation);
+void AddWait(CLI::App& app, Invocation& invocation);
+void AddLogs(CLI::App& app, Invocation& invocation);
+void AddCancel(CLI::App& app, Invocation& invocation);
+void AddPlan(CLI::App& app, Invocation& invocation);
+void AddDatasets(CLI::App& app, Invocation& invocation);
+void AddModels(CLI::App& app, Invocation& invocation);
+void AddModelsInfer(CLI::App& models, Invocation& invocation);
+void AddDevices(CLI::App& app, Invocation& invocation);
+void AddAdmin(CLI::App& app, Invocation& invocation);
+void AddVersion(CLI::App& app, Invocation& invocation);
+void AddCompletion(CLI::App& app, Invocation& invocation);
+
+}  // namespace gpupool::client

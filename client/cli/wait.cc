@@ -1,0 +1,91 @@
+// gpupool wait: block until a job ends, without output.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cli/context.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/job_argument.h"
+#include "client/cli/job_view.h"
+#include "client/cli/verbs.h"
+#include "client/units.h"
+#include "client/watch.h"
+
+namespace gpupool::client {
+namespace {
+
+struct WaitOptions {
+  std::string job;
+  std::string timeout;
+};
+
+// Waits for the end of the job; DeadlineExceeded when `limit` comes first.
+absl::Status AwaitEnd(Context& context, Client& client, uint64_t job_id,
+                      absl::Time limit) {
+  std::stop_source timer;
+  std::stop_callback interrupted(context.stop(),
+                                 [&timer] { timer.request_stop(); });
+  std::jthread clock([&timer, limit](std::stop_token ended) {
+    while (!ended.stop_requested() && absl::Now() < limit) {
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+    timer.request_stop();
+  });
+  const absl::Status status =
+      WatchJob(client, job_id, {}, timer.get_token(),
+               [](const v1::JobEvent&) { return true; });
+  if (absl::IsCancelled(status) && !context.stop().stop_requested()) {
+    return absl::DeadlineExceededError("timed out");
+  }
+  return status;
+}
+
+int Wait(Context& context, const WaitOptions& options) {
+  absl::Duration timeout = absl::InfiniteDuration();
+  if (!options.timeout.empty()) {
+    const absl::StatusOr<absl::Duration> span = ParseSpan(options.timeout);
+    if (!span.ok()) return context.Fail(span.status());
+    timeout = *span;
+  }
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  absl::StatusOr<v1::Job> job = FindJob(**client, options.job);
+  if (!job.ok()) return context.Fail(job.status());
+  const absl::Status status =
+      AwaitEnd(context, **client, job->id(), absl::Now() + timeout);
+  if (absl::IsCancelled(status)) return kInterrupted;
+  v1::GetJobRequest request;
+  request.set_id(job->id());
+  if (status.ok() || absl::IsDeadlineExceeded(status)) {
+    job = (*client)->GetJob(request);
+    if (!job.ok()) return context.Fail(job.status());
+  }
+  if (absl::IsDeadlineExceeded(status)) {
+    return context.Fail(absl::DeadlineExceededError(
+        absl::StrCat("job ", job->id(), " is still ", StateText(job->state()),
+                     " after ", FormatSpan(timeout))));
+  }
+  if (!status.ok()) return context.Fail(status);
+  context.Print(*job, [] {});
+  return ExitCodeFor(job->state());
+}
+
+}  // namespace
+
+void AddWait(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<WaitOptions>();
+  CLI::App* verb = AddVerb(
+      app, "wait",
+      "Block until a job ends. Exits with 0 when it succeeded, 1 when it "
+      "failed or was cancelled, 124 when the time limit came first.",
+      "  gpupool wait 7 --timeout 10m && gpupool models list");
+  verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
+  verb->add_option("--timeout", options->timeout,
+                   "How long to wait (default: without limit)")
+      ->type_name("DURATION");
+  invocation.On(verb, [options](Context& c) { return Wait(c, *options); });
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,52 @@
+// gpupool watch: follow a job that is there already.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <ostream>
+
+#include "absl/time/clock.h"
+#include "client/cli/context.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/follow.h"
+#include "client/cli/follow_view.h"
+#include "client/cli/job_argument.h"
+#include "client/cli/verbs.h"
+
+namespace gpupool::client {
+namespace {
+
+int Watch(Context& context, const std::string& text) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const absl::StatusOr<v1::Job> job = FindJob(**client, text);
+  if (!job.ok()) return context.Fail(job.status());
+  const bool as_json = context.options().output == OutputFormat::kJson;
+  const bool as_yaml = context.options().output == OutputFormat::kYaml;
+  const absl::StatusOr<v1::Job> ended =
+      FollowJob(context, **client, *job,
+                {.events_as_json = as_json, .progress_on_err = as_yaml});
+  if (absl::IsCancelled(ended.status())) return kInterrupted;
+  if (!ended.ok()) return context.Fail(ended.status());
+  if (!as_json) {
+    context.Print(*ended, [&] {
+      *context.out().stream << JobSummary(context.out(), *ended, absl::Now());
+    });
+  }
+  return ExitCodeFor(ended->state());
+}
+
+}  // namespace
+
+void AddWatch(CLI::App& app, Invocation& invocation) {
+  auto job = std::make_shared<std::string>();
+  CLI::App* verb = AddVerb(
+      app, "watch",
+      "Follow a job to its end, from its first event, through lost "
+      "connections. Exits as `run` does. With -o json every event is one line "
+      "of JSON.",
+      "  gpupool watch 7\n"
+      "  gpupool watch digits -o json | jq -c 'select(.progress).progress'");
+  verb->add_option("JOB", *job, kJobArgumentHelp)->required();
+  invocation.On(verb, [job](Context& c) { return Watch(c, *job); });
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,268 @@
+#include "client/client.h"
+
+#include <openssl/rand.h>
+
+#include <array>
+#include <cstdlib>
+#include <random>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "client/connection.h"
+#include "gpupool/v1/admin.grpc.pb.h"
+#include "gpupool/v1/dataset.grpc.pb.h"
+#include "gpupool/v1/device.grpc.pb.h"
+#include "gpupool/v1/job.grpc.pb.h"
+#include "gpupool/v1/model.grpc.pb.h"
+#include "inference/grpc_service.grpc.pb.h"
+
+namespace gpupool::client {
+
+std::string DefaultAddress() {
+  const char* address = std::getenv("GPUPOOL_ADDRESS");
+  return address != nullptr && *address != '\0' ? address : "127.0.0.1:8001";
+}
+
+std::string NewRequestId() {
+  std::array<unsigned char, 16> bytes;
+  if (RAND_bytes(bytes.data(), bytes.size()) != 1) {
+    std::random_device device;
+    for (unsigned char& byte : bytes) {
+      byte = static_cast<unsigned char>(device());
+    }
+  }
+  return absl::BytesToHexString(absl::string_view(
+      reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+struct Client::Impl {
+  explicit Impl(ClientOptions client_options)
+      : options(std::move(client_options)),
+        connection(options),
+        jobs(v1::JobService::NewStub(connection.channel())),
+        datasets(v1::DatasetService::NewStub(connection.channel())),
+        models(v1::ModelService::NewStub(connection.channel())),
+        devices(v1::DeviceService::NewStub(connection.channel())),
+        admin(v1::AdminService::NewStub(connection.channel())),
+        inference(
+            inference::GRPCInferenceService::NewStub(connection.channel())) {}
+
+  const ClientOptions options;
+  Connection connection;
+  const std::unique_ptr<v1::JobService::Stub> jobs;
+  const std::unique_ptr<v1::DatasetService::Stub> datasets;
+  const std::unique_ptr<v1::ModelService::Stub> models;
+  const std::unique_ptr<v1::DeviceService::Stub> devices;
+  const std::unique_ptr<v1::AdminService::Stub> admin;
+  const std::unique_ptr<::inference::GRPCInferenceService::Stub> inference;
+};
+
+Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Client::~Client() = default;
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
+  absl::StatusOr<std::string> address = CompleteAddress(options.address);
+  if (!address.ok()) return address.status();
+  options.address = *std::move(address);
+  return std::unique_ptr<Client>(
+      new Client(std::make_unique<Impl>(std::move(options))));
+}
+
+const std::string& Client::address() const { return impl_->options.address; }
+const ClientOptions& Client::options() const { return impl_->options; }
+
+absl::StatusOr<v1::Job> Client::SubmitJob(const v1::SubmitJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::SubmitJob,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::Job> Client::GetJob(const v1::GetJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::GetJob,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::ListJobsResponse> Client::ListJobs(
+    const v1::ListJobsRequest& request) {
+  return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::ListJobs,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::Job> Client::CancelJob(const v1::CancelJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::CancelJob,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::PlanJobResponse> Client::PlanJob(
+    const v1::PlanJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::PlanJob,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::ListDatasetsResponse> Client::ListDatasets(
+    const v1::ListDatasetsRequest& request) {
+  return impl_->connection.Call(*impl_->datasets,
+                                &v1::DatasetService::Stub::ListDatasets,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::Dataset> Client::GetDataset(
+    const v1::GetDatasetRequest& request) {
+  return impl_->connection.Call(*impl_->datasets,
+                                &v1::DatasetService::Stub::GetDataset, request,
+                                Connection::kRepeat);
+}
+
+absl::StatusOr<v1::DeleteDatasetResponse> Client::DeleteDataset(
+    const v1::DeleteDatasetRequest& request) {
+  return impl_->connection.Call(*impl_->datasets,
+                                &v1::DatasetService::Stub::DeleteDataset,
+                                request, Connection::kOnce);
+}
+
+absl::StatusOr<v1::ListModelsResponse> Client::ListModels(
+    const v1::ListModelsRequest& request) {
+  return impl_->connection.Call(*impl_->models,
+                                &v1::ModelService::Stub::ListModels, request,
+                                Connection::kRepeat);
+}
+
+absl::StatusOr<v1::Model> Client::GetModel(const v1::GetModelRequest& request) {
+  return impl_->connection.Call(*impl_->models,
+                                &v1::ModelService::Stub::GetModel, request,
+                                Connection::kRepeat);
+}
+
+absl::StatusOr<v1::ModelVersion> Client::PromoteCheckpoint(
+    const v1::PromoteCheckpointRequest& request) {
+  return impl_->connection.Call(
+      *impl_->models, &v1::ModelService::Stub::PromoteCheckpoint, request,
+      Connection::kOnce, TimeLimit(impl_->options, request.wait()));
+}
+
+absl::StatusOr<v1::ModelVersion> Client::LoadVersion(
+    const v1::LoadVersionRequest& request) {
+  return impl_->connection.Call(
+      *impl_->models, &v1::ModelService::Stub::LoadVersion, request,
+      Connection::kRepeat, TimeLimit(impl_->options, request.wait()));
+}
+
+absl::StatusOr<v1::ModelVersion> Client::UnloadVersion(
+    const v1::UnloadVersionRequest& request) {
+  return impl_->connection.Call(
+      *impl_->models, &v1::ModelService::Stub::UnloadVersion, request,
+      Connection::kRepeat, TimeLimit(impl_->options, request.wait()));
+}
+
+absl::StatusOr<v1::DeleteVersionResponse> Client::DeleteVersion(
+    const v1::DeleteVersionRequest& request) {
+  return impl_->connection.Call(*impl_->models,
+                                &v1::ModelService::Stub::DeleteVersion, request,
+                                Connection::kOnce);
+}
+
+absl::StatusOr<v1::PlanModelResponse> Client::PlanModel(
+    const v1::PlanModelRequest& request) {
+  return impl_->connection.Call(*impl_->models,
+                                &v1::ModelService::Stub::PlanModel, request,
+                                Connection::kRepeat);
+}
+
+absl::StatusOr<v1::ListDevicesResponse> Client::ListDevices(
+    const v1::ListDevicesRequest& request) {
+  return impl_->connection.Call(*impl_->devices,
+                                &v1::DeviceService::Stub::ListDevices, request,
+                                Connection::kRepeat);
+}
+
+absl::StatusOr<v1::GetMemorySummaryResponse> Client::GetMemorySummary(
+    const v1::GetMemorySummaryRequest& request) {
+  return impl_->connection.Call(*impl_->devices,
+                                &v1::DeviceService::Stub::GetMemorySummary,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::MemoryStats> Client::GetMemoryStats(
+    const v1::GetMemoryStatsRequest& request) {
+  return impl_->connection.Call(*impl_->devices,
+                                &v1::DeviceService::Stub::GetMemoryStats,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::MemorySnapshot> Client::GetMemorySnapshot(
+    const v1::GetMemorySnapshotRequest& request) {
+  return impl_->connection.Call(*impl_->devices,
+                                &v1::DeviceService::Stub::GetMemorySnapshot,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::EmptyCacheResponse> Client::EmptyCache(
+    const v1::EmptyCacheRequest& request) {
+  return impl_->connection.Call(*impl_->devices,
+                                &v1::DeviceService::Stub::EmptyCache, request,
+                                Connection::kRepeat);
+}
+
+absl::StatusOr<v1::MemoryStats> Client::ResetPeak(
+    const v1::ResetPeakRequest& request) {
+  return impl_->connection.Call(*impl_->devices,
+                                &v1::DeviceService::Stub::ResetPeak, request,
+                                Connection::kRepeat);
+}
+
+absl::StatusOr<v1::ServerInfo> Client::GetServerInfo(
+    const v1::GetServerInfoRequest& request) {
+  return impl_->connection.Call(*impl_->admin,
+                                &v1::AdminService::Stub::GetServerInfo, request,
+                                Connection::kRepeat);
+}
+
+absl::StatusOr<v1::DrainResponse> Client::Drain(
+    const v1::DrainRequest& request) {
+  return impl_->connection.Call(*impl_->admin, &v1::AdminService::Stub::Drain,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::ReconcileState> Client::GetReconcileState(
+    const v1::GetReconcileStateRequest& request) {
+  return impl_->connection.Call(*impl_->admin,
+                                &v1::AdminService::Stub::GetReconcileState,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<inference::ModelMetadataResponse> Client::ModelMetadata(
+    const inference::ModelMetadataRequest& request) {
+  return impl_->connection.Call(
+      *impl_->inference, &inference::GRPCInferenceService::Stub::ModelMetadata,
+      request, Connection::kRepeat);
+}
+
+absl::StatusOr<inference::ModelInferResponse> Client::ModelInfer(
+    const inference::ModelInferRequest& request) {
+  return impl_->connection.Call(
+      *impl_->inference, &inference::GRPCInferenceService::Stub::ModelInfer,
+      request, Connection::kRepeat);
+}
+
+absl::Status Client::StreamJob(
+    const v1::WatchJobRequest& request, std::stop_token stop,
+    std::function<bool(const v1::JobEvent&)> on_event) {
+  return impl_->connection.ReadStream(*impl_->jobs,
+                                      &v1::JobService::Stub::WatchJob, request,
+                                      std::move(stop), on_event);
+}
+
+absl::Status Client::WatchDevices(
+    const v1::WatchDevicesRequest& request, std::stop_token stop,
+    std::function<bool(const v1::ListDevicesResponse&)> on_devices) {
+  return impl_->connection.ReadStream(*impl_->devices,
+                                      &v1::DeviceService::Stub::WatchDevices,
+                                      request, std::move(stop), on_devices);
+}
+
+absl::StatusOr<v1::Dataset> Client::StreamDataset(
+    std::function<absl::StatusOr<bool>(v1::UploadDatasetRequest&)> next) {
+  return impl_->connection.WriteStream<v1::Dataset>(
+      *impl_->datasets, &v1::DatasetService::Stub::UploadDataset, next);
+}
+
+}  // namespace gpupool::client

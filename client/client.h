@@ -1,0 +1,144 @@
+// The door to a gpupool server: one typed function per remote call, with a
+// time limit, and repeated with growing waits while the server is unavailable
+// where a repeat does no harm.
+//
+//   auto client = Client::Create({.address = DefaultAddress()});
+//   absl::StatusOr<v1::Job> job = (*client)->GetJob(request);
+//
+// Status codes are the server's; the client adds Unavailable ("cannot reach a
+// server at ...") and DeadlineExceeded (no answer in time).
+//
+// Thread-safety: every function may be called from any thread at once.
+// Ownership: a Client owns its connection; nothing refers back to it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "gpupool/v1/admin.pb.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/device.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+
+namespace inference {
+class ModelInferRequest;
+class ModelInferResponse;
+class ModelMetadataRequest;
+class ModelMetadataResponse;
+}  // namespace inference
+
+namespace gpupool::client {
+
+// GPUPOOL_ADDRESS when it is set and not empty, else "127.0.0.1:8001".
+std::string DefaultAddress();
+
+// Completes an address with the default port 8001. InvalidArgument for an
+// empty one or one with a scheme such as "http://".
+absl::StatusOr<std::string> CompleteAddress(absl::string_view address);
+
+// 32 random hex digits: names one intent, so that a repeated SubmitJob returns
+// the job that the first one made.
+std::string NewRequestId();
+
+struct ClientOptions {
+  std::string address = "127.0.0.1:8001";  // host, host:port or unix:PATH
+  absl::Duration call_timeout = absl::Seconds(30);  // of one call, all tries
+  absl::Duration wait_timeout = absl::Minutes(5);   // of calls with `wait`
+  absl::Duration retry_window = absl::Seconds(3);   // 0: never repeat
+};
+
+class Client {
+ public:
+  // Does not connect yet. InvalidArgument for a malformed address.
+  static absl::StatusOr<std::unique_ptr<Client>> Create(ClientOptions options);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  const std::string& address() const;
+  const ClientOptions& options() const;
+
+  // Jobs. SubmitJob is repeated with the same request_id.
+  absl::StatusOr<v1::Job> SubmitJob(const v1::SubmitJobRequest& request);
+  absl::StatusOr<v1::Job> GetJob(const v1::GetJobRequest& request);
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(
+      const v1::ListJobsRequest& request);
+  absl::StatusOr<v1::Job> CancelJob(const v1::CancelJobRequest& request);
+  absl::StatusOr<v1::PlanJobResponse> PlanJob(
+      const v1::PlanJobRequest& request);
+  // One stream, without repeats: calls `on_event` for each event until the
+  // server ends the stream (its status is returned), `on_event` returns false
+  // (Ok) or `stop` is asked for (Cancelled). See watch.h for the repeats.
+  absl::Status StreamJob(const v1::WatchJobRequest& request,
+                         std::stop_token stop,
+                         std::function<bool(const v1::JobEvent&)> on_event);
+
+  // Datasets. `next` fills the next message and returns false at the end, or
+  // the error that ends the upload. No repeats: see upload.h.
+  absl::StatusOr<v1::Dataset> StreamDataset(
+      std::function<absl::StatusOr<bool>(v1::UploadDatasetRequest&)> next);
+  absl::StatusOr<v1::ListDatasetsResponse> ListDatasets(
+      const v1::ListDatasetsRequest& request);
+  absl::StatusOr<v1::Dataset> GetDataset(const v1::GetDatasetRequest& request);
+  absl::StatusOr<v1::DeleteDatasetResponse> DeleteDataset(
+      const v1::DeleteDatasetRequest& request);
+
+  // Models.
+  absl::StatusOr<v1::ListModelsResponse> ListModels(
+      const v1::ListModelsRequest& request);
+  absl::StatusOr<v1::Model> GetModel(const v1::GetModelRequest& request);
+  absl::StatusOr<v1::ModelVersion> PromoteCheckpoint(
+      const v1::PromoteCheckpointRequest& request);
+  absl::StatusOr<v1::ModelVersion> LoadVersion(
+      const v1::LoadVersionRequest& request);
+  absl::StatusOr<v1::ModelVersion> UnloadVersion(
+      const v1::UnloadVersionRequest& request);
+  absl::StatusOr<v1::DeleteVersionResponse> DeleteVersion(
+      const v1::DeleteVersionRequest& request);
+  absl::StatusOr<v1::PlanModelResponse> PlanModel(
+      const v1::PlanModelRequest& request);
+
+  // Inference, by the open inference protocol.
+  absl::StatusOr<inference::ModelMetadataResponse> ModelMetadata(
+      const inference::ModelMetadataRequest& request);
+  absl::StatusOr<inference::ModelInferResponse> ModelInfer(
+      const inference::ModelInferRequest& request);
+
+  // Devices. WatchDevices behaves as StreamJob does.
+  absl::StatusOr<v1::ListDevicesResponse> ListDevices(
+      const v1::ListDevicesRequest& request);
+  absl::StatusOr<v1::GetMemorySummaryResponse> GetMemorySummary(
+      const v1::GetMemorySummaryRequest& request);
+  absl::StatusOr<v1::MemoryStats> GetMemoryStats(
+      const v1::GetMemoryStatsRequest& request);
+  absl::StatusOr<v1::MemorySnapshot> GetMemorySnapshot(
+      const v1::GetMemorySnapshotRequest& request);
+  absl::StatusOr<v1::EmptyCacheResponse> EmptyCache(
+      const v1::EmptyCacheRequest& request);
+  absl::StatusOr<v1::MemoryStats> ResetPeak(
+      const v1::ResetPeakRequest& request);
+  absl::Status WatchDevices(
+      const v1::WatchDevicesRequest& request, std::stop_token stop,
+      std::function<bool(const v1::ListDevicesResponse&)> on_devices);
+
+  // Administration.
+  absl::StatusOr<v1::ServerInfo> GetServerInfo(
+      const v1::GetServerInfoRequest& request);
+  absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest& request);
+  absl::StatusOr<v1::ReconcileState> GetReconcileState(
+      const v1::GetReconcileStateRequest& request);
+
+ private:
+  struct Impl;
+  explicit Client(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gpupool::client

@@ -1,0 +1,114 @@
+#include "client/connection.h"
+
+#include <limits>
+#include <random>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace gpupool::client {
+namespace {
+
+constexpr absl::string_view kDefaultPort = ":8001";
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  // Chunks and tensors are bounded by the server; the library's own limit of
+  // 4 MiB would only get in the way.
+  arguments.SetMaxReceiveMessageSize(std::numeric_limits<int>::max());
+  arguments.SetMaxSendMessageSize(std::numeric_limits<int>::max());
+  // gRPC's first reconnection waits a second; a local server restarts faster.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // A proxy in the environment is for the web, not for the pool next door.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Two clients of one process must not share a broken connection's state.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+// "failed to connect to all addresses; last error: UNKNOWN: ipv4:...: Failed
+// to connect to remote host: Connection refused" -> "Connection refused".
+std::string Reason(const std::string& message) {
+  const size_t last = message.rfind(": ");
+  const std::string reason =
+      last == std::string::npos ? message : message.substr(last + 2);
+  return reason.empty() ? "the connection was lost" : reason;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CompleteAddress(absl::string_view address) {
+  if (address.empty()) {
+    return absl::InvalidArgumentError(
+        "the server's address is empty; give it as host:port");
+  }
+  if (absl::StartsWith(address, "unix:")) return std::string(address);
+  if (absl::StrContains(address, "://")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", address,
+                     "' is not an address: leave out the scheme and give "
+                     "host:port, for example 127.0.0.1:8001"));
+  }
+  const size_t bracket = address.rfind(']');  // of an IPv6 address
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos ||
+      (bracket != absl::string_view::npos && colon < bracket)) {
+    return absl::StrCat(address, kDefaultPort);
+  }
+  int port = 0;
+  if (!absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 ||
+      port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", address, "' has no valid port: '",
+                     address.substr(colon + 1), "' is not in 1..65535"));
+  }
+  return std::string(address);
+}
+
+Connection::Connection(const ClientOptions& options)
+    : address_(options.address),
+      call_timeout_(options.call_timeout),
+      retry_window_(options.retry_window),
+      channel_(OpenChannel(options.address)) {}
+
+Connection::Limits Connection::StartCall(Repeat repeat,
+                                         absl::Duration timeout) const {
+  if (timeout <= absl::ZeroDuration()) timeout = call_timeout_;
+  const absl::Time now = absl::Now();
+  const absl::Duration window =
+      repeat == kOnce ? absl::ZeroDuration() : std::min(retry_window_, timeout);
+  return {timeout, now + timeout, now + window};
+}
+
+absl::Status Connection::Explain(const grpc::Status& status,
+                                 absl::Duration timeout) {
+  if (status.ok()) return absl::OkStatus();
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  if (code == absl::StatusCode::kUnavailable &&
+      channel_->GetState(false) != GRPC_CHANNEL_READY) {
+    return absl::UnavailableError(absl::StrCat(
+        "cannot reach a server at ", address_, ": ",
+        Reason(status.error_message()),
+        "; start one with `gpupoold`, or name another with --address or "
+        "GPUPOOL_ADDRESS"));
+  }
+  if (code == absl::StatusCode::kDeadlineExceeded) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the server at ", address_, " did not answer within ",
+        absl::FormatDuration(timeout), "; give it longer with --timeout"));
+  }
+  if (code == absl::StatusCode::kUnimplemented) {
+    return absl::UnimplementedError(
+        absl::StrCat("the server at ", address_,
+                     " does not offer this: ", status.error_message()));
+  }
+  return absl::Status(code, status.error_message());
+}
+
+uint32_t Connection::NewSeed() { return std::random_device()(); }
+
+}  // namespace gpupool::client

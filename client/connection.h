@@ -1,0 +1,136 @@
+// One gRPC channel and the patterns of calls over it: unary with repeats,
+// reading a stream, writing a stream. The only public header of the client
+// that knows gRPC; included by client.cc alone.
+//
+// Thread-safety: all functions from any thread. Owns the channel.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/client.h"
+#include "client/retry.h"
+
+namespace gpupool::client {
+
+class Connection {
+ public:
+  enum Repeat { kRepeat, kOnce };
+
+  explicit Connection(const ClientOptions& options);
+
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+
+  // One unary call. Repeats it while the server is unavailable and the retry
+  // window is open, if `repeat` allows.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(
+      Stub& stub,
+      grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                   Response*),
+      const Request& request, Repeat repeat,
+      absl::Duration timeout = absl::ZeroDuration()) {
+    const Limits limits = StartCall(repeat, timeout);
+    Backoff backoff({}, NewSeed());
+    while (true) {
+      grpc::ClientContext context;
+      context.set_deadline(absl::ToChronoTime(limits.deadline));
+      Response response;
+      const absl::Status status =
+          Explain((stub.*method)(&context, request, &response), limits.timeout);
+      if (status.ok()) return response;
+      if (!IsRetryable(status)) return status;
+      const absl::Duration wait = backoff.Next();
+      if (absl::Now() + wait > limits.last_try) return status;
+      absl::SleepFor(wait);
+    }
+  }
+
+  // Reads a stream without a time limit until it ends (its status), until
+  // `on_message` returns false (Ok) or until `stop` (Cancelled).
+  template <typename Stub, typename Request, typename Message>
+  absl::Status ReadStream(
+      Stub& stub,
+      std::unique_ptr<grpc::ClientReader<Message>> (Stub::*method)(
+          grpc::ClientContext*, const Request&),
+      const Request& request, std::stop_token stop,
+      const std::function<bool(const Message&)>& on_message) {
+    grpc::ClientContext context;
+    auto reader = (stub.*method)(&context, request);
+    std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
+    Message message;
+    bool satisfied = false;
+    while (!satisfied && reader->Read(&message)) {
+      satisfied = !on_message(message);
+    }
+    if (satisfied) context.TryCancel();
+    const grpc::Status status = reader->Finish();
+    if (satisfied) return absl::OkStatus();
+    if (stop.stop_requested()) return absl::CancelledError("stopped");
+    return Explain(status, absl::InfiniteDuration());
+  }
+
+  // Writes what `next` fills until it returns false, then waits for the
+  // answer. A server that refuses early ends the writing; its status counts.
+  template <typename Response, typename Stub, typename Message>
+  absl::StatusOr<Response> WriteStream(
+      Stub& stub,
+      std::unique_ptr<grpc::ClientWriter<Message>> (Stub::*method)(
+          grpc::ClientContext*, Response*),
+      const std::function<absl::StatusOr<bool>(Message&)>& next) {
+    grpc::ClientContext context;
+    Response response;
+    auto writer = (stub.*method)(&context, &response);
+    while (true) {
+      Message message;
+      const absl::StatusOr<bool> more = next(message);
+      if (!more.ok()) {
+        context.TryCancel();
+        writer->Finish();
+        return more.status();
+      }
+      if (!*more || !writer->Write(message)) break;
+    }
+    writer->WritesDone();
+    const absl::Status status =
+        Explain(writer->Finish(), absl::InfiniteDuration());
+    if (!status.ok()) return status;
+    return response;
+  }
+
+ private:
+  struct Limits {
+    absl::Duration timeout;
+    absl::Time deadline;
+    absl::Time last_try;
+  };
+
+  Limits StartCall(Repeat repeat, absl::Duration timeout) const;
+  // The same code with a text that says what could not be reached, why and
+  // what to do, where the failure is the connection's and not the server's.
+  absl::Status Explain(const grpc::Status& status, absl::Duration timeout);
+  static uint32_t NewSeed();
+
+  const std::string address_;
+  const absl::Duration call_timeout_;
+  const absl::Duration retry_window_;
+  const std::shared_ptr<grpc::Channel> channel_;
+};
+
+// The time limit of a call that may be asked to wait for its effect.
+inline absl::Duration TimeLimit(const ClientOptions& options, bool wait) {
+  return wait ? std::max(options.call_timeout, options.wait_timeout)
+              : options.call_timeout;
+}
+
+}  // namespace gpupool::client

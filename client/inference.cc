@@ -1,0 +1,214 @@
+#include "client/inference.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/client.h"
+#include "inference/grpc_service.pb.h"
+
+namespace gpupool::client {
+namespace {
+
+using inference::ModelMetadataResponse;
+
+size_t Product(const std::vector<int64_t>& shape) {
+  size_t product = 1;
+  for (int64_t dimension : shape) product *= static_cast<size_t>(dimension);
+  return product;
+}
+
+absl::StatusOr<std::vector<int64_t>> RowShape(
+    const ModelMetadataResponse::TensorMetadata& tensor,
+    const std::string& model) {
+  if (tensor.datatype() != "FP32") {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "tensor '", tensor.name(), "' of model '", model, "' has datatype ",
+        tensor.datatype(), "; only FP32 can be sent from a table of numbers"));
+  }
+  std::vector<int64_t> shape(tensor.shape().begin(), tensor.shape().end());
+  if (!shape.empty()) shape.erase(shape.begin());
+  for (int64_t dimension : shape) {
+    if (dimension < 1) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("tensor '", tensor.name(), "' of model '", model,
+                       "' has shape [", absl::StrJoin(tensor.shape(), ", "),
+                       "]; only the first dimension may vary"));
+    }
+  }
+  return shape;
+}
+
+// The work of all threads of one run.
+class Sender {
+ public:
+  Sender(Client& client, const InferenceOptions& options,
+         const ModelShape& shape, const CsvRows& table,
+         const std::vector<size_t>& positions)
+      : client_(client),
+        options_(options),
+        shape_(shape),
+        table_(table),
+        positions_(positions),
+        requests_((positions.size() + options.batch - 1) / options.batch) {
+    run_.rows = positions.size();
+    run_.output_width = Product(shape.output_shape);
+    run_.outputs.resize(run_.rows * run_.output_width);
+    run_.latencies_ms.resize(requests_);
+  }
+
+  absl::StatusOr<InferenceRun> Run() {
+    const absl::Time start = absl::Now();
+    std::vector<std::thread> threads;
+    const size_t count = std::min(options_.concurrency, requests_);
+    for (size_t i = 0; i < count; ++i) {
+      threads.emplace_back([this] { Work(); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    run_.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    absl::MutexLock lock(&mutex_);
+    if (!status_.ok()) return status_;
+    return std::move(run_);
+  }
+
+ private:
+  void Work() {
+    while (!failed_) {
+      const size_t request = next_++;
+      if (request >= requests_) return;
+      absl::Status status = SendOne(request);
+      if (status.ok()) continue;
+      failed_ = true;
+      absl::MutexLock lock(&mutex_);
+      if (status_.ok()) status_ = std::move(status);
+    }
+  }
+
+  absl::Status SendOne(size_t request) {
+    const size_t first = request * options_.batch;
+    const size_t rows = std::min(options_.batch, positions_.size() - first);
+    const inference::ModelInferRequest message = MakeRequest(first, rows);
+    const absl::Time start = absl::Now();
+    const absl::StatusOr<inference::ModelInferResponse> answer =
+        client_.ModelInfer(message);
+    run_.latencies_ms[request] =
+        absl::ToDoubleMilliseconds(absl::Now() - start);
+    if (!answer.ok()) return answer.status();
+    return TakeOutputs(*answer, first, rows);
+  }
+
+  inference::ModelInferRequest MakeRequest(size_t first, size_t rows) const {
+    inference::ModelInferRequest message;
+    message.set_model_name(options_.model);
+    message.set_model_version(options_.version);
+    auto& input = *message.add_inputs();
+    input.set_name(shape_.input_name);
+    input.set_datatype("FP32");
+    input.add_shape(static_cast<int64_t>(rows));
+    for (int64_t dimension : shape_.input_shape) input.add_shape(dimension);
+    std::string& raw = *message.add_raw_input_contents();
+    const size_t row_bytes = table_.width * sizeof(float);
+    raw.resize(rows * row_bytes);
+    for (size_t i = 0; i < rows; ++i) {
+      std::memcpy(raw.data() + i * row_bytes,
+                  table_.Row(positions_[first + i]).data(), row_bytes);
+    }
+    return message;
+  }
+
+  absl::Status TakeOutputs(const inference::ModelInferResponse& answer,
+                           size_t first, size_t rows) {
+    const size_t bytes = rows * run_.output_width * sizeof(float);
+    if (answer.raw_output_contents_size() != 1 ||
+        answer.raw_output_contents(0).size() != bytes) {
+      return absl::InternalError(absl::StrCat(
+          "the server's answer for model '", options_.model, "' has ",
+          answer.raw_output_contents_size(), " outputs of ",
+          answer.raw_output_contents_size() > 0
+              ? answer.raw_output_contents(0).size()
+              : 0,
+          " bytes; ", bytes, " bytes in one output were expected"));
+    }
+    std::memcpy(run_.outputs.data() + first * run_.output_width,
+                answer.raw_output_contents(0).data(), bytes);
+    return absl::OkStatus();
+  }
+
+  Client& client_;
+  const InferenceOptions& options_;
+  const ModelShape& shape_;
+  const CsvRows& table_;
+  const std::vector<size_t>& positions_;
+  const size_t requests_;
+  InferenceRun run_;  // each request writes its own part
+  std::atomic<size_t> next_ = 0;
+  std::atomic<bool> failed_ = false;
+  absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+absl::StatusOr<ModelShape> ShapeFromMetadata(
+    const ModelMetadataResponse& metadata) {
+  if (metadata.inputs_size() != 1 || metadata.outputs_size() != 1) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "model '", metadata.name(), "' has ", metadata.inputs_size(),
+        " inputs and ", metadata.outputs_size(),
+        " outputs; a table of numbers can feed one input and read one output"));
+  }
+  auto input = RowShape(metadata.inputs(0), metadata.name());
+  if (!input.ok()) return input.status();
+  auto output = RowShape(metadata.outputs(0), metadata.name());
+  if (!output.ok()) return output.status();
+  return ModelShape{metadata.inputs(0).name(), *std::move(input),
+                    metadata.outputs(0).name(), *std::move(output)};
+}
+
+absl::StatusOr<InferenceRun> RunInference(
+    Client& client, const InferenceOptions& options, const CsvRows& table,
+    const std::vector<size_t>& positions) {
+  inference::ModelMetadataRequest request;
+  request.set_name(options.model);
+  request.set_version(options.version);
+  const absl::StatusOr<ModelMetadataResponse> metadata =
+      client.ModelMetadata(request);
+  if (!metadata.ok()) return metadata.status();
+  const absl::StatusOr<ModelShape> shape = ShapeFromMetadata(*metadata);
+  if (!shape.ok()) return shape.status();
+  const size_t width = Product(shape->input_shape);
+  if (width != table.width) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model '", options.model, "' takes ", width, " numbers a row (shape [",
+        absl::StrJoin(shape->input_shape, ", "), "]), the table has ",
+        table.width, table.labels.empty() ? "" : " beside the label",
+        "; see --label-column and --no-labels"));
+  }
+  return Sender(client, options, *shape, table, positions).Run();
+}
+
+size_t ArgMax(absl::Span<const float> values) {
+  return static_cast<size_t>(std::max_element(values.begin(), values.end()) -
+                             values.begin());
+}
+
+double Quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  const double rank = std::ceil(share * static_cast<double>(values.size()));
+  const size_t index = static_cast<size_t>(std::max(rank, 1.0)) - 1;
+  std::nth_element(values.begin(),
+                   values.begin() + static_cast<std::ptrdiff_t>(index),
+                   values.end());
+  return values[index];
+}
+
+}  // namespace gpupool::client

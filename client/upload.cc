@@ -1,0 +1,229 @@
+#include "client/upload.h"
+
+#include <openssl/evp.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/client.h"
+#include "client/retry.h"
+
+namespace gpupool::client {
+namespace {
+
+constexpr size_t kChunkBytes = 1 << 20;  // the most that the server takes
+
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+absl::StatusOr<File> Open(const std::string& path) {
+  File file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (file == nullptr) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  }
+  return file;
+}
+
+// Reads up to a chunk. Empty at the end of the file.
+absl::Status ReadChunk(std::FILE* file, const std::string& path,
+                       std::string& chunk) {
+  chunk.resize(kChunkBytes);
+  const size_t count = std::fread(chunk.data(), 1, chunk.size(), file);
+  chunk.resize(count);
+  if (std::ferror(file)) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+  }
+  return absl::OkStatus();
+}
+
+std::string BaseName(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+absl::StatusOr<v1::DatasetFile> Describe(const std::string& path,
+                                         v1::DatasetFile::Role role) {
+  absl::StatusOr<File> file = Open(path);
+  if (!file.ok()) return file.status();
+  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> digest(EVP_MD_CTX_new(),
+                                                            &EVP_MD_CTX_free);
+  EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr);
+  v1::DatasetFile description;
+  description.set_role(role);
+  description.set_file_name(BaseName(path));
+  std::string chunk;
+  uint64_t total = 0;
+  do {
+    absl::Status read = ReadChunk(file->get(), path, chunk);
+    if (!read.ok()) return read;
+    EVP_DigestUpdate(digest.get(), chunk.data(), chunk.size());
+    total += chunk.size();
+  } while (!chunk.empty());
+  if (total == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is empty"));
+  }
+  std::string bytes(EVP_MAX_MD_SIZE, '\0');
+  unsigned int size = 0;
+  EVP_DigestFinal_ex(digest.get(),
+                     reinterpret_cast<unsigned char*>(bytes.data()), &size);
+  bytes.resize(size);
+  description.set_total_bytes(total);
+  description.set_sha256(absl::BytesToHexString(bytes));
+  return description;
+}
+
+// Makes the messages of one upload, one at a time.
+class MessageSource {
+ public:
+  MessageSource(const DatasetUpload& upload,
+                const std::vector<v1::DatasetFile>& files,
+                const UploadProgress& progress)
+      : upload_(upload), files_(files), progress_(progress) {
+    paths_ = {upload.file};
+    if (!upload.labels_file.empty()) paths_.push_back(upload.labels_file);
+    for (const v1::DatasetFile& file : files) total_ += file.total_bytes();
+  }
+
+  absl::StatusOr<bool> Next(v1::UploadDatasetRequest& message) {
+    if (!header_sent_) {
+      FillHeader(*message.mutable_header());
+      header_sent_ = true;
+      return true;
+    }
+    while (index_ < paths_.size()) {
+      if (!file_.has_value()) {
+        absl::StatusOr<File> file = Open(paths_[index_]);
+        if (!file.ok()) return file.status();
+        file_.emplace(*std::move(file));
+        sent_of_file_ = 0;
+      }
+      std::string& data = *message.mutable_chunk()->mutable_data();
+      absl::Status read = ReadChunk(file_->get(), paths_[index_], data);
+      if (!read.ok()) return read;
+      if (!data.empty()) return Count(message);
+      if (sent_of_file_ != files_[index_].total_bytes()) return Changed();
+      file_.reset();
+      ++index_;
+    }
+    return false;
+  }
+
+ private:
+  void FillHeader(v1::UploadDatasetRequest::Header& header) {
+    header.set_name(upload_.name);
+    *header.mutable_layout() = upload_.layout;
+    for (const v1::DatasetFile& file : files_) *header.add_files() = file;
+  }
+
+  absl::StatusOr<bool> Count(v1::UploadDatasetRequest& message) {
+    message.mutable_chunk()->set_file_index(static_cast<uint32_t>(index_));
+    const uint64_t bytes = message.chunk().data().size();
+    sent_of_file_ += bytes;
+    sent_ += bytes;
+    if (sent_of_file_ > files_[index_].total_bytes()) return Changed();
+    if (progress_) progress_(sent_, total_);
+    return true;
+  }
+
+  absl::Status Changed() const {
+    return absl::DataLossError(
+        absl::StrCat(paths_[index_], " changed while it was uploaded: it had ",
+                     files_[index_].total_bytes(), " bytes; upload it again"));
+  }
+
+  const DatasetUpload& upload_;
+  const std::vector<v1::DatasetFile>& files_;
+  const UploadProgress& progress_;
+  std::vector<std::string> paths_;
+  std::optional<File> file_;
+  size_t index_ = 0;
+  uint64_t sent_of_file_ = 0;
+  uint64_t sent_ = 0;
+  uint64_t total_ = 0;
+  bool header_sent_ = false;
+};
+
+absl::StatusOr<v1::Dataset> Send(Client& client, const DatasetUpload& upload,
+                                 const std::vector<v1::DatasetFile>& files,
+                                 const UploadProgress& progress) {
+  const absl::Time last_try = absl::Now() + client.options().retry_window;
+  Backoff backoff({}, static_cast<uint32_t>(files[0].total_bytes()));
+  while (true) {
+    MessageSource source(upload, files, progress);
+    absl::StatusOr<v1::Dataset> dataset =
+        client.StreamDataset([&source](v1::UploadDatasetRequest& message) {
+          return source.Next(message);
+        });
+    if (dataset.ok() || !IsRetryable(dataset.status())) return dataset;
+    const absl::Duration wait = backoff.Next();
+    if (absl::Now() + wait > last_try) return dataset;
+    absl::SleepFor(wait);
+  }
+}
+
+bool SameBytes(const v1::Dataset& dataset,
+               const std::vector<v1::DatasetFile>& files) {
+  if (static_cast<size_t>(dataset.files_size()) != files.size()) return false;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (dataset.files(static_cast<int>(i)).sha256() != files[i].sha256()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<v1::DatasetFile>> DescribeFiles(
+    const DatasetUpload& upload) {
+  const bool two = !upload.labels_file.empty();
+  absl::StatusOr<v1::DatasetFile> first = Describe(
+      upload.file, two ? v1::DatasetFile::FEATURES : v1::DatasetFile::TABLE);
+  if (!first.ok()) return first.status();
+  std::vector<v1::DatasetFile> files = {*std::move(first)};
+  if (two) {
+    absl::StatusOr<v1::DatasetFile> labels =
+        Describe(upload.labels_file, v1::DatasetFile::LABELS);
+    if (!labels.ok()) return labels.status();
+    files.push_back(*std::move(labels));
+  }
+  return files;
+}
+
+absl::StatusOr<v1::Dataset> UploadDataset(Client& client,
+                                          const DatasetUpload& upload,
+                                          const UploadProgress& progress) {
+  absl::StatusOr<std::vector<v1::DatasetFile>> files = DescribeFiles(upload);
+  if (!files.ok()) return files.status();
+  return Send(client, upload, *files, progress);
+}
+
+absl::StatusOr<EnsuredDataset> EnsureDataset(Client& client,
+                                             const DatasetUpload& upload,
+                                             const UploadProgress& progress) {
+  absl::StatusOr<std::vector<v1::DatasetFile>> files = DescribeFiles(upload);
+  if (!files.ok()) return files.status();
+  v1::GetDatasetRequest request;
+  request.set_name(upload.name);
+  absl::StatusOr<v1::Dataset> present = client.GetDataset(request);
+  if (present.ok()) {
+    if (SameBytes(*present, *files)) return EnsuredDataset{*present, false};
+    return absl::AlreadyExistsError(
+        absl::StrCat("a dataset named '", upload.name,
+                     "' exists with other content than ", upload.file,
+                     "; name another in data.dataset, or delete it with "
+                     "`gpupool datasets delete ",
+                     upload.name, "`"));
+  }
+  if (!absl::IsNotFound(present.status())) return present.status();
+  absl::StatusOr<v1::Dataset> stored = Send(client, upload, *files, progress);
+  if (!stored.ok()) return stored.status();
+  return EnsuredDataset{*std::move(stored), true};
+}
+
+}  // namespace gpupool::client

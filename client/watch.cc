@@ -1,0 +1,67 @@
+#include "client/watch.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+#include "absl/time/clock.h"
+#include "client/client.h"
+#include "client/retry.h"
+
+namespace gpupool::client {
+namespace {
+
+// False when `stop` was asked for before the time was over.
+bool SleepUnlessStopped(absl::Duration duration, std::stop_token stop) {
+  std::mutex mutex;
+  std::condition_variable_any wakeup;
+  std::unique_lock<std::mutex> lock(mutex);
+  wakeup.wait_for(lock, stop, absl::ToChronoNanoseconds(duration),
+                  [] { return false; });
+  return !stop.stop_requested();
+}
+
+}  // namespace
+
+bool IsFinal(v1::JobState state) {
+  return state == v1::SUCCEEDED || state == v1::FAILED ||
+         state == v1::CANCELLED;
+}
+
+absl::Status WatchJob(
+    Client& client, uint64_t job_id, const WatchOptions& options,
+    std::stop_token stop,
+    const std::function<bool(const v1::JobEvent&)>& on_event) {
+  v1::WatchJobRequest request;
+  request.set_id(job_id);
+  request.set_after_sequence(options.after_sequence);
+  Backoff backoff({}, static_cast<uint32_t>(job_id));
+  bool connected = false;
+  std::optional<absl::Time> broken_since;
+  while (true) {
+    const absl::Status status =
+        client.StreamJob(request, stop, [&](const v1::JobEvent& event) {
+          connected = true;
+          broken_since.reset();
+          backoff.Reset();
+          // A server that sends an event twice must not make it count twice.
+          if (event.sequence() <= request.after_sequence()) return true;
+          request.set_after_sequence(event.sequence());
+          return on_event(event);
+        });
+    if (stop.stop_requested()) return absl::CancelledError("stopped");
+    if (!IsRetryable(status)) return status;
+    if (options.fail_fast && !connected) return status;
+    if (!broken_since.has_value()) broken_since = absl::Now();
+    const absl::Duration wait = backoff.Next();
+    if (absl::Now() + wait > *broken_since + options.reconnect_window) {
+      return status;
+    }
+    if (options.on_reconnect) options.on_reconnect(status);
+    if (!SleepUnlessStopped(wait, stop)) {
+      return absl::CancelledError("stopped");
+    }
+  }
+}
+
+}  // namespace gpupool::client

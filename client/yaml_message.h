@@ -1,0 +1,50 @@
+// YAML to protobuf messages and back, driven by the messages' descriptors: no
+// message is named here, so a new field works without a change.
+//
+// How YAML maps (field names are those of the .proto files):
+//   message     a mapping; no value (`flatten:`) sets it empty
+//   oneof       `adam: {...}` sets that member. The oneof's own name works
+//               too: `optimizer: adam` or `optimizer: {adam: {...}}`
+//   bare word   where a message is expected, sets its field of that name:
+//               `- relu` is `- {relu: {}}`
+//   repeated    a sequence; one value stands for a sequence of one
+//   enum        its name, in any case
+//   bool        true, false, yes, no
+//   integer     whole; in fields whose name ends in _bytes also "64MiB"
+//   Duration, Timestamp   "1.5s", RFC 3339
+//   map         a mapping
+// Unknown and repeated keys, two members of one oneof, values of the wrong
+// kind or out of range are errors that name line and column and what would be
+// right.
+//
+// Pure; from any thread.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace google::protobuf {
+class Message;
+}
+
+namespace gpupool::client {
+
+// Fills `message`, which must be empty, from one YAML document. `source` names
+// the document in errors ("digits.yaml:12:5: ..."). InvalidArgument on any
+// error; `message` is then half filled.
+absl::Status YamlToMessage(const std::string& text, absl::string_view source,
+                           google::protobuf::Message& message);
+
+// As above, from a file of at most 16 MiB; "-" reads standard input. NotFound
+// when the file does not exist.
+absl::Status YamlFileToMessage(const std::string& path,
+                               google::protobuf::Message& message);
+
+// The fields that are set, as a document that YamlToMessage reads back to an
+// equal message. Ends with a newline.
+std::string MessageToYaml(const google::protobuf::Message& message);
+
+}  // namespace gpupool::client

@@ -1,0 +1,19 @@
+// What a job and a model specification must look like; see convert.h for the
+// rules of the answers.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+
+namespace gpupool::server {
+
+// Also fills in tenant, retry and serving defaults, so that equal requests
+// give equal specifications.
+absl::Status CheckJobSpec(v1::JobSpec* spec);
+
+// Sizes, and layer names that are well-formed and unique.
+absl::Status CheckModelSpec(absl::string_view field, const v1::ModelSpec& spec);
+
+}  // namespace gpupool::server

@@ -1,0 +1,203 @@
+#include "server/api/job_spec_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::JobSpec GoodSpec() {
+  v1::JobSpec spec;
+  spec.set_name("digits");
+  spec.mutable_model()->add_input_shape(64);
+  spec.mutable_model()->add_layers()->mutable_dense()->set_units(10);
+  spec.mutable_data()->set_dataset("digits");
+  spec.mutable_training()->mutable_cross_entropy();
+  spec.mutable_training()->mutable_adam();
+  spec.mutable_training()->set_batch_size(32);
+  spec.mutable_training()->set_epochs(2);
+  return spec;
+}
+
+struct Bad {
+  std::function<void(v1::JobSpec*)> change;
+  std::vector<std::string> fragments;
+};
+
+void ExpectRefused(const std::vector<Bad>& cases) {
+  for (const Bad& bad : cases) {
+    v1::JobSpec spec = GoodSpec();
+    bad.change(&spec);
+    const absl::Status status = CheckJobSpec(&spec);
+    EXPECT_TRUE(absl::IsInvalidArgument(status))
+        << bad.fragments[0] << ": " << status;
+    for (const std::string& fragment : bad.fragments) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
+    }
+  }
+}
+
+TEST(CheckJobSpecTest, FillsDefaultsSoThatEqualRequestsAreEqual) {
+  v1::JobSpec spec = GoodSpec();
+  const absl::Status status = CheckJobSpec(&spec);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(spec.tenant(), "default");
+  EXPECT_EQ(spec.retry().max_attempts(), 3u);
+  EXPECT_EQ(spec.retry().backoff_seconds(), 1);
+  EXPECT_EQ(spec.publish().serving().max_batch_size(), 32u);
+  v1::JobSpec again = spec;
+  ASSERT_TRUE(CheckJobSpec(&again).ok());
+  EXPECT_EQ(again.SerializeAsString(), spec.SerializeAsString());
+}
+
+TEST(CheckJobSpecTest, NamesAndNumbersOfTheJob) {
+  ExpectRefused({
+      {[](v1::JobSpec* s) { s->clear_name(); }, {"name is not set"}},
+      {[](v1::JobSpec* s) { s->set_tenant("a/b"); }, {"tenant", "a/b"}},
+      {[](v1::JobSpec* s) { s->set_priority(1001); }, {"priority", "1001"}},
+      {[](v1::JobSpec* s) { s->set_priority(INT32_MIN); }, {"priority"}},
+      {[](v1::JobSpec* s) { s->set_device_kind("tpu"); },
+       {"device_kind", "tpu"}},
+      {[](v1::JobSpec* s) { s->mutable_publish()->set_model(".x"); },
+       {"publish.model"}},
+      {[](v1::JobSpec* s) { s->mutable_retry()->set_max_attempts(0); },
+       {"retry.max_attempts", "0"}},
+      {[](v1::JobSpec* s) { s->mutable_retry()->set_backoff_seconds(-1); },
+       {"retry.backoff_seconds", "-1"}},
+  });
+}
+
+TEST(CheckJobSpecTest, Data) {
+  ExpectRefused({
+      {[](v1::JobSpec* s) { s->mutable_data()->clear_dataset(); },
+       {"data.dataset"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_data()->mutable_held_out()->set_every(1);
+       },
+       {"held_out.every", "1", "2 or more"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_data()->mutable_held_out()->set_last(0);
+       },
+       {"held_out.last"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_data()
+             ->mutable_held_out()
+             ->mutable_fraction()
+             ->set_fraction(1);
+       },
+       {"fraction is 1", "0 < x < 1"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_data()->mutable_scaling()->set_multiply(NAN);
+       },
+       {"scaling.multiply", "finite"}},
+  });
+}
+
+TEST(CheckJobSpecTest, Training) {
+  ExpectRefused({
+      {[](v1::JobSpec* s) { s->mutable_training()->clear_loss(); },
+       {"loss", "cross_entropy"}},
+      {[](v1::JobSpec* s) { s->mutable_training()->clear_optimizer(); },
+       {"optimizer", "adamw"}},
+      {[](v1::JobSpec* s) { s->mutable_training()->clear_length(); },
+       {"length", "epochs or steps"}},
+      {[](v1::JobSpec* s) { s->mutable_training()->set_epochs(0); },
+       {"training.epochs is 0"}},
+      {[](v1::JobSpec* s) { s->mutable_training()->set_steps(UINT64_MAX); },
+       {"training.steps"}},
+      {[](v1::JobSpec* s) { s->mutable_training()->set_batch_size(0); },
+       {"batch_size is 0"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_training()->set_clip_gradient_norm(NAN);
+       },
+       {"clip_gradient_norm is nan"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_training()->mutable_cross_entropy()->set_label_smoothing(1);
+       },
+       {"label_smoothing"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_training()->mutable_schedule()->mutable_step();
+       },
+       {"every_steps"}},
+  });
+}
+
+TEST(CheckJobSpecTest, Optimizers) {
+  ExpectRefused({
+      {[](v1::JobSpec* s) { s->mutable_training()->mutable_sgd(); },
+       {"sgd.learning_rate is 0", "above 0"}},
+      {[](v1::JobSpec* s) {
+         auto* sgd = s->mutable_training()->mutable_sgd();
+         sgd->set_learning_rate(0.1);
+         sgd->set_nesterov(true);
+       },
+       {"nesterov", "momentum"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_training()->mutable_adam()->set_beta1(1);
+       },
+       {"adam.beta1 is 1"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_training()->mutable_adamw()->set_learning_rate(INFINITY);
+       },
+       {"adamw.learning_rate is inf"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_training()->mutable_adamw()->set_weight_decay(-1);
+       },
+       {"adamw.weight_decay is -1"}},
+  });
+}
+
+TEST(CheckModelSpecTest, Shapes) {
+  ExpectRefused({
+      {[](v1::JobSpec* s) { s->mutable_model()->clear_input_shape(); },
+       {"model.input_shape has 0"}},
+      {[](v1::JobSpec* s) { s->mutable_model()->set_input_shape(0, 0); },
+       {"input_shape holds 0"}},
+      {[](v1::JobSpec* s) {
+         for (int i = 0; i < 7; ++i) {
+           s->mutable_model()->add_input_shape(INT64_MAX);
+         }
+       },
+       {"2^31"}},
+      {[](v1::JobSpec* s) {
+         for (int i = 0; i < 8; ++i) s->mutable_model()->add_input_shape(1);
+       },
+       {"9 dimensions"}},
+  });
+}
+
+TEST(CheckModelSpecTest, Layers) {
+  ExpectRefused({
+      {[](v1::JobSpec* s) { s->mutable_model()->clear_layers(); },
+       {"model.layers has 0"}},
+      {[](v1::JobSpec* s) { s->mutable_model()->add_layers(); },
+       {"model.layers[1] has no kind"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_model()->mutable_layers(0)->set_name("a b");
+       },
+       {"model.layers[0].name", "a b"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_model()->mutable_layers(0)->set_name("input");
+       },
+       {"input"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_model()->mutable_layers(0)->set_name("fc");
+         *s->mutable_model()->add_layers() = s->model().layers(0);
+       },
+       {"model.layers[1].name", "fc", "earlier"}},
+      {[](v1::JobSpec* s) {
+         for (int i = 0; i < 10'000; ++i) {
+           s->mutable_model()->add_layers()->mutable_relu();
+         }
+       },
+       {"10001", "10000"}},
+  });
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -109,6 +109,11 @@ GraphIndex::GraphIndex(const Graph& graph)
   }
 }
 
+bool SameBytesInAnyLayout(const Shape& shape) {
+  return shape.rank() == 4 &&
+         (shape[1] == 1 || (shape[2] == 1 && shape[3] == 1));
+}
+
 uint64_t NodeFlops(const Graph& graph, const Node& node) {
   return Flops(node.op, node.attributes, graph.InputTypes(node),
                graph.OutputTypes(node));

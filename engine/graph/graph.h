@@ -56,7 +56,8 @@ enum class MemoryClass : uint8_t {
 
 enum class AliasKind : uint8_t {
   kNone,
-  kView,     // the same bytes read under another shape (reshape)
+  kView,     // the same bytes under another shape or layout; the node that
+             // writes the value has nothing to do
   kInPlace,  // overwrites the bytes of one of its producer's inputs
   kUpdate,   // overwrites a persistent value, whose next reader is the next
              // run
@@ -177,6 +178,10 @@ class GraphIndex {
   std::vector<std::vector<int>> readers_;
   std::vector<bool> outputs_;
 };
+
+// Whether row-major and channels-last are the same bytes: one channel, or one
+// cell per channel. `shape` must be 4-D for true.
+bool SameBytesInAnyLayout(const Shape& shape);
 
 // FLOPs of one node and of all step nodes.
 uint64_t NodeFlops(const Graph& graph, const Node& node);

@@ -198,7 +198,10 @@ class AliasCheck {
     const bool same = value.alias.kind == AliasKind::kView
                           ? old.bytes() == value.bytes()
                           : old.type() == value.type();
-    if (!same || old.layout != value.layout) {
+    const bool layout =
+        old.layout == value.layout || (value.alias.kind == AliasKind::kView &&
+                                       SameBytesInAnyLayout(value.shape));
+    if (!same || !layout) {
       return BrokenNode(node, "'", value.name, "' cannot share the bytes of '",
                         old.name, "'");
     }

@@ -7,6 +7,7 @@
 //   fuse              bias, activation and residual go into conv and matmul
 //   layout            channels-last for regions around convolutions
 //   dce               nodes that nobody needs are dropped
+//   schedule          optimizer nodes move up to their gradients
 //   alias             views and in-place results are marked
 #pragma once
 

@@ -16,8 +16,10 @@ RUN cmake -G Ninja -B /build -DCMAKE_BUILD_TYPE=Release \
  && ninja -C /build gpupool gpupoold gpupool-worker \
  && strip /build/bin/*
 # The run-time packages are those that own the libraries the binaries load.
+# (By base name: dpkg may know a file under /lib or under /usr/lib.)
 RUN ldd /build/bin/* | grep -o '/[^ ]*\.so[^ ]*' | sort -u | xargs -n1 realpath \
-  | xargs dpkg-query -S | cut -d: -f1 | sort -u > /build/runtime-packages.txt
+  | sed 's|.*/|*/|' | xargs dpkg-query -S | cut -d: -f1 | sort -u \
+  > /build/runtime-packages.txt && grep -q libgrpc /build/runtime-packages.txt
 
 FROM ${BASE}
 COPY --from=build /build/runtime-packages.txt /tmp/

@@ -1,0 +1,44 @@
+#include "server/api/grpc_status.h"
+#include "server/api/inference/infer_reactors.h"
+
+namespace gpupool::server {
+namespace {
+
+class InferReactor final : public grpc::ServerUnaryReactor,
+                           private InferRequest {
+ public:
+  InferReactor(const InferContext& infer_context)
+      : InferRequest(infer_context) {}
+
+  void Run(grpc::CallbackServerContext* context,
+           const inference::ModelInferRequest& request,
+           inference::ModelInferResponse* response) {
+    Start(request, response, DeadlineOf(*context));
+  }
+
+ private:
+  // gRPC calls it after the handler has returned, hence after Start.
+  void OnCancel() override { Cancel(); }
+  void OnDone() override { delete this; }
+  void Finished(const absl::Status& status) override { Finish(ToGrpc(status)); }
+};
+
+}  // namespace
+
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  return deadline == std::chrono::system_clock::time_point::max()
+             ? absl::InfiniteFuture()
+             : absl::FromChrono(deadline);
+}
+
+grpc::ServerUnaryReactor* StartInfer(
+    const InferContext& infer_context, grpc::CallbackServerContext* context,
+    const inference::ModelInferRequest* request,
+    inference::ModelInferResponse* response) {
+  auto* reactor = new InferReactor(infer_context);
+  reactor->Run(context, *request, response);
+  return reactor;
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,104 @@
+#include "server/api/inference/infer_request.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/serving/data_type.h"
+
+namespace gpupool::server {
+namespace {
+
+void AddOutput(const TensorFormat& format, uint32_t rows,
+               absl::Span<const std::byte> bytes,
+               inference::ModelInferResponse* response) {
+  auto* output = response->add_outputs();
+  output->set_name(format.name);
+  output->set_datatype(std::string(DataTypeName(format.data_type)));
+  output->add_shape(rows);
+  for (int64_t size : format.row_shape) output->add_shape(size);
+  response->add_raw_output_contents(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+void InferRequest::Start(const inference::ModelInferRequest& request,
+                         inference::ModelInferResponse* response,
+                         absl::Time deadline) {
+  response_ = response;
+  response_->set_id(request.id());
+  absl::Status status = Prepare(request, deadline);
+  if (status.ok()) {
+    // A copy of the handle: the answer may come, and destroy this object,
+    // before Enqueue returns.
+    const VersionHandle version = version_;
+    version->batcher().Enqueue(this);
+    return;
+  }
+  if (version_ != nullptr) {
+    version_->batcher().CountRefused(status.code());
+  } else if (context_.observer != nullptr) {
+    context_.observer->RequestUnrouted(status.code());
+  }
+  Finished(status);
+}
+
+absl::Status InferRequest::Admit(const inference::ModelInferRequest& request) {
+  if (!context_.serving->accepting()) {
+    return absl::UnavailableError(
+        "Server not ready: it is starting or draining; retry");
+  }
+  const uint64_t bytes = request.ByteSizeLong();
+  ticket_ = context_.bytes_in_flight->Admit(bytes);
+  if (!ticket_.has_value()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a request of ", bytes,
+        " bytes does not fit: ", context_.bytes_in_flight->used(), " of ",
+        context_.bytes_in_flight->limit(),
+        " bytes of requests in flight are in use; retry later, or send fewer "
+        "rows in one request"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
+                                   absl::Time request_deadline) {
+  RETURN_IF_ERROR(Admit(request));
+  ASSIGN_OR_RETURN(version_,
+                   context_.serving->router().Route(request.model_name(),
+                                                    request.model_version()));
+  const VersionFacts& facts = version_->facts();
+  ASSIGN_OR_RETURN(const RequestParameters parameters, ReadParameters(request));
+  ASSIGN_OR_RETURN(tensors_, ViewInputs(facts.label, request));
+  ASSIGN_OR_RETURN(inputs, CheckInputs(facts.label, facts.inputs,
+                                       facts.max_batch_size, tensors_.inputs));
+  ASSIGN_OR_RETURN(outputs_,
+                   SelectOutputs(facts.label, facts.outputs, request));
+  deadline = request_deadline;
+  if (parameters.timeout != absl::InfiniteDuration()) {
+    queue_deadline = absl::Now() + parameters.timeout;
+  }
+  return absl::OkStatus();
+}
+
+void InferRequest::Cancel() {
+  if (version_ != nullptr) version_->batcher().Cancel(this);
+}
+
+void InferRequest::OnAnswer(
+    const absl::Status& status,
+    absl::Span<const absl::Span<const std::byte>> outputs) {
+  if (status.ok()) {
+    const VersionFacts& facts = version_->facts();
+    response_->set_model_name(facts.model);
+    response_->set_model_version(std::to_string(facts.version));
+    for (int index : outputs_) {
+      AddOutput(facts.outputs[index], inputs.rows, outputs[index], response_);
+    }
+  }
+  Finished(status);
+}
+
+}  // namespace gpupool::server

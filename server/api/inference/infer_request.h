@@ -1,0 +1,62 @@
+// One ModelInferRequest on its way to an answer, whichever rpc brought it:
+// checks it, queues it with the version that it names, and writes the outputs
+// into the response.
+//
+// Ownership: request and response are borrowed until Finished was called. The
+// object lives until then.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "inference/grpc_service.pb.h"
+#include "server/api/inference/bytes_in_flight.h"
+#include "server/api/inference/request_tensors.h"
+#include "server/serving/inference_call.h"
+#include "server/serving/serving.h"
+
+namespace gpupool::server {
+
+// What all requests share. Borrowed; outlives them.
+struct InferContext {
+  const Serving* serving = nullptr;
+  ServingObserver* observer = nullptr;  // may be null
+  BytesInFlight* bytes_in_flight = nullptr;
+};
+
+class InferRequest : public InferenceCall {
+ public:
+  explicit InferRequest(const InferContext& context) : context_(context) {}
+
+  // Calls Finished exactly once, perhaps before it returns.
+  void Start(const inference::ModelInferRequest& request,
+             inference::ModelInferResponse* response, absl::Time deadline);
+  // Drops the request if it still waits. After Start has returned, before the
+  // object is destroyed.
+  void Cancel();
+
+ protected:
+  // The answer is there; `response` is whole when `status` is OK. Any thread;
+  // may destroy the object.
+  virtual void Finished(const absl::Status& status) = 0;
+
+ private:
+  absl::Status Prepare(const inference::ModelInferRequest& request,
+                       absl::Time deadline);
+  absl::Status Admit(const inference::ModelInferRequest& request);
+  void OnAnswer(const absl::Status& status,
+                absl::Span<const absl::Span<const std::byte>> outputs) override;
+
+  const InferContext context_;
+  inference::ModelInferResponse* response_ = nullptr;
+  std::optional<BytesInFlight::Ticket> ticket_;
+  VersionHandle version_;
+  RequestTensors tensors_;
+  std::vector<int> outputs_;
+};
+
+}  // namespace gpupool::server

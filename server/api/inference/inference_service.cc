@@ -1,0 +1,296 @@
+#include "server/api/inference/inference_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/api/grpc_status.h"
+#include "server/api/inference/infer_reactors.h"
+#include "server/api/inference/model_messages.h"
+
+namespace gpupool::server {
+namespace {
+
+using grpc::CallbackServerContext;
+using grpc::ServerUnaryReactor;
+
+// What clients may look for before they use it.
+constexpr const char* kExtensions[] = {
+    "model_repository",   "schedule_policy", "model_configuration",
+    "binary_tensor_data", "parameters",      "statistics"};
+
+ServerUnaryReactor* Answer(CallbackServerContext* context,
+                           const absl::Status& status) {
+  ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpc(status));
+  return reactor;
+}
+
+ServerUnaryReactor* NotOffered(CallbackServerContext* context,
+                               absl::string_view what) {
+  return Answer(context, absl::UnimplementedError(what));
+}
+
+constexpr absl::string_view kNoSharedMemory =
+    "Client shared memory is disabled; send tensors in the request";
+
+absl::Status CheckRepositoryName(const std::string& name) {
+  if (name.empty()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "'repository_name' specification is not supported; leave it empty");
+}
+
+absl::Status LoadFailed(const std::string& model, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("failed to load '", model,
+                                                  "': ", status.message()));
+}
+
+}  // namespace
+
+InferenceService::InferenceService(InferenceServiceOptions options)
+    : options_(std::move(options)),
+      bytes_in_flight_(options_.max_bytes_in_flight),
+      infer_context_{.serving = options_.serving,
+                     .observer = options_.observer,
+                     .bytes_in_flight = &bytes_in_flight_} {}
+
+// ------------------------------------------------------- health, metadata
+
+ServerUnaryReactor* InferenceService::ServerLive(
+    CallbackServerContext* context, const inference::ServerLiveRequest*,
+    inference::ServerLiveResponse* response) {
+  response->set_live(true);
+  return Answer(context, absl::OkStatus());
+}
+
+ServerUnaryReactor* InferenceService::ServerReady(
+    CallbackServerContext* context, const inference::ServerReadyRequest*,
+    inference::ServerReadyResponse* response) {
+  response->set_ready(options_.serving->accepting());
+  return Answer(context, absl::OkStatus());
+}
+
+ServerUnaryReactor* InferenceService::ServerMetadata(
+    CallbackServerContext* context, const inference::ServerMetadataRequest*,
+    inference::ServerMetadataResponse* response) {
+  response->set_name(options_.server_name);
+  response->set_version(options_.server_version);
+  for (const char* extension : kExtensions) {
+    response->add_extensions(extension);
+  }
+  return Answer(context, absl::OkStatus());
+}
+
+ServerUnaryReactor* InferenceService::ModelReady(
+    CallbackServerContext* context, const inference::ModelReadyRequest* request,
+    inference::ModelReadyResponse* response) {
+  const absl::Status status = options_.serving->router()
+                                  .Route(request->name(), request->version())
+                                  .status();
+  // Clients ask this of models that do not exist (yet) and expect an answer.
+  if (absl::IsInvalidArgument(status)) return Answer(context, status);
+  response->set_ready(status.ok() && options_.serving->accepting());
+  return Answer(context, absl::OkStatus());
+}
+
+absl::Status InferenceService::FillMetadataOf(
+    const inference::ModelMetadataRequest& request,
+    inference::ModelMetadataResponse* response) {
+  ASSIGN_OR_RETURN(
+      const VersionHandle version,
+      options_.serving->router().Route(request.name(), request.version()));
+  FillMetadata(version->facts(), response);
+  if (!request.version().empty()) {
+    response->add_versions(request.version());
+    return absl::OkStatus();
+  }
+  for (const VersionHandle& ready :
+       options_.serving->registry().List(request.name())) {
+    response->add_versions(std::to_string(ready->facts().version));
+  }
+  return absl::OkStatus();
+}
+
+ServerUnaryReactor* InferenceService::ModelMetadata(
+    CallbackServerContext* context,
+    const inference::ModelMetadataRequest* request,
+    inference::ModelMetadataResponse* response) {
+  return Answer(context, FillMetadataOf(*request, response));
+}
+
+ServerUnaryReactor* InferenceService::ModelConfig(
+    CallbackServerContext* context,
+    const inference::ModelConfigRequest* request,
+    inference::ModelConfigResponse* response) {
+  const absl::StatusOr<VersionHandle> version =
+      options_.serving->router().Route(request->name(), request->version());
+  if (version.ok()) FillConfig(**version, response->mutable_config());
+  return Answer(context, version.status());
+}
+
+// --------------------------------------------------------------- inference
+
+ServerUnaryReactor* InferenceService::ModelInfer(
+    CallbackServerContext* context, const inference::ModelInferRequest* request,
+    inference::ModelInferResponse* response) {
+  return StartInfer(infer_context_, context, request, response);
+}
+
+grpc::ServerBidiReactor<inference::ModelInferRequest,
+                        inference::ModelStreamInferResponse>*
+InferenceService::ModelStreamInfer(CallbackServerContext* context) {
+  return StartInferStream(infer_context_, context);
+}
+
+// -------------------------------------------------------------- statistics
+
+absl::Status InferenceService::FillStatisticsOf(
+    const inference::ModelStatisticsRequest& request,
+    inference::ModelStatisticsResponse* response) {
+  uint64_t number = 0;
+  if (!request.version().empty()) {
+    ASSIGN_OR_RETURN(number, ParseVersion(request.version()));
+  }
+  for (const VersionHandle& version :
+       options_.serving->registry().List(request.name())) {
+    if (number != 0 && version->facts().version != number) continue;
+    FillStatistics(*version, response->add_model_stats());
+  }
+  if (request.name().empty() || response->model_stats_size() > 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("requested model '", request.name(), "'",
+                   number == 0 ? "" : absl::StrCat(" version ", number),
+                   " is not available; RepositoryIndex lists what is"));
+}
+
+ServerUnaryReactor* InferenceService::ModelStatistics(
+    CallbackServerContext* context,
+    const inference::ModelStatisticsRequest* request,
+    inference::ModelStatisticsResponse* response) {
+  return Answer(context, FillStatisticsOf(*request, response));
+}
+
+// -------------------------------------------------------------- repository
+
+absl::Status InferenceService::FillIndexOf(
+    const inference::RepositoryIndexRequest& request,
+    inference::RepositoryIndexResponse* response) {
+  RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
+  ASSIGN_OR_RETURN(const std::vector<v1::ModelVersion> versions,
+                   options_.repository->Versions());
+  for (const v1::ModelVersion& version : versions) {
+    const bool ready = options_.serving->registry().Find(
+                           version.model(), version.version()) != nullptr;
+    if (request.ready() && !ready) continue;
+    FillIndex(version, ready, response->add_models());
+  }
+  return absl::OkStatus();
+}
+
+ServerUnaryReactor* InferenceService::RepositoryIndex(
+    CallbackServerContext* context,
+    const inference::RepositoryIndexRequest* request,
+    inference::RepositoryIndexResponse* response) {
+  return Answer(context, FillIndexOf(*request, response));
+}
+
+ServerUnaryReactor* InferenceService::RepositoryModelLoad(
+    CallbackServerContext* context,
+    const inference::RepositoryModelLoadRequest* request,
+    inference::RepositoryModelLoadResponse*) {
+  const absl::Status checked = CheckRepositoryName(request->repository_name());
+  if (!checked.ok()) return Answer(context, checked);
+  if (!request->parameters().empty()) {
+    return Answer(context,
+                  absl::InvalidArgumentError(absl::StrCat(
+                      "load parameter '", request->parameters().begin()->first,
+                      "' is not supported; upload the model first")));
+  }
+  ServerUnaryReactor* reactor = context->DefaultReactor();
+  options_.repository->Load(
+      request->model_name(),
+      [reactor, model = request->model_name()](const absl::Status& status) {
+        reactor->Finish(ToGrpc(LoadFailed(model, status)));
+      });
+  return reactor;
+}
+
+ServerUnaryReactor* InferenceService::RepositoryModelUnload(
+    CallbackServerContext* context,
+    const inference::RepositoryModelUnloadRequest* request,
+    inference::RepositoryModelUnloadResponse*) {
+  const absl::Status checked = CheckRepositoryName(request->repository_name());
+  if (!checked.ok()) return Answer(context, checked);
+  ServerUnaryReactor* reactor = context->DefaultReactor();
+  options_.repository->Unload(request->model_name(),
+                              [reactor](const absl::Status& status) {
+                                reactor->Finish(ToGrpc(status));
+                              });
+  return reactor;
+}
+
+// ------------------------------------------------------------- not offered
+
+ServerUnaryReactor* InferenceService::SystemSharedMemoryStatus(
+    CallbackServerContext* context,
+    const inference::SystemSharedMemoryStatusRequest*,
+    inference::SystemSharedMemoryStatusResponse*) {
+  return NotOffered(context, kNoSharedMemory);
+}
+
+ServerUnaryReactor* InferenceService::SystemSharedMemoryRegister(
+    CallbackServerContext* context,
+    const inference::SystemSharedMemoryRegisterRequest*,
+    inference::SystemSharedMemoryRegisterResponse*) {
+  return NotOffered(context, kNoSharedMemory);
+}
+
+ServerUnaryReactor* InferenceService::SystemSharedMemoryUnregister(
+    CallbackServerContext* context,
+    const inference::SystemSharedMemoryUnregisterRequest*,
+    inference::SystemSharedMemoryUnregisterResponse*) {
+  return NotOffered(context, kNoSharedMemory);
+}
+
+ServerUnaryReactor* InferenceService::CudaSharedMemoryStatus(
+    CallbackServerContext* context,
+    const inference::CudaSharedMemoryStatusRequest*,
+    inference::CudaSharedMemoryStatusResponse*) {
+  return NotOffered(context, kNoSharedMemory);
+}
+
+ServerUnaryReactor* InferenceService::CudaSharedMemoryRegister(
+    CallbackServerContext* context,
+    const inference::CudaSharedMemoryRegisterRequest*,
+    inference::CudaSharedMemoryRegisterResponse*) {
+  return NotOffered(context, kNoSharedMemory);
+}
+
+ServerUnaryReactor* InferenceService::CudaSharedMemoryUnregister(
+    CallbackServerContext* context,
+    const inference::CudaSharedMemoryUnregisterRequest*,
+    inference::CudaSharedMemoryUnregisterResponse*) {
+  return NotOffered(context, kNoSharedMemory);
+}
+
+ServerUnaryReactor* InferenceService::TraceSetting(
+    CallbackServerContext* context, const inference::TraceSettingRequest*,
+    inference::TraceSettingResponse*) {
+  return NotOffered(context,
+                    "trace settings are not offered; stage times are in "
+                    "ModelStatistics and in the metrics");
+}
+
+ServerUnaryReactor* InferenceService::LogSettings(
+    CallbackServerContext* context, const inference::LogSettingsRequest*,
+    inference::LogSettingsResponse*) {
+  return NotOffered(context,
+                    "log settings cannot be changed over the network; start "
+                    "the server with another log level");
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,135 @@
+// The open inference protocol (proto/inference) in front of Serving. Callback
+// API: no thread waits for a model.
+//
+// Thread-safety: gRPC calls it from any thread. Ownership: borrows what the
+// options name; all of it outlives the service, and the service outlives the
+// gRPC server. Before the server is shut down call Serving::Stop, so that what
+// waits is answered.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "inference/grpc_service.grpc.pb.h"
+#include "server/api/inference/bytes_in_flight.h"
+#include "server/api/inference/infer_request.h"
+#include "server/api/inference/model_repository.h"
+#include "server/serving/serving.h"
+
+namespace gpupool::server {
+
+struct InferenceServiceOptions {
+  const Serving* serving = nullptr;
+  ModelRepository* repository = nullptr;
+  ServingObserver* observer = nullptr;  // may be null
+  // ServerMetadata.name; some clients insist on another server's name.
+  std::string server_name = "gpupool";
+  std::string server_version;
+  uint64_t max_bytes_in_flight = uint64_t{1} << 30;
+};
+
+class InferenceService final
+    : public inference::GRPCInferenceService::CallbackService {
+ public:
+  explicit InferenceService(InferenceServiceOptions options);
+
+  grpc::ServerUnaryReactor* ServerLive(
+      grpc::CallbackServerContext* context,
+      const inference::ServerLiveRequest* request,
+      inference::ServerLiveResponse* response) override;
+  grpc::ServerUnaryReactor* ServerReady(
+      grpc::CallbackServerContext* context,
+      const inference::ServerReadyRequest* request,
+      inference::ServerReadyResponse* response) override;
+  grpc::ServerUnaryReactor* ServerMetadata(
+      grpc::CallbackServerContext* context,
+      const inference::ServerMetadataRequest* request,
+      inference::ServerMetadataResponse* response) override;
+  grpc::ServerUnaryReactor* ModelReady(
+      grpc::CallbackServerContext* context,
+      const inference::ModelReadyRequest* request,
+      inference::ModelReadyResponse* response) override;
+  grpc::ServerUnaryReactor* ModelMetadata(
+      grpc::CallbackServerContext* context,
+      const inference::ModelMetadataRequest* request,
+      inference::ModelMetadataResponse* response) override;
+  grpc::ServerUnaryReactor* ModelInfer(
+      grpc::CallbackServerContext* context,
+      const inference::ModelInferRequest* request,
+      inference::ModelInferResponse* response) override;
+  grpc::ServerBidiReactor<inference::ModelInferRequest,
+                          inference::ModelStreamInferResponse>*
+  ModelStreamInfer(grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* ModelConfig(
+      grpc::CallbackServerContext* context,
+      const inference::ModelConfigRequest* request,
+      inference::ModelConfigResponse* response) override;
+  grpc::ServerUnaryReactor* ModelStatistics(
+      grpc::CallbackServerContext* context,
+      const inference::ModelStatisticsRequest* request,
+      inference::ModelStatisticsResponse* response) override;
+  grpc::ServerUnaryReactor* RepositoryIndex(
+      grpc::CallbackServerContext* context,
+      const inference::RepositoryIndexRequest* request,
+      inference::RepositoryIndexResponse* response) override;
+  grpc::ServerUnaryReactor* RepositoryModelLoad(
+      grpc::CallbackServerContext* context,
+      const inference::RepositoryModelLoadRequest* request,
+      inference::RepositoryModelLoadResponse* response) override;
+  grpc::ServerUnaryReactor* RepositoryModelUnload(
+      grpc::CallbackServerContext* context,
+      const inference::RepositoryModelUnloadRequest* request,
+      inference::RepositoryModelUnloadResponse* response) override;
+
+  // Not offered: UNIMPLEMENTED with a sentence.
+  grpc::ServerUnaryReactor* SystemSharedMemoryStatus(
+      grpc::CallbackServerContext* context,
+      const inference::SystemSharedMemoryStatusRequest* request,
+      inference::SystemSharedMemoryStatusResponse* response) override;
+  grpc::ServerUnaryReactor* SystemSharedMemoryRegister(
+      grpc::CallbackServerContext* context,
+      const inference::SystemSharedMemoryRegisterRequest* request,
+      inference::SystemSharedMemoryRegisterResponse* response) override;
+  grpc::ServerUnaryReactor* SystemSharedMemoryUnregister(
+      grpc::CallbackServerContext* context,
+      const inference::SystemSharedMemoryUnregisterRequest* request,
+      inference::SystemSharedMemoryUnregisterResponse* response) override;
+  grpc::ServerUnaryReactor* CudaSharedMemoryStatus(
+      grpc::CallbackServerContext* context,
+      const inference::CudaSharedMemoryStatusRequest* request,
+      inference::CudaSharedMemoryStatusResponse* response) override;
+  grpc::ServerUnaryReactor* CudaSharedMemoryRegister(
+      grpc::CallbackServerContext* context,
+      const inference::CudaSharedMemoryRegisterRequest* request,
+      inference::CudaSharedMemoryRegisterResponse* response) override;
+  grpc::ServerUnaryReactor* CudaSharedMemoryUnregister(
+      grpc::CallbackServerContext* context,
+      const inference::CudaSharedMemoryUnregisterRequest* request,
+      inference::CudaSharedMemoryUnregisterResponse* response) override;
+  grpc::ServerUnaryReactor* TraceSetting(
+      grpc::CallbackServerContext* context,
+      const inference::TraceSettingRequest* request,
+      inference::TraceSettingResponse* response) override;
+  grpc::ServerUnaryReactor* LogSettings(
+      grpc::CallbackServerContext* context,
+      const inference::LogSettingsRequest* request,
+      inference::LogSettingsResponse* response) override;
+
+ private:
+  absl::Status FillMetadataOf(const inference::ModelMetadataRequest& request,
+                              inference::ModelMetadataResponse* response);
+  absl::Status FillStatisticsOf(
+      const inference::ModelStatisticsRequest& request,
+      inference::ModelStatisticsResponse* response);
+  absl::Status FillIndexOf(const inference::RepositoryIndexRequest& request,
+                           inference::RepositoryIndexResponse* response);
+
+  const InferenceServiceOptions options_;
+  BytesInFlight bytes_in_flight_;
+  const InferContext infer_context_;
+};
+
+}  // namespace gpupool::server

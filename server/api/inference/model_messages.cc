@@ -1,0 +1,142 @@
+#include "server/api/inference/model_messages.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "server/serving/data_type.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr char kPlatform[] = "gpupool_graph";
+constexpr char kBackend[] = "gpupool";
+
+using TensorMetadata = inference::ModelMetadataResponse::TensorMetadata;
+
+void FillTensor(const TensorFormat& format, TensorMetadata* tensor) {
+  tensor->set_name(format.name);
+  tensor->set_datatype(std::string(DataTypeName(format.data_type)));
+  tensor->add_shape(-1);
+  for (int64_t size : format.row_shape) tensor->add_shape(size);
+}
+
+inference::DataType ConfigType(v1::DataType type) {
+  inference::DataType config_type = inference::TYPE_INVALID;
+  inference::DataType_Parse(absl::StrCat("TYPE_", DataTypeName(type)),
+                            &config_type);
+  return config_type;
+}
+
+template <typename Tensor>
+void FillConfigTensor(const TensorFormat& format, Tensor* tensor) {
+  tensor->set_name(format.name);
+  tensor->set_data_type(ConfigType(format.data_type));
+  for (int64_t size : format.row_shape) tensor->add_dims(size);
+}
+
+void FillStage(const StageSum& sum, inference::StatisticDuration* duration) {
+  duration->set_count(sum.count);
+  duration->set_ns(sum.nanos);
+}
+
+}  // namespace
+
+void FillMetadata(const VersionFacts& facts,
+                  inference::ModelMetadataResponse* response) {
+  response->set_name(facts.model);
+  response->set_platform(kPlatform);
+  for (const TensorFormat& format : facts.inputs) {
+    FillTensor(format, response->add_inputs());
+  }
+  for (const TensorFormat& format : facts.outputs) {
+    FillTensor(format, response->add_outputs());
+  }
+}
+
+void FillConfig(const ServedVersion& version, inference::ModelConfig* config) {
+  const VersionFacts& facts = version.facts();
+  config->set_name(facts.model);
+  config->set_platform(kPlatform);
+  config->set_backend(kBackend);
+  config->mutable_version_policy()->mutable_all();
+  config->set_max_batch_size(static_cast<int32_t>(facts.max_batch_size));
+  for (const TensorFormat& format : facts.inputs) {
+    FillConfigTensor(format, config->add_input());
+  }
+  for (const TensorFormat& format : facts.outputs) {
+    FillConfigTensor(format, config->add_output());
+  }
+  inference::ModelInstanceGroup* group = config->add_instance_group();
+  group->set_name(version.device());
+  group->set_count(1);
+  group->set_kind(absl::StartsWith(version.device(), "cuda:")
+                      ? inference::ModelInstanceGroup::KIND_GPU
+                      : inference::ModelInstanceGroup::KIND_CPU);
+  inference::ModelDynamicBatching* batching =
+      config->mutable_dynamic_batching();
+  batching->set_max_queue_delay_microseconds(
+      absl::ToInt64Microseconds(facts.max_queue_delay));
+  batching->set_preserve_ordering(true);
+  inference::ModelQueuePolicy* queue = batching->mutable_default_queue_policy();
+  queue->set_allow_timeout_override(true);
+  queue->set_max_queue_size(facts.max_queue_size);
+  config->mutable_model_transaction_policy()->set_decoupled(false);
+}
+
+void FillStatistics(const ServedVersion& version,
+                    inference::ModelStatistics* statistics) {
+  const VersionFacts& facts = version.facts();
+  const StatisticsSnapshot snapshot = version.batcher().statistics().Snapshot();
+  statistics->set_name(facts.model);
+  statistics->set_version(std::to_string(facts.version));
+  statistics->set_last_inference(snapshot.last_inference_unix_millis);
+  statistics->set_inference_count(snapshot.rows);
+  statistics->set_execution_count(snapshot.batches);
+  inference::InferStatistics* stages = statistics->mutable_inference_stats();
+  FillStage(snapshot.success, stages->mutable_success());
+  FillStage(snapshot.fail, stages->mutable_fail());
+  FillStage(snapshot.queue, stages->mutable_queue());
+  FillStage(snapshot.copy_in, stages->mutable_compute_input());
+  FillStage(snapshot.compute, stages->mutable_compute_infer());
+  FillStage(snapshot.copy_out, stages->mutable_compute_output());
+  for (const BatchSizeStatistics& size : snapshot.batch_sizes) {
+    inference::InferBatchStatistics* batch = statistics->add_batch_stats();
+    batch->set_batch_size(size.rows);
+    FillStage(size.copy_in, batch->mutable_compute_input());
+    FillStage(size.compute, batch->mutable_compute_infer());
+    FillStage(size.copy_out, batch->mutable_compute_output());
+  }
+  if (facts.bytes > 0) {
+    const std::string device = version.device();
+    inference::MemoryUsage* memory = statistics->add_memory_usage();
+    memory->set_type(absl::StartsWith(device, "cuda:") ? "GPU" : "CPU");
+    memory->set_byte_size(facts.bytes);
+  }
+}
+
+void FillIndex(const v1::ModelVersion& version, bool ready,
+               inference::RepositoryIndexResponse::ModelIndex* index) {
+  index->set_name(version.model());
+  index->set_version(std::to_string(version.version()));
+  if (ready) {
+    index->set_state("READY");
+    return;
+  }
+  switch (version.state()) {
+    case v1::READY:  // stored as ready, its worker is being restarted
+    case v1::LOADING:
+      index->set_state("LOADING");
+      break;
+    case v1::UNLOADING:
+      index->set_state("UNLOADING");
+      break;
+    default:
+      index->set_state("UNAVAILABLE");
+      index->set_reason(version.error().empty() ? "unloaded" : version.error());
+  }
+}
+
+}  // namespace gpupool::server

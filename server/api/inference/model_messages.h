@@ -1,0 +1,26 @@
+// What the protocol says about a served version: metadata, configuration,
+// statistics, and the state of stored ones.
+//
+// Pure functions.
+#pragma once
+
+#include "gpupool/v1/model.pb.h"
+#include "inference/grpc_service.pb.h"
+#include "server/serving/model_registry.h"
+
+namespace gpupool::server {
+
+// All but `versions`.
+void FillMetadata(const VersionFacts& facts,
+                  inference::ModelMetadataResponse* response);
+
+void FillConfig(const ServedVersion& version, inference::ModelConfig* config);
+
+void FillStatistics(const ServedVersion& version,
+                    inference::ModelStatistics* statistics);
+
+// `ready`: whether requests for it are taken now, whatever its stored state.
+void FillIndex(const v1::ModelVersion& version, bool ready,
+               inference::RepositoryIndexResponse::ModelIndex* index);
+
+}  // namespace gpupool::server

@@ -1,0 +1,281 @@
+#include "server/api/inference/request_tensors.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
+#include "server/serving/data_type.h"
+
+namespace gpupool::server {
+namespace {
+
+using inference::InferParameter;
+using inference::InferTensorContents;
+using inference::ModelInferRequest;
+using InputTensor = ModelInferRequest::InferInputTensor;
+
+constexpr absl::string_view kSharedMemory = "shared_memory_region";
+
+absl::Status SharedMemoryDisabled() {
+  return absl::UnimplementedError(
+      "Client shared memory is disabled; send the tensor in the request");
+}
+
+absl::Span<const std::byte> AsBytes(const void* data, size_t bytes) {
+  return absl::MakeConstSpan(static_cast<const std::byte*>(data), bytes);
+}
+
+template <typename Field>
+absl::Span<const std::byte> InPlace(const Field& field) {
+  return AsBytes(field.data(),
+                 field.size() * sizeof(typename Field::value_type));
+}
+
+// Elements of a typed field with fewer bits than the field has.
+template <typename Narrow, typename Field>
+absl::StatusOr<absl::Span<const std::byte>> Pack(const InputTensor& input,
+                                                 const Field& field,
+                                                 std::string* packed) {
+  using Wide = typename Field::value_type;
+  packed->resize(field.size() * sizeof(Narrow));
+  Narrow* out = reinterpret_cast<Narrow*>(packed->data());
+  for (Wide value : field) {
+    if (value < static_cast<Wide>(std::numeric_limits<Narrow>::min()) ||
+        value > static_cast<Wide>(std::numeric_limits<Narrow>::max())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("value ", value, " in the contents of input '",
+                       input.name(), "' does not fit ", input.datatype()));
+    }
+    *out++ = static_cast<Narrow>(value);
+  }
+  return AsBytes(packed->data(), packed->size());
+}
+
+int FieldsInUse(const InferTensorContents& contents) {
+  int fields = 0;
+  for (int size :
+       {contents.bool_contents_size(), contents.int_contents_size(),
+        contents.int64_contents_size(), contents.uint_contents_size(),
+        contents.uint64_contents_size(), contents.fp32_contents_size(),
+        contents.fp64_contents_size(), contents.bytes_contents_size()}) {
+    if (size > 0) ++fields;
+  }
+  return fields;
+}
+
+// The elements of the field that belongs to the datatype; empty when it is
+// not in use.
+absl::StatusOr<absl::Span<const std::byte>> TypedBytes(const InputTensor& input,
+                                                       v1::DataType type,
+                                                       std::string* packed) {
+  const InferTensorContents& contents = input.contents();
+  switch (type) {
+    case v1::FLOAT32:
+      return InPlace(contents.fp32_contents());
+    case v1::FLOAT64:
+      return InPlace(contents.fp64_contents());
+    case v1::INT32:
+      return InPlace(contents.int_contents());
+    case v1::INT64:
+      return InPlace(contents.int64_contents());
+    case v1::BOOL:
+      return InPlace(contents.bool_contents());
+    case v1::INT8:
+      return Pack<int8_t>(input, contents.int_contents(), packed);
+    case v1::UINT8:
+      return Pack<uint8_t>(input, contents.uint_contents(), packed);
+    case v1::FLOAT16:
+    case v1::BFLOAT16:
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input '", input.name(), "' of datatype ", input.datatype(),
+          " must be sent in raw_input_contents"));
+    default:
+      return absl::Span<const std::byte>();
+  }
+}
+
+absl::StatusOr<absl::Span<const std::byte>> ViewTyped(absl::string_view model,
+                                                      const InputTensor& input,
+                                                      std::string* packed) {
+  const int fields = FieldsInUse(input.contents());
+  if (fields == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unable to find data for input tensor '", input.name(),
+                     "' for model ", model, " in request"));
+  }
+  const v1::DataType type = ParseDataType(input.datatype());
+  if (type == v1::DATA_TYPE_UNSPECIFIED) {
+    // No model takes this type: CheckInputs says what is taken instead.
+    return absl::Span<const std::byte>();
+  }
+  ASSIGN_OR_RETURN(const absl::Span<const std::byte> bytes,
+                   TypedBytes(input, type, packed));
+  if (fields > 1 || bytes.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unexpected explicit tensor data for input tensor '", input.name(),
+        "' for model ", model, " of type '", input.datatype(),
+        "'; use the contents field of that type only"));
+  }
+  return bytes;
+}
+
+absl::Status CheckRaw(absl::string_view model,
+                      const ModelInferRequest& request) {
+  for (const InputTensor& input : request.inputs()) {
+    if (input.has_contents()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("contents field must not be specified when using "
+                       "raw_input_contents for '",
+                       input.name(), "' for model ", model));
+    }
+  }
+  const int raw = request.raw_input_contents_size();
+  if (raw < request.inputs_size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unable to find data for input tensor '", request.inputs(raw).name(),
+        "' for model ", model, " in request: it has ", raw,
+        " raw_input_contents for ", request.inputs_size(), " inputs"));
+  }
+  if (raw > request.inputs_size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the request has ", raw, " raw_input_contents for ",
+        request.inputs_size(), " inputs; send one for each input"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WrongParameter(absl::string_view key, absl::string_view wanted) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "invalid value type for '", key, "' parameter, expected ", wanted));
+}
+
+absl::Status CheckPriority(const InferParameter& value) {
+  if (value.has_uint64_param()) return absl::OkStatus();
+  if (!value.has_int64_param() || value.int64_param() < 0) {
+    return WrongParameter("priority", "uint64, or int64 from 0");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSequenceId(const InferParameter& value) {
+  if (value.has_int64_param() || value.has_uint64_param() ||
+      value.has_string_param()) {
+    return absl::OkStatus();
+  }
+  return WrongParameter("sequence_id", "int64 or string");
+}
+
+absl::StatusOr<absl::Duration> ReadTimeout(const InferParameter& value) {
+  if (!value.has_int64_param() || value.int64_param() < 0) {
+    return WrongParameter("timeout", "int64 from 0, in microseconds");
+  }
+  // 0 is the protocol's "no timeout of its own".
+  return value.int64_param() == 0 ? absl::InfiniteDuration()
+                                  : absl::Microseconds(value.int64_param());
+}
+
+absl::Status CheckOther(absl::string_view key, const InferParameter& value) {
+  if (key == "sequence_start" || key == "sequence_end" ||
+      key == "triton_enable_empty_final_response") {
+    return value.has_bool_param() ? absl::OkStatus()
+                                  : WrongParameter(key, "bool");
+  }
+  if (absl::StartsWith(key, "triton_")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "parameter keys starting with 'triton_' are reserved: '", key, "'"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RequestTensors> ViewInputs(absl::string_view model,
+                                          const ModelInferRequest& request) {
+  const bool raw = request.raw_input_contents_size() > 0;
+  if (raw) RETURN_IF_ERROR(CheckRaw(model, request));
+  RequestTensors tensors;
+  tensors.inputs.reserve(request.inputs_size());
+  tensors.packed.resize(raw ? 0 : request.inputs_size());
+  for (int i = 0; i < request.inputs_size(); ++i) {
+    const InputTensor& input = request.inputs(i);
+    if (!input.parameters().empty() &&
+        input.parameters().contains(std::string(kSharedMemory))) {
+      return SharedMemoryDisabled();
+    }
+    absl::Span<const std::byte> bytes;
+    if (raw) {
+      const std::string& content = request.raw_input_contents(i);
+      bytes = AsBytes(content.data(), content.size());
+    } else {
+      ASSIGN_OR_RETURN(bytes, ViewTyped(model, input, &tensors.packed[i]));
+    }
+    tensors.inputs.push_back({.name = input.name(),
+                              .data_type = input.datatype(),
+                              .shape = input.shape(),
+                              .bytes = bytes});
+  }
+  return tensors;
+}
+
+absl::StatusOr<std::vector<int>> SelectOutputs(
+    absl::string_view model, absl::Span<const TensorFormat> formats,
+    const ModelInferRequest& request) {
+  std::vector<int> selected;
+  for (const auto& output : request.outputs()) {
+    if (output.parameters().contains(std::string(kSharedMemory))) {
+      return SharedMemoryDisabled();
+    }
+    if (output.parameters().contains("classification")) {
+      return absl::UnimplementedError(absl::StrCat(
+          "output '", output.name(),
+          "': classification is not offered; take the largest of the values"));
+    }
+    const auto it = std::find_if(formats.begin(), formats.end(),
+                                 [&](const TensorFormat& format) {
+                                   return format.name == output.name();
+                                 });
+    if (it == formats.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "unexpected inference output '", output.name(), "' for model ", model,
+          "; it gives ",
+          absl::StrJoin(formats, ", ",
+                        [](std::string* out, const auto& format) {
+                          absl::StrAppend(out, "'", format.name, "'");
+                        })));
+    }
+    const int index = static_cast<int>(it - formats.begin());
+    if (std::find(selected.begin(), selected.end(), index) != selected.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "output '", output.name(), "' already exists in request"));
+    }
+    selected.push_back(index);
+  }
+  if (selected.empty()) {
+    for (size_t i = 0; i < formats.size(); ++i) {
+      selected.push_back(static_cast<int>(i));
+    }
+  }
+  return selected;
+}
+
+absl::StatusOr<RequestParameters> ReadParameters(
+    const ModelInferRequest& request) {
+  RequestParameters parameters;
+  for (const auto& [key, value] : request.parameters()) {
+    if (key == "timeout") {
+      ASSIGN_OR_RETURN(parameters.timeout, ReadTimeout(value));
+    } else if (key == "priority") {
+      RETURN_IF_ERROR(CheckPriority(value));
+    } else if (key == "sequence_id") {
+      RETURN_IF_ERROR(CheckSequenceId(value));
+    } else {
+      RETURN_IF_ERROR(CheckOther(key, value));
+    }
+  }
+  return parameters;
+}
+
+}  // namespace gpupool::server

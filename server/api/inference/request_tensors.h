@@ -1,0 +1,52 @@
+// From a ModelInferRequest to views of its tensors, where they lie: raw
+// contents and typed contents of 32 and 64 bits are used in place, narrow
+// typed integers are packed once.
+//
+// Pure functions; views are valid as long as request and scratch.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "inference/grpc_service.pb.h"
+#include "server/serving/tensor_view.h"
+
+namespace gpupool::server {
+
+struct RequestTensors {
+  std::vector<TensorView> inputs;   // in the request's order
+  std::vector<std::string> packed;  // what some of them view
+};
+
+// `model` is what messages call the model.
+//   InvalidArgument  raw and typed contents are mixed; data is missing, in
+//                    the wrong typed field, out of the datatype's range, or
+//                    there are more raw entries than inputs
+//   Unimplemented    an input names a shared memory region
+// Whether the tensors are what the model takes is CheckInputs' question.
+absl::StatusOr<RequestTensors> ViewInputs(
+    absl::string_view model, const inference::ModelInferRequest& request);
+
+// Positions in `formats` of the outputs that the request asks for; all of them
+// when it names none.
+//   InvalidArgument  unknown or repeated output
+//   Unimplemented    shared memory or classification is asked for
+absl::StatusOr<std::vector<int>> SelectOutputs(
+    absl::string_view model, absl::Span<const TensorFormat> formats,
+    const inference::ModelInferRequest& request);
+
+// What the request's parameters mean to the queue.
+struct RequestParameters {
+  absl::Duration timeout = absl::InfiniteDuration();
+};
+
+// InvalidArgument for a wrong type, a negative value, or an unknown key that
+// begins with the reserved "triton_".
+absl::StatusOr<RequestParameters> ReadParameters(
+    const inference::ModelInferRequest& request);
+
+}  // namespace gpupool::server

@@ -1,0 +1,112 @@
+// The inference service behind a real gRPC server in the test's process, with
+// a model "digits" on a fake worker: input FP32 [-1,2], output twice that.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/api/inference/inference_service.h"
+#include "tests/server/serving/fake_worker.h"
+#include "tests/server/serving/served_model.h"
+
+namespace gpupool::server {
+
+class FakeRepository : public ModelRepository {
+ public:
+  absl::StatusOr<std::vector<v1::ModelVersion>> Versions() override {
+    return versions;
+  }
+  void Load(const std::string& model, Done done) override {
+    loaded.push_back(model);
+    done(answer);
+  }
+  void Unload(const std::string& model, Done done) override {
+    unloaded.push_back(model);
+    done(answer);
+  }
+
+  std::vector<v1::ModelVersion> versions;
+  std::vector<std::string> loaded, unloaded;
+  absl::Status answer;
+};
+
+class InferenceServer {
+ public:
+  using Stub = inference::GRPCInferenceService::Stub;
+
+  explicit InferenceServer(uint64_t max_bytes_in_flight = 1 << 20) {
+    v1::ModelVersion version = MakeModelVersion("digits", 1, 10);
+    version.mutable_serving()->set_max_batch_size(4);
+    repository.versions.push_back(version);
+    serving.VersionReady(version, "cpu:0", FloatSpec("input", 2),
+                         FloatSpec("output", 2));
+    serving.Start();
+    InferenceServiceOptions options;
+    options.serving = &serving;
+    options.repository = &repository;
+    options.server_version = "1.2.3";
+    options.max_bytes_in_flight = max_bytes_in_flight;
+    service_ = std::make_unique<InferenceService>(options);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                             &port);
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    stub = inference::GRPCInferenceService::NewStub(
+        grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
+                            grpc::InsecureChannelCredentials()));
+  }
+  ~InferenceServer() {
+    serving.Stop();
+    worker.Resume();
+    server_->Shutdown();
+    server_->Wait();
+  }
+
+  FakeWorker worker;
+  FakeRepository repository;
+  Serving serving{{
+      .ring = [this](const std::string&) { return worker.ring(); },
+      .catalogue = [this](absl::string_view name) -> absl::StatusOr<v1::Model> {
+        v1::Model model;
+        model.set_name(std::string(name));
+        for (const auto& version : repository.versions) {
+          if (version.model() == name) *model.add_versions() = version;
+        }
+        if (model.versions().empty()) return absl::NotFoundError("unknown");
+        return model;
+      },
+  }};
+  std::unique_ptr<Stub> stub;
+
+ private:
+  std::unique_ptr<InferenceService> service_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// A request to "digits" with raw contents, two values per row.
+inline inference::ModelInferRequest RawRequest(std::vector<float> values) {
+  inference::ModelInferRequest request;
+  request.set_model_name("digits");
+  auto* input = request.add_inputs();
+  input->set_name("input");
+  input->set_datatype("FP32");
+  input->add_shape(static_cast<int64_t>(values.size() / 2));
+  input->add_shape(2);
+  request.add_raw_input_contents(values.data(), values.size() * sizeof(float));
+  return request;
+}
+
+inline std::vector<float> RawOutput(
+    const inference::ModelInferResponse& response) {
+  const std::string& raw = response.raw_output_contents(0);
+  std::vector<float> values(raw.size() / sizeof(float));
+  std::memcpy(values.data(), raw.data(), raw.size());
+  return values;
+}
+
+}  // namespace gpupool::server

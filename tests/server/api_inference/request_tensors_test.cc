@@ -1,0 +1,224 @@
+#include "server/api/inference/request_tensors.h"
+
+#include <cstring>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using InputTensor = inference::ModelInferRequest::InferInputTensor;
+
+InputTensor* AddInput(inference::ModelInferRequest* request,
+                      const std::string& name, const std::string& type,
+                      int64_t elements) {
+  InputTensor* input = request->add_inputs();
+  input->set_name(name);
+  input->set_datatype(type);
+  input->add_shape(1);
+  input->add_shape(elements);
+  return input;
+}
+
+template <typename T>
+std::vector<T> Values(const TensorView& view) {
+  std::vector<T> values(view.bytes.size() / sizeof(T));
+  std::memcpy(values.data(), view.bytes.data(), view.bytes.size());
+  return values;
+}
+
+class RequestTensorsTest : public ::testing::Test {
+ protected:
+  void ExpectError(absl::StatusCode code, const std::string& text) {
+    const auto tensors = ViewInputs("'m' version 1", request_);
+    EXPECT_EQ(tensors.status().code(), code) << tensors.status();
+    EXPECT_THAT(std::string(tensors.status().message()), HasSubstr(text));
+  }
+  inference::ModelInferRequest request_;
+};
+
+TEST_F(RequestTensorsTest, RawContentsAreViewedWhereTheyLie) {
+  AddInput(&request_, "x", "FP32", 2);
+  request_.add_raw_input_contents("01234567");
+  const auto tensors = ViewInputs("'m' version 1", request_);
+  ASSERT_TRUE(tensors.ok());
+  EXPECT_EQ(static_cast<const void*>(tensors->inputs[0].bytes.data()),
+            request_.raw_input_contents(0).data());
+  EXPECT_THAT(tensors->inputs[0].shape, ElementsAre(1, 2));
+}
+
+TEST_F(RequestTensorsTest, WideTypedContentsAreViewedWhereTheyLie) {
+  InputTensor* input = AddInput(&request_, "x", "FP32", 2);
+  input->mutable_contents()->add_fp32_contents(1.5f);
+  input->mutable_contents()->add_fp32_contents(-2);
+  const auto tensors = ViewInputs("'m' version 1", request_);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ(static_cast<const void*>(tensors->inputs[0].bytes.data()),
+            input->contents().fp32_contents().data());
+  EXPECT_THAT(Values<float>(tensors->inputs[0]), ElementsAre(1.5f, -2));
+}
+
+TEST_F(RequestTensorsTest, EveryTypedDatatypeIsRead) {
+  AddInput(&request_, "a", "FP64", 1)->mutable_contents()->add_fp64_contents(2);
+  AddInput(&request_, "b", "INT32", 1)
+      ->mutable_contents()
+      ->add_int_contents(-3);
+  AddInput(&request_, "c", "INT64", 1)
+      ->mutable_contents()
+      ->add_int64_contents(int64_t{1} << 40);
+  AddInput(&request_, "d", "BOOL", 1)
+      ->mutable_contents()
+      ->add_bool_contents(true);
+  AddInput(&request_, "e", "INT8", 1)->mutable_contents()->add_int_contents(-8);
+  AddInput(&request_, "f", "UINT8", 1)
+      ->mutable_contents()
+      ->add_uint_contents(200);
+  const auto tensors = ViewInputs("'m' version 1", request_);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  const auto& inputs = tensors->inputs;
+  EXPECT_THAT(Values<double>(inputs[0]), ElementsAre(2));
+  EXPECT_THAT(Values<int32_t>(inputs[1]), ElementsAre(-3));
+  EXPECT_THAT(Values<int64_t>(inputs[2]), ElementsAre(int64_t{1} << 40));
+  EXPECT_THAT(Values<uint8_t>(inputs[3]), ElementsAre(1));
+  EXPECT_THAT(Values<int8_t>(inputs[4]), ElementsAre(-8));
+  EXPECT_THAT(Values<uint8_t>(inputs[5]), ElementsAre(200));
+}
+
+TEST_F(RequestTensorsTest, NarrowValuesOutOfRangeAreRefused) {
+  AddInput(&request_, "x", "INT8", 1)
+      ->mutable_contents()
+      ->add_int_contents(128);
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              "value 128 in the contents of input 'x' does not fit INT8");
+  request_.Clear();
+  AddInput(&request_, "x", "UINT8", 1)
+      ->mutable_contents()
+      ->add_uint_contents(256);
+  ExpectError(absl::StatusCode::kInvalidArgument, "does not fit UINT8");
+}
+
+TEST_F(RequestTensorsTest, RawAndTypedTogetherAreRefused) {
+  AddInput(&request_, "x", "FP32", 1)->mutable_contents()->add_fp32_contents(1);
+  request_.add_raw_input_contents("0123");
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              "contents field must not be specified when using "
+              "raw_input_contents for 'x' for model 'm' version 1");
+}
+
+TEST_F(RequestTensorsTest, MissingDataIsNamed) {
+  AddInput(&request_, "x", "FP32", 1);
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              "unable to find data for input tensor 'x'");
+  AddInput(&request_, "y", "FP32", 1);
+  request_.add_raw_input_contents("0123");
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              "unable to find data for input tensor 'y'");
+}
+
+TEST_F(RequestTensorsTest, SurplusRawEntriesAreRefused) {
+  AddInput(&request_, "x", "FP32", 1);
+  request_.add_raw_input_contents("0123");
+  request_.add_raw_input_contents("0123");
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              "2 raw_input_contents for 1 inputs");
+}
+
+TEST_F(RequestTensorsTest, TheWrongTypedFieldIsRefused) {
+  AddInput(&request_, "x", "FP32", 1)->mutable_contents()->add_int_contents(1);
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              "unexpected explicit tensor data for input tensor 'x'");
+  request_.mutable_inputs(0)->mutable_contents()->add_fp32_contents(1);
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              "unexpected explicit tensor data");
+}
+
+TEST_F(RequestTensorsTest, HalfPrecisionTravelsRawOnly) {
+  AddInput(&request_, "x", "FP16", 1)->mutable_contents()->add_fp32_contents(1);
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              "must be sent in raw_input_contents");
+}
+
+TEST_F(RequestTensorsTest, SharedMemoryIsNotOffered) {
+  (*AddInput(&request_, "x", "FP32", 1)
+        ->mutable_parameters())["shared_memory_region"]
+      .set_string_param("r");
+  ExpectError(absl::StatusCode::kUnimplemented,
+              "Client shared memory is disabled");
+}
+
+class SelectOutputsTest : public ::testing::Test {
+ protected:
+  SelectOutputsTest() {
+    for (const char* name : {"a", "b"}) {
+      TensorFormat format;
+      format.name = name;
+      formats_.push_back(format);
+    }
+  }
+  absl::StatusOr<std::vector<int>> Select(std::vector<std::string> names) {
+    inference::ModelInferRequest request;
+    for (const auto& name : names) request.add_outputs()->set_name(name);
+    return SelectOutputs("'m' version 1", formats_, request);
+  }
+  std::vector<TensorFormat> formats_;
+};
+
+TEST_F(SelectOutputsTest, NoneMeansAllAndNamesMeanThose) {
+  EXPECT_THAT(*Select({}), ElementsAre(0, 1));
+  EXPECT_THAT(*Select({"b"}), ElementsAre(1));
+  EXPECT_THAT(*Select({"b", "a"}), ElementsAre(1, 0));
+}
+
+TEST_F(SelectOutputsTest, UnknownAndRepeatedOutputsAreRefused) {
+  EXPECT_THAT(std::string(Select({"c"}).status().message()),
+              AllOf(HasSubstr("unexpected inference output 'c'"),
+                    HasSubstr("'a', 'b'")));
+  EXPECT_THAT(std::string(Select({"a", "a"}).status().message()),
+              HasSubstr("already exists in request"));
+}
+
+class ReadParametersTest : public ::testing::Test {
+ protected:
+  inference::InferParameter& Set(const std::string& key) {
+    return (*request_.mutable_parameters())[key];
+  }
+  inference::ModelInferRequest request_;
+};
+
+TEST_F(ReadParametersTest, TimeoutIsMicrosecondsAndZeroMeansNone) {
+  EXPECT_EQ(ReadParameters(request_)->timeout, absl::InfiniteDuration());
+  Set("timeout").set_int64_param(1500);
+  EXPECT_EQ(ReadParameters(request_)->timeout, absl::Microseconds(1500));
+  Set("timeout").set_int64_param(0);
+  EXPECT_EQ(ReadParameters(request_)->timeout, absl::InfiniteDuration());
+  Set("timeout").set_int64_param(-1);
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadParameters(request_).status()));
+}
+
+TEST_F(ReadParametersTest, PriorityMayBeEitherInteger) {
+  Set("priority").set_uint64_param(3);
+  EXPECT_TRUE(ReadParameters(request_).ok());
+  Set("priority").set_int64_param(3);
+  EXPECT_TRUE(ReadParameters(request_).ok());
+  Set("priority").set_int64_param(-3);
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadParameters(request_).status()));
+  Set("priority").set_string_param("3");
+  EXPECT_THAT(std::string(ReadParameters(request_).status().message()),
+              HasSubstr("invalid value type for 'priority' parameter"));
+}
+
+TEST_F(ReadParametersTest, OwnKeysPassAndReservedOnesDoNot) {
+  Set("my_key").set_double_param(1);
+  EXPECT_TRUE(ReadParameters(request_).ok());
+  Set("triton_enable_empty_final_response").set_bool_param(true);
+  EXPECT_TRUE(ReadParameters(request_).ok());
+  Set("triton_other").set_bool_param(true);
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadParameters(request_).status()));
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,61 @@
+#include "engine/session_convert.h"
+
+#include <google/protobuf/util/time_util.h>
+
+namespace gpupool::engine {
+
+v1::MemoryStats ToProto(const std::string& device,
+                        const MemoryStatistics& statistics) {
+  v1::MemoryStats proto;
+  proto.set_device(device);
+  proto.set_limit_bytes(statistics.limit_bytes);
+  proto.set_allocated_bytes(statistics.allocated_bytes);
+  proto.set_requested_bytes(statistics.requested_bytes);
+  proto.set_reserved_bytes(statistics.reserved_bytes);
+  proto.set_peak_allocated_bytes(statistics.peak_allocated_bytes);
+  proto.set_peak_reserved_bytes(statistics.peak_reserved_bytes);
+  proto.set_allocations(statistics.allocations);
+  proto.set_frees(statistics.frees);
+  proto.set_retries(statistics.retries);
+  proto.set_out_of_memory(statistics.out_of_memory);
+  for (const OwnerUsage& usage : statistics.owners) {
+    v1::OwnerBytes* owner = proto.add_owners();
+    owner->set_owner(usage.label);
+    owner->set_bytes(usage.bytes);
+  }
+  return proto;
+}
+
+v1::MemorySnapshot ToProto(const std::string& device,
+                           const MemorySnapshot& snapshot) {
+  v1::MemorySnapshot proto;
+  proto.set_device(device);
+  for (const SegmentFacts& facts : snapshot.segments) {
+    v1::MemorySnapshot::Segment* segment = proto.add_segments();
+    segment->set_address(facts.address);
+    segment->set_bytes(facts.bytes);
+    for (const BlockFacts& block_facts : facts.blocks) {
+      v1::MemorySnapshot::Block* block = segment->add_blocks();
+      block->set_offset(block_facts.offset);
+      block->set_bytes(block_facts.bytes);
+      block->set_free(block_facts.free);
+      block->set_owner(block_facts.owner);
+      block->set_requested_bytes(block_facts.requested_bytes);
+    }
+  }
+  *proto.mutable_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
+  return proto;
+}
+
+v1::PlannedBytes ToProto(const PlannedBytes& bytes) {
+  v1::PlannedBytes proto;
+  proto.set_weights(bytes.weights);
+  proto.set_optimizer(bytes.optimizer);
+  proto.set_gradients(bytes.gradients);
+  proto.set_activations(bytes.activations);
+  proto.set_workspace(bytes.workspace);
+  proto.set_peak(bytes.peak);
+  return proto;
+}
+
+}  // namespace gpupool::engine

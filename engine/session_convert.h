@@ -1,0 +1,20 @@
+// From the engine's plain structs to the API's messages. Pure.
+#pragma once
+
+#include <string>
+
+#include "engine/memory/statistics.h"
+#include "engine/plan/report.h"
+#include "gpupool/v1/device.pb.h"
+#include "gpupool/v1/model.pb.h"
+
+namespace gpupool::engine {
+
+v1::MemoryStats ToProto(const std::string& device,
+                        const MemoryStatistics& statistics);
+// Stamped with the present time.
+v1::MemorySnapshot ToProto(const std::string& device,
+                           const MemorySnapshot& snapshot);
+v1::PlannedBytes ToProto(const PlannedBytes& bytes);
+
+}  // namespace gpupool::engine

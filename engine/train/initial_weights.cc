@@ -1,0 +1,65 @@
+#include "engine/train/initial_weights.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/philox.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::engine {
+namespace {
+
+void Fill(const PersistentSpec& spec, uint64_t seed, absl::Span<float> out) {
+  if (spec.initializer.kind == Initializer::Kind::kConstant) {
+    std::fill(out.begin(), out.end(),
+              static_cast<float>(spec.initializer.value));
+    return;
+  }
+  Philox random(
+      seed, PhiloxStreamId(PhiloxStream::kWeights, PhiloxNameIndex(spec.name)));
+  const double bound = spec.initializer.bound;
+  for (float& value : out) {
+    value = static_cast<float>((2.0 * random.NextFloat() - 1.0) * bound);
+  }
+}
+
+bool StartsAtZero(const Initializer& initializer) {
+  return initializer.kind == Initializer::Kind::kConstant &&
+         initializer.value == 0;
+}
+
+absl::Status SetOne(const PersistentSpec& spec, uint64_t seed,
+                    const WeightStore& store) {
+  const absl::Span<std::byte> bytes = store.Find(spec.name);
+  if (bytes.size() != spec.shape.bytes(spec.dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the weight store has no \"", spec.name, "\" of ",
+                     spec.shape.bytes(spec.dtype), " bytes"));
+  }
+  if (spec.dtype == DType::kFloat32) {
+    Fill(
+        spec, seed,
+        {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)});
+    return absl::OkStatus();
+  }
+  if (!StartsAtZero(spec.initializer)) {
+    return absl::UnimplementedError(
+        absl::StrCat("\"", spec.name, "\": ", DTypeName(spec.dtype),
+                     " values cannot be initialised"));
+  }
+  std::memset(bytes.data(), 0, bytes.size());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SetInitialWeights(const std::vector<PersistentSpec>& persistents,
+                               uint64_t seed, const WeightStore& store) {
+  for (const PersistentSpec& spec : persistents) {
+    RETURN_IF_ERROR(SetOne(spec, seed, store));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,48 @@
+// Checks a training job against the facts of its dataset before anything is
+// built, so that bad jobs are refused at submission. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/tensor/shape.h"
+
+namespace gpupool::v1 {
+class Dataset;
+class JobSpec;
+class TrainingSpec;
+}  // namespace gpupool::v1
+
+namespace gpupool::engine {
+
+struct DataFacts {
+  uint64_t rows = 0;
+  std::vector<int64_t> feature_shape;  // of one row
+  uint32_t classes = 0;                // 0: labels are no classes
+};
+
+DataFacts FactsOf(const v1::Dataset& dataset);
+
+// How long a job trains.
+struct TrainingLength {
+  uint64_t training_rows = 0;
+  uint64_t held_out_rows = 0;
+  uint64_t steps_per_epoch = 0;
+  uint64_t total_steps = 0;
+  double base_learning_rate = 0;
+};
+
+// InvalidArgument names the field, its value, the limit and the remedy:
+// dataset, split, batch size, length, loss, learning rate, schedule, scaling,
+// and the number of features against the model's input. The model's layers
+// and the optimizer's other numbers are checked when the graph is built.
+absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
+                                             const DataFacts& facts);
+
+// Whether labels and loss go with the shape of the model's output.
+absl::Status CheckLabels(const v1::TrainingSpec& training,
+                         const DataFacts& facts, const Shape& output_shape);
+
+}  // namespace gpupool::engine

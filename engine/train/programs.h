@@ -1,0 +1,76 @@
+// Compiles the programs of a model: train and eval, or infer for every batch
+// bucket. Planning on the meta device and running do the same here, which is
+// why planned bytes are measured bytes.
+//
+// The results belong to one compute thread; the back end must outlive them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/import/layer_spec.h"
+#include "engine/plan/report.h"
+#include "engine/runtime/program.h"
+#include "engine/runtime/weight_store.h"
+#include "engine/tensor/shape.h"
+#include "engine/train/job_check.h"
+
+namespace gpupool::engine {
+
+struct TrainingPrograms {
+  TrainingLength length;
+  Program train;
+  std::optional<Program> eval;  // absent when no rows are held out
+  WeightLayout layout;
+  std::vector<PersistentSpec> persistents;
+  Shape output_shape;  // per example
+  uint64_t parameters = 0;
+  int64_t eval_batch = 0;
+};
+
+// InvalidArgument names the layer or field; Unimplemented what the back end
+// lacks.
+absl::StatusOr<TrainingPrograms> CompileTraining(const v1::JobSpec& spec,
+                                                 const DataFacts& facts,
+                                                 DeviceBackend* backend);
+
+// Bytes of both programs with their weights, and of the arena they share.
+PlannedBytes BytesOf(const TrainingPrograms& programs);
+uint64_t ArenaBytesOf(const TrainingPrograms& programs);
+
+struct InferenceBucket {
+  int64_t batch = 0;
+  Program program;
+};
+
+struct InferencePrograms {
+  std::vector<InferenceBucket> buckets;  // rising batches
+  WeightLayout layout;
+  std::vector<LayerInfo> layers;
+  Shape input_shape;   // per example
+  Shape output_shape;  // per example
+  uint64_t parameters = 0;
+};
+
+inline constexpr uint32_t kMaxServingBatch = 1024;
+inline constexpr uint32_t kDefaultServingBatch = 32;
+
+// 1, 2, 4, ... below `max_batch_size`, then `max_batch_size` itself.
+std::vector<int64_t> BatchBuckets(uint32_t max_batch_size);
+
+struct InferenceOptions {
+  bool input_scaling = false;
+  uint32_t max_batch_size = 1;  // 1 .. kMaxServingBatch
+};
+
+// InvalidArgument names the layer, or a max_batch_size out of range.
+absl::StatusOr<InferencePrograms> CompileInference(
+    const v1::ModelSpec& model, const InferenceOptions& options,
+    DeviceBackend* backend);
+
+PlannedBytes BytesOf(const InferencePrograms& programs);
+uint64_t ArenaBytesOf(const InferencePrograms& programs);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,51 @@
+#include "engine/train/trainer.h"
+
+#include <utility>
+
+#include "engine/train/training_run.h"
+
+namespace gpupool::engine {
+
+TrainingRun::TrainingRun(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TrainingRun::~TrainingRun() = default;
+
+absl::Status TrainingRun::Step() { return impl_->Step(); }
+
+uint64_t TrainingRun::step() const { return impl_->step(); }
+
+uint64_t TrainingRun::total_steps() const {
+  return impl_->length().total_steps;
+}
+
+uint64_t TrainingRun::steps_per_epoch() const {
+  return impl_->length().steps_per_epoch;
+}
+
+uint32_t TrainingRun::batch_size() const { return impl_->batch_size(); }
+
+uint32_t TrainingRun::epoch() const {
+  if (step() == 0) return 0;
+  return static_cast<uint32_t>((step() - 1) / steps_per_epoch() + 1);
+}
+
+bool TrainingRun::at_epoch_end() const {
+  return step() > 0 && step() % steps_per_epoch() == 0;
+}
+
+absl::StatusOr<double> TrainingRun::Loss() { return impl_->Loss(); }
+
+absl::StatusOr<v1::Checkpoint> TrainingRun::SaveCheckpoint() {
+  return impl_->SaveCheckpoint();
+}
+
+absl::StatusOr<v1::Evaluation> TrainingRun::Evaluate() {
+  return impl_->Evaluate();
+}
+
+bool TrainingRun::has_held_out_rows() const {
+  return impl_->has_held_out_rows();
+}
+
+v1::MemoryUse TrainingRun::memory() const { return impl_->memory(); }
+
+}  // namespace gpupool::engine

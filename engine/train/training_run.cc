@@ -1,0 +1,305 @@
+#include "engine/train/training_run.h"
+
+#include <google/protobuf/util/time_util.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+#include "engine/data/batch.h"
+#include "engine/data/dataset_reader.h"
+#include "engine/data/scaling.h"
+#include "engine/data/split.h"
+#include "engine/train/initial_weights.h"
+#include "engine/train/lr_schedule.h"
+
+namespace gpupool::engine {
+namespace {
+
+template <typename T>
+absl::Span<T> As(absl::Span<std::byte> bytes) {
+  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+// Does nothing when the program has no such input.
+template <typename T>
+void SetScalar(const Executor& executor, absl::string_view name, T value) {
+  const absl::Span<std::byte> bytes = executor.input(name);
+  if (bytes.empty()) return;
+  GPUPOOL_CHECK(bytes.size() == sizeof(T));
+  std::memcpy(bytes.data(), &value, sizeof(T));
+}
+
+// The program must have the output.
+template <typename T>
+T GetScalar(const Executor& executor, absl::string_view name) {
+  const absl::Span<const std::byte> bytes = executor.output(name);
+  GPUPOOL_CHECK(bytes.size() == sizeof(T));
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(T));
+  return value;
+}
+
+absl::Status SetFloats(const WeightStore& store, absl::string_view name,
+                       const std::vector<float>& values) {
+  const absl::Span<std::byte> bytes = store.Find(name);
+  if (bytes.size() != values.size() * sizeof(float)) {
+    return absl::InternalError(absl::StrCat(
+        "the program has no \"", name, "\" of ", values.size(), " numbers"));
+  }
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+TrainingRun::Impl::Impl(const DeviceContext& device,
+                        const TrainingRequest& request)
+    : device_(device),
+      request_(request),
+      holder_(absl::StrCat("job ", request.job_id), device.allocator) {}
+
+absl::StatusOr<std::unique_ptr<TrainingRun::Impl>> TrainingRun::Impl::Create(
+    const DeviceContext& device, const TrainingRequest& request) {
+  std::unique_ptr<Impl> run(new Impl(device, request));
+  RETURN_IF_ERROR(run->holder_.SetLimit(request.limit_bytes));
+  RETURN_IF_ERROR(run->LoadData());
+  RETURN_IF_ERROR(run->MakeExecutors());
+  RETURN_IF_ERROR(request.resume_manifest_sha256.empty() ? run->StartFresh()
+                                                         : run->Resume());
+  RETURN_IF_ERROR(run->train_->Load());
+  return run;
+}
+
+absl::Status TrainingRun::Impl::LoadData() {
+  const v1::Dataset& dataset = request_.dataset;
+  ASSIGN_OR_RETURN(table_,
+                   ReadDataset(dataset.layout(),
+                               {dataset.files().begin(), dataset.files().end()},
+                               device_.blob_dir, {}));
+  ASSIGN_OR_RETURN(Split split,
+                   SplitRows(request_.spec.data().held_out(), table_.rows));
+  held_out_rows_ = std::move(split.held_out);
+  training_rows_ = std::move(split.training);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Impl::MakeExecutors() {
+  const DataFacts facts = {table_.rows, table_.feature_shape,
+                           table_.class_count};
+  ASSIGN_OR_RETURN(TrainingPrograms programs,
+                   CompileTraining(request_.spec, facts, device_.backend));
+  length_ = programs.length;
+  eval_batch_ = programs.eval_batch;
+  persistents_ = std::move(programs.persistents);
+  planned_peak_bytes_ = BytesOf(programs).peak;
+  const uint64_t arena_bytes = ArenaBytesOf(programs);
+  ASSIGN_OR_RETURN(
+      weights_, WeightStore::Create(std::move(programs.layout), holder_.name(),
+                                    device_.allocator));
+  ASSIGN_OR_RETURN(arena_, device_.allocator->Allocate(
+                               arena_bytes, {holder_.name(), "arena"}));
+  const absl::Span<std::byte> arena(arena_.data(), arena_bytes);
+  ASSIGN_OR_RETURN(train_,
+                   Executor::Create(std::move(programs.train), *weights_, arena,
+                                    holder_.name(), device_.allocator));
+  if (programs.eval.has_value()) {
+    ASSIGN_OR_RETURN(
+        eval_, Executor::Create(*std::move(programs.eval), *weights_, arena,
+                                holder_.name(), device_.allocator));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Impl::StartFresh() {
+  const uint64_t seed = request_.spec.training().seed();
+  RETURN_IF_ERROR(SetInitialWeights(persistents_, seed, *weights_));
+  const v1::Scaling& scaling = request_.spec.data().scaling();
+  if (scaling.rule_case() != v1::Scaling::RULE_NOT_SET) {
+    ASSIGN_OR_RETURN(const ScalingValues values,
+                     ComputeScaling(scaling, table_, training_rows_));
+    RETURN_IF_ERROR(SetFloats(*weights_, "input.scale", values.scale));
+    RETURN_IF_ERROR(SetFloats(*weights_, "input.shift", values.shift));
+  }
+  sampler_.emplace(seed, std::move(training_rows_), batch_size());
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Impl::CheckManifest(const Manifest& manifest) const {
+  const v1::TrainingSpec& training = request_.spec.training();
+  auto differs = [](absl::string_view what, auto saved, auto wanted) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the checkpoint was made with ", what, " ", saved,
+                     ", the job has ", wanted, "; resume with the same job"));
+  };
+  if (manifest.seed != training.seed()) {
+    return differs("seed", manifest.seed, training.seed());
+  }
+  if (manifest.batch_size != training.batch_size()) {
+    return differs("batch_size", manifest.batch_size, training.batch_size());
+  }
+  if (manifest.step > length_.total_steps) {
+    return differs("step", manifest.step, length_.total_steps);
+  }
+  if (manifest.epoch != manifest.step / length_.steps_per_epoch ||
+      manifest.batch_in_epoch != manifest.step % length_.steps_per_epoch) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the checkpoint's position, epoch ", manifest.epoch, " batch ",
+        manifest.batch_in_epoch, ", is not that of step ", manifest.step,
+        " with ", length_.steps_per_epoch,
+        " steps an epoch; the dataset or its split is another one"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Impl::Resume() {
+  ASSIGN_OR_RETURN(
+      const Manifest manifest,
+      ReadManifest(device_.blob_dir, request_.resume_manifest_sha256));
+  RETURN_IF_ERROR(CheckManifest(manifest));
+  RETURN_IF_ERROR(
+      ReadTensors(device_.blob_dir, manifest, "weights", Tensors(false)));
+  const std::vector<TensorBytes> optimizer = Tensors(true);
+  if (!optimizer.empty()) {
+    RETURN_IF_ERROR(
+        ReadTensors(device_.blob_dir, manifest, "optimizer", optimizer));
+  }
+  sampler_.emplace(manifest.seed, std::move(training_rows_), batch_size());
+  sampler_->Seek(manifest.step);
+  return absl::OkStatus();
+}
+
+void TrainingRun::Impl::FillBatch(const Executor& executor,
+                                  absl::Span<const uint32_t> rows) {
+  GatherFeatures(table_, rows, As<float>(executor.input("input")));
+  const absl::Span<std::byte> labels = executor.input("labels");
+  if (!labels.empty()) {
+    GatherClasses(table_, rows, As<int64_t>(labels));
+  } else {
+    GatherLabels(table_, rows, As<float>(executor.input("target")));
+  }
+}
+
+absl::Status TrainingRun::Impl::Step() {
+  RETURN_IF_ERROR(spoiled_);
+  if (step() >= length_.total_steps) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "all ", length_.total_steps, " steps of the job are done"));
+  }
+  const v1::TrainingSpec& training = request_.spec.training();
+  const double rate =
+      LearningRateAt(training.schedule(), length_.base_learning_rate, step(),
+                     length_.total_steps);
+  FillBatch(*train_, sampler_->Next());
+  SetScalar<double>(*train_, "learning_rate", rate);
+  SetScalar<int64_t>(*train_, "step", static_cast<int64_t>(step()));
+  SetScalar<int64_t>(*train_, "seed", std::bit_cast<int64_t>(training.seed()));
+  spoiled_ = train_->Run();
+  RETURN_IF_ERROR(spoiled_);
+  loss_ = GetScalar<float>(*train_, "loss");
+  if (!std::isfinite(*loss_)) spoiled_ = NotFinite();
+  return spoiled_;
+}
+
+absl::Status TrainingRun::Impl::NotFinite() const {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the loss is ", *loss_, " at step ", step(), " of ", length_.total_steps,
+      "; hint: lower the learning rate (it is ", length_.base_learning_rate,
+      "), set clip_gradient_norm, add warm-up steps, or scale the features"));
+}
+
+absl::StatusOr<double> TrainingRun::Impl::Loss() const {
+  RETURN_IF_ERROR(spoiled_);
+  if (!loss_.has_value()) {
+    return absl::FailedPreconditionError("no step was made yet");
+  }
+  return double{*loss_};
+}
+
+std::vector<TensorBytes> TrainingRun::Impl::Tensors(bool optimizer) const {
+  std::vector<TensorBytes> tensors;
+  for (const WeightEntry& entry : weights_->layout().entries()) {
+    if (entry.in_optimizer_block() != optimizer) continue;
+    tensors.push_back(
+        {{entry.name, entry.dtype, entry.shape}, weights_->bytes_of(entry)});
+  }
+  return tensors;
+}
+
+absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
+  RETURN_IF_ERROR(spoiled_);
+  Manifest manifest;
+  manifest.job_id = request_.job_id;
+  manifest.attempt = request_.attempt;
+  manifest.step = step();
+  manifest.epoch = step() / length_.steps_per_epoch;
+  manifest.batch_in_epoch = step() % length_.steps_per_epoch;
+  manifest.seed = request_.spec.training().seed();
+  manifest.batch_size = batch_size();
+  manifest.input_scaling =
+      request_.spec.data().scaling().rule_case() != v1::Scaling::RULE_NOT_SET;
+  manifest.model = request_.spec.model();
+  ASSIGN_OR_RETURN(CheckpointFile weights,
+                   WriteTensors(device_.blob_dir, "weights", Tensors(false)));
+  manifest.files.push_back(std::move(weights));
+  const std::vector<TensorBytes> optimizer = Tensors(true);
+  if (!optimizer.empty()) {
+    ASSIGN_OR_RETURN(CheckpointFile file,
+                     WriteTensors(device_.blob_dir, "optimizer", optimizer));
+    manifest.files.push_back(std::move(file));
+  }
+  ASSIGN_OR_RETURN(const WrittenBlob written,
+                   WriteManifest(device_.blob_dir, manifest));
+  v1::Checkpoint checkpoint;
+  checkpoint.set_job_id(request_.job_id);
+  checkpoint.set_attempt(request_.attempt);
+  checkpoint.set_step(step());
+  checkpoint.set_manifest_sha256(written.sha256);
+  checkpoint.set_bytes(written.bytes);
+  *checkpoint.mutable_time() =
+      google::protobuf::util::TimeUtil::GetCurrentTime();
+  return checkpoint;
+}
+
+absl::StatusOr<v1::Evaluation> TrainingRun::Impl::Evaluate() {
+  RETURN_IF_ERROR(spoiled_);
+  if (eval_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "no rows are held out; set data.held_out to evaluate");
+  }
+  RETURN_IF_ERROR(eval_->Load());
+  const absl::Span<const uint32_t> rows = held_out_rows_;
+  double loss_sum = 0;
+  int64_t correct = 0;
+  for (size_t done = 0; done < rows.size();) {
+    const auto part = rows.subspan(done, static_cast<size_t>(eval_batch_));
+    FillBatch(*eval_, part);
+    SetScalar<int64_t>(*eval_, "row_count", static_cast<int64_t>(part.size()));
+    RETURN_IF_ERROR(eval_->Run());
+    loss_sum += GetScalar<float>(*eval_, "loss_sum");
+    if (!eval_->output("correct").empty()) {
+      correct += GetScalar<int64_t>(*eval_, "correct");
+    }
+    done += part.size();
+  }
+  const double count = static_cast<double>(rows.size());
+  v1::Evaluation evaluation;
+  evaluation.set_step(step());
+  evaluation.set_loss(loss_sum / count);
+  evaluation.set_accuracy(static_cast<double>(correct) / count);
+  evaluation.set_rows(rows.size());
+  return evaluation;
+}
+
+v1::MemoryUse TrainingRun::Impl::memory() const {
+  v1::MemoryUse use;
+  use.set_planned_peak_bytes(planned_peak_bytes_);
+  use.set_measured_peak_bytes(holder_.peak_bytes());
+  return use;
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,528 @@
+#include "engine/session.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "engine/base/sha256.h"
+
+namespace gpupool::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A small conv net for the digits that ship with the project.
+constexpr char kDigitsJob[] = R"pb(
+  name: "digits"
+  model {
+    input_shape: [ 1, 8, 8 ]
+    layers { conv2d { filters: 16 kernel: 3 padding: 1 } }
+    layers { relu {} }
+    layers { max_pool { kernel: 2 } }
+    layers { conv2d { filters: 32 kernel: 3 padding: 1 } }
+    layers { relu {} }
+    layers { flatten {} }
+    layers { dense { units: 10 } }
+  }
+  data {
+    dataset: "digits"
+    held_out { every: 5 }
+    scaling { multiply: 0.0625 }
+  }
+  training {
+    cross_entropy {}
+    adam { learning_rate: 0.003 }
+    batch_size: 32
+    epochs: 10
+    seed: 7
+  }
+)pb";
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+class SessionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    blob_dir_ = testing::TempDir() + "/session_test_" +
+                testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(blob_dir_);
+    std::filesystem::create_directories(blob_dir_);
+    session_ = Open("cpu:0");
+    ASSERT_NE(session_, nullptr);
+  }
+
+  std::unique_ptr<Session> Open(const std::string& device, int threads = 1,
+                                uint64_t limit_bytes = 1 << 30) {
+    auto session = Session::Create({.device = *ParseDevice(device),
+                                    .memory_limit_bytes = limit_bytes,
+                                    .threads = threads,
+                                    .blob_dir = blob_dir_});
+    EXPECT_TRUE(session.ok()) << session.status();
+    return session.ok() ? *std::move(session) : nullptr;
+  }
+
+  static v1::JobSpec DigitsJob() {
+    v1::JobSpec spec;
+    EXPECT_TRUE(
+        google::protobuf::TextFormat::ParseFromString(kDigitsJob, &spec));
+    return spec;
+  }
+
+  // Stores bytes as the only file of a dataset and inspects it.
+  absl::StatusOr<v1::Dataset> Store(const std::string& name,
+                                    const std::string& bytes) {
+    v1::Dataset dataset;
+    v1::DatasetFile* file = dataset.add_files();
+    file->set_role(v1::DatasetFile::TABLE);
+    file->set_file_name(name);
+    file->set_total_bytes(bytes.size());
+    file->set_sha256(Sha256Hex(bytes));
+    std::ofstream(blob_dir_ + "/" + file->sha256(), std::ios::binary) << bytes;
+    auto facts = session_->InspectDataset({}, {*file});
+    if (!facts.ok()) return facts.status();
+    dataset.set_rows(facts->rows);
+    dataset.set_classes(facts->classes);
+    for (int64_t dimension : facts->feature_shape) {
+      dataset.add_feature_shape(dimension);
+    }
+    return dataset;
+  }
+
+  v1::Dataset Digits() {
+    auto dataset =
+        Store("digits.csv.gz", ReadFile(std::string(GPUPOOL_SOURCE_DIR) +
+                                        "/examples/data/digits.csv.gz"));
+    EXPECT_TRUE(dataset.ok()) << dataset.status();
+    return *dataset;
+  }
+
+  absl::StatusOr<std::unique_ptr<TrainingRun>> Start(
+      const v1::JobSpec& spec, const std::string& resume = "") {
+    return session_->StartTraining({.job_id = 7,
+                                    .attempt = 1,
+                                    .spec = spec,
+                                    .dataset = Digits(),
+                                    .resume_manifest_sha256 = resume});
+  }
+
+  // Steps until `step`; fails the test on an error.
+  static void StepTo(TrainingRun& run, uint64_t step) {
+    while (run.step() < step) {
+      const absl::Status status = run.Step();
+      ASSERT_TRUE(status.ok()) << status;
+    }
+  }
+
+  // The digests of weights and optimizer state in a checkpoint's manifest.
+  std::string FilesOf(const v1::Checkpoint& checkpoint) {
+    const std::string manifest =
+        ReadFile(blob_dir_ + "/" + checkpoint.manifest_sha256());
+    const size_t at = manifest.find("\"files\"");
+    EXPECT_NE(at, std::string::npos) << manifest;
+    return manifest.substr(at);
+  }
+
+  // The rows that `held_out { every: 5 }` keeps, 64 features and the label.
+  static std::vector<std::vector<float>> HeldOutDigits();
+
+  std::string blob_dir_;
+  std::unique_ptr<Session> session_;
+};
+
+std::vector<std::vector<float>> SessionTest::HeldOutDigits() {
+  const std::string path =
+      std::string(GPUPOOL_SOURCE_DIR) + "/examples/data/digits.csv.gz";
+  std::vector<std::vector<float>> rows;
+  gzFile file = gzopen(path.c_str(), "rb");
+  char line[1024];
+  for (int number = 0; gzgets(file, line, sizeof(line)); ++number) {
+    if (number % 5 != 4) continue;
+    std::istringstream fields(line);
+    rows.emplace_back();
+    for (std::string field; std::getline(fields, field, ',');) {
+      rows.back().push_back(std::stof(field));
+    }
+  }
+  gzclose(file);
+  return rows;
+}
+
+TEST_F(SessionTest, InspectsTheDigits) {
+  const v1::Dataset digits = Digits();
+  EXPECT_EQ(digits.rows(), 1797u);
+  EXPECT_THAT(digits.feature_shape(), ElementsAre(64));
+  EXPECT_EQ(digits.classes(), 10u);
+}
+
+TEST_F(SessionTest, TrainsTheDigitsToHighAccuracy) {
+  auto run = Start(DigitsJob());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ((*run)->steps_per_epoch(), 1438u / 32);
+  EXPECT_EQ((*run)->total_steps(), 440u);
+  EXPECT_EQ((*run)->epoch(), 0u);
+  const auto begin = std::chrono::steady_clock::now();
+  StepTo(**run, (*run)->total_steps());
+  const std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - begin;
+  EXPECT_TRUE((*run)->done());
+  EXPECT_EQ((*run)->epoch(), 10u);
+  EXPECT_TRUE((*run)->at_epoch_end());
+  EXPECT_LT(*(*run)->Loss(), 0.5);
+  EXPECT_EQ((*run)->Step().code(), absl::StatusCode::kFailedPrecondition);
+  auto evaluation = (*run)->Evaluate();
+  ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+  EXPECT_EQ(evaluation->rows(), 359u);
+  EXPECT_EQ(evaluation->step(), 440u);
+  EXPECT_GE(evaluation->accuracy(), 0.97);
+  EXPECT_LT(evaluation->loss(), 0.15);
+  std::printf("accuracy %.4f loss %.4f %.0f samples/s\n",
+              evaluation->accuracy(), evaluation->loss(),
+              440 * 32 / seconds.count());
+}
+
+TEST_F(SessionTest, ResumingGivesTheWeightsOfAnUndisturbedRun) {
+  v1::JobSpec spec = DigitsJob();
+  // Dropout, batch norm, momentum and a schedule: all state there is.
+  v1::ModelSpec model;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(input_shape: [ 1, 8, 8 ]
+           layers { conv2d { filters: 8 kernel: 3 padding: 1 } }
+           layers { batch_norm {} }
+           layers { relu {} }
+           layers { flatten {} }
+           layers { dropout { probability: 0.25 } }
+           layers { dense { units: 10 } })pb",
+      &model));
+  *spec.mutable_model() = model;
+  spec.mutable_data()->mutable_scaling()->mutable_standardize();
+  spec.mutable_training()->set_steps(100);
+  spec.mutable_training()->mutable_schedule()->mutable_cosine();
+  spec.mutable_training()->mutable_schedule()->set_warmup_steps(10);
+  for (const bool adam : {true, false}) {
+    if (!adam) {
+      spec.mutable_training()->mutable_sgd()->set_learning_rate(0.05);
+      spec.mutable_training()->mutable_sgd()->set_momentum(0.9);
+    }
+    auto whole = Start(spec);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    StepTo(**whole, 100);
+    auto undisturbed = (*whole)->SaveCheckpoint();
+    ASSERT_TRUE(undisturbed.ok()) << undisturbed.status();
+
+    auto first = Start(spec);
+    ASSERT_TRUE(first.ok());
+    StepTo(**first, 57);  // in the middle of the second epoch
+    auto saved = (*first)->SaveCheckpoint();
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    EXPECT_EQ(saved->step(), 57u);
+    StepTo(**first, 70);  // work that the interruption loses
+    first->reset();
+
+    auto resumed = Start(spec, saved->manifest_sha256());
+    ASSERT_TRUE(resumed.ok()) << resumed.status();
+    EXPECT_EQ((*resumed)->step(), 57u);
+    EXPECT_EQ((*resumed)->Loss().status().code(),
+              absl::StatusCode::kFailedPrecondition);
+    StepTo(**resumed, 100);
+    auto end = (*resumed)->SaveCheckpoint();
+    ASSERT_TRUE(end.ok());
+    EXPECT_EQ(FilesOf(*end), FilesOf(*undisturbed));
+    EXPECT_NE(FilesOf(*end), FilesOf(*saved));
+  }
+}
+
+TEST_F(SessionTest, EvaluatingAndSavingDoNotDisturbTraining) {
+  auto plain = Start(DigitsJob());
+  auto watched = Start(DigitsJob());
+  ASSERT_TRUE(plain.ok() && watched.ok());
+  StepTo(**plain, 30);
+  for (uint64_t step = 10; step <= 30; step += 10) {
+    StepTo(**watched, step);
+    ASSERT_TRUE((*watched)->Evaluate().ok());
+    ASSERT_TRUE((*watched)->SaveCheckpoint().ok());
+  }
+  EXPECT_EQ((*plain)->SaveCheckpoint()->manifest_sha256(),
+            (*watched)->SaveCheckpoint()->manifest_sha256());
+}
+
+TEST_F(SessionTest, SeedsGiveDifferentWeights) {
+  v1::JobSpec spec = DigitsJob();
+  auto first = Start(spec);
+  spec.mutable_training()->set_seed(8);
+  auto second = Start(spec);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_NE(FilesOf(*(*first)->SaveCheckpoint()),
+            FilesOf(*(*second)->SaveCheckpoint()));
+}
+
+TEST_F(SessionTest, PlannedPeakIsTheMeasuredPeakToTheByte) {
+  const v1::Dataset digits = Digits();
+  auto plan = session_->PlanTraining(DigitsJob(), digits);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->total_steps, 440u);
+  const uint64_t peak = plan->plan.training().peak();
+  session_ = Open("cpu:0");  // nothing allocated yet
+  auto run = Start(DigitsJob());
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, 3);
+  ASSERT_TRUE((*run)->Evaluate().ok());
+  ASSERT_TRUE((*run)->SaveCheckpoint().ok());
+  EXPECT_EQ((*run)->memory().planned_peak_bytes(), peak);
+  EXPECT_EQ((*run)->memory().measured_peak_bytes(), peak);
+  EXPECT_EQ(session_->memory_stats().peak_allocated_bytes(), peak);
+  run->reset();
+  EXPECT_EQ(session_->memory_stats().allocated_bytes(), 0u);
+}
+
+TEST_F(SessionTest, MetaPlansAsTheDeviceItselfDoes) {
+  auto meta = Open("meta");
+  const v1::Dataset digits = Digits();
+  auto planned = meta->PlanTraining(DigitsJob(), digits);
+  auto expected = session_->PlanTraining(DigitsJob(), digits);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  EXPECT_EQ(planned->plan.SerializeAsString(),
+            expected->plan.SerializeAsString());
+  EXPECT_EQ(planned->total_steps, expected->total_steps);
+  EXPECT_EQ(meta->memory_stats().allocations(), 0u);
+}
+
+TEST_F(SessionTest, MetaNeitherTrainsNorServes) {
+  auto meta = Open("meta");
+  EXPECT_EQ(meta->StartTraining({}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(meta->LoadModel({}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SessionTest, PlansNameLayersParametersAndFlops) {
+  auto plan = session_->PlanInference(DigitsJob().model(), 8);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const uint64_t conv0 = 16 * 9 + 16, conv1 = 32 * 16 * 9 + 32;
+  const uint64_t dense = 32 * 4 * 4 * 10 + 10;
+  EXPECT_EQ(plan->parameters(), conv0 + conv1 + dense);
+  ASSERT_EQ(plan->layers_size(), 7);
+  EXPECT_EQ(plan->layers(0).name(), "conv2d_0");
+  EXPECT_EQ(plan->layers(0).parameters(), conv0);
+  EXPECT_THAT(plan->layers(0).output_shape(), ElementsAre(16, 8, 8));
+  EXPECT_GE(plan->layers(0).flops(), 2u * 16 * 64 * 9 - 2u * 16 * 100);
+  EXPECT_EQ(plan->layers(6).kind(), "dense");
+  EXPECT_THAT(plan->input().shape(), ElementsAre(-1, 1, 8, 8));
+  EXPECT_THAT(plan->output().shape(), ElementsAre(-1, 10));
+  EXPECT_FALSE(plan->has_training());
+  EXPECT_GT(plan->inference().weights(), plan->parameters() * 4 - 1);
+}
+
+TEST_F(SessionTest, ALoadedModelAnswersAsEvaluationDoes) {
+  auto run = Start(DigitsJob());
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, 200);
+  auto evaluation = (*run)->Evaluate();
+  auto checkpoint = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(evaluation.ok() && checkpoint.ok());
+  run->reset();
+  session_->ResetPeak();
+  auto model =
+      session_->LoadModel({.version_id = 1,
+                           .name = "digits/1",
+                           .manifest_sha256 = checkpoint->manifest_sha256(),
+                           .max_batch_size = 24});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->input().name(), "input");
+  EXPECT_THAT((*model)->input().shape(), ElementsAre(-1, 1, 8, 8));
+  EXPECT_EQ((*model)->input_row_bytes(), 256u);
+  EXPECT_EQ((*model)->output_row_bytes(), 40u);
+  EXPECT_EQ((*model)->measured_bytes(),
+            session_->memory_stats().peak_allocated_bytes());
+
+  // The held-out rows in batches of every size.
+  const std::vector<std::vector<float>> rows = HeldOutDigits();
+  ASSERT_EQ(rows.size(), 359u);
+  size_t correct = 0;
+  uint32_t batch = 1;
+  for (size_t done = 0; done < rows.size();) {
+    const uint32_t count =
+        static_cast<uint32_t>(std::min<size_t>(batch, rows.size() - done));
+    std::vector<float> input, output(count * 10);
+    for (uint32_t i = 0; i < count; ++i) {
+      input.insert(input.end(), rows[done + i].begin(),
+                   rows[done + i].begin() + 64);
+    }
+    const absl::Status status = (*model)->Infer(
+        count,
+        {reinterpret_cast<const std::byte*>(input.data()), input.size() * 4},
+        {reinterpret_cast<std::byte*>(output.data()), output.size() * 4});
+    ASSERT_TRUE(status.ok()) << status;
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto* scores = output.data() + i * 10;
+      correct += std::max_element(scores, scores + 10) - scores ==
+                 static_cast<int>(rows[done + i][64]);
+    }
+    done += count;
+    batch = batch % 24 + 1;
+  }
+  EXPECT_EQ(correct, std::lround(evaluation->accuracy() * 359));
+}
+
+TEST_F(SessionTest, InferChecksRowsAndBytes) {
+  auto run = Start(DigitsJob());
+  ASSERT_TRUE(run.ok()) << run.status();
+  auto checkpoint = (*run)->SaveCheckpoint();
+  auto model =
+      session_->LoadModel({.name = "digits/1",
+                           .manifest_sha256 = checkpoint->manifest_sha256(),
+                           .max_batch_size = 4});
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::vector<std::byte> input(256 * 5), output(40 * 5);
+  auto infer = [&](uint32_t rows, size_t input_bytes, size_t output_bytes) {
+    return (*model)->Infer(rows, absl::MakeSpan(input).first(input_bytes),
+                           absl::MakeSpan(output).first(output_bytes));
+  };
+  EXPECT_TRUE(infer(4, 256 * 4, 40 * 4).ok());
+  EXPECT_THAT(infer(0, 0, 0).message(), HasSubstr("1 to 4"));
+  EXPECT_THAT(infer(5, 256 * 5, 40 * 5).message(), HasSubstr("a batch of 5"));
+  EXPECT_THAT(infer(1, 255, 40).message(),
+              HasSubstr("input has 255 bytes; 1 rows of 256 bytes"));
+  EXPECT_THAT(infer(1, 256, 41).message(), HasSubstr("output has 41"));
+}
+
+TEST_F(SessionTest, ASpoiledCheckpointIsDataLoss) {
+  auto run = Start(DigitsJob());
+  ASSERT_TRUE(run.ok()) << run.status();
+  auto checkpoint = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(checkpoint.ok());
+  const std::string files = FilesOf(*checkpoint);
+  const size_t at = files.find("\"sha256\": \"");
+  ASSERT_NE(at, std::string::npos);
+  const std::string weights = files.substr(at + 11, 64);
+  std::ofstream(blob_dir_ + "/" + weights, std::ios::app) << "x";
+  LoadRequest request{.name = "digits/1",
+                      .manifest_sha256 = checkpoint->manifest_sha256(),
+                      .max_batch_size = 1};
+  EXPECT_EQ(session_->LoadModel(request).status().code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Start(DigitsJob(), checkpoint->manifest_sha256()).status().code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_GT(session_->memory_stats().allocated_bytes(), 0u)
+      << "the run is still there";
+}
+
+TEST_F(SessionTest, ALossThatIsNotFiniteFailsTheJobWithAHint) {
+  v1::JobSpec spec = DigitsJob();
+  spec.mutable_data()->clear_scaling();
+  spec.mutable_training()->mutable_sgd()->set_learning_rate(1e9);
+  auto run = Start(spec);
+  ASSERT_TRUE(run.ok()) << run.status();
+  auto good = (*run)->SaveCheckpoint();
+  absl::Status status;
+  while (status.ok() && !(*run)->done()) status = (*run)->Step();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(IsJobsOwnFault(status));
+  const v1::JobError error = ToJobError(status, (*run)->step());
+  EXPECT_THAT(error.message(), HasSubstr("at step "));
+  EXPECT_THAT(error.hint(), HasSubstr("lower the learning rate"));
+  EXPECT_EQ(error.step(), (*run)->step());
+  EXPECT_FALSE((*run)->SaveCheckpoint().ok()) << "spoiled weights";
+  EXPECT_FALSE((*run)->Evaluate().ok());
+  EXPECT_TRUE(Start(spec, good->manifest_sha256()).ok())
+      << "the good checkpoint is kept";
+}
+
+TEST_F(SessionTest, MemoryLimitsAreNamed) {
+  auto small = Open("cpu:0", 1, 64 << 10);
+  auto run = small->StartTraining(
+      {.job_id = 1, .attempt = 1, .spec = DigitsJob(), .dataset = Digits()});
+  EXPECT_EQ(run.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(IsJobsOwnFault(run.status()));
+  EXPECT_EQ(small->memory_stats().allocated_bytes(), 0u);
+  EXPECT_EQ(small->memory_stats().out_of_memory(), 1u);
+  auto bounded = session_->StartTraining({.job_id = 1,
+                                          .attempt = 1,
+                                          .spec = DigitsJob(),
+                                          .dataset = Digits(),
+                                          .limit_bytes = 64 << 10});
+  EXPECT_EQ(bounded.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(SessionTest, BadJobsAreRefusedAtPlanningWithTheRemedy) {
+  const v1::Dataset digits = Digits();
+  auto refuse = [&](void (*change)(v1::JobSpec&)) {
+    v1::JobSpec spec = DigitsJob();
+    change(spec);
+    auto plan = session_->PlanTraining(spec, digits);
+    EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(plan.status().message());
+  };
+  EXPECT_EQ(refuse([](v1::JobSpec& s) {
+              s.mutable_training()->set_batch_size(4096);
+            }),
+            "batch_size 4096 is larger than the 1438 training rows; lower it "
+            "to at most 1438");
+  EXPECT_THAT(
+      refuse([](v1::JobSpec& s) { s.mutable_model()->set_input_shape(1, 9); }),
+      HasSubstr("[1,9,8] takes 72 numbers, but a row of the dataset "
+                "has 64"));
+  EXPECT_THAT(
+      refuse([](v1::JobSpec& s) {
+        s.mutable_model()->mutable_layers(6)->mutable_dense()->set_units(5);
+      }),
+      HasSubstr("labels 0 to 9"));
+  EXPECT_THAT(refuse([](v1::JobSpec& s) {
+                s.mutable_training()->mutable_mean_squared_error();
+              }),
+              HasSubstr("dense units 1"));
+  EXPECT_THAT(refuse([](v1::JobSpec& s) {
+                s.mutable_model()->mutable_layers(0)->clear_kind();
+              }),
+              HasSubstr("layer"));
+}
+
+TEST_F(SessionTest, ABrokenLineIsNamed) {
+  EXPECT_EQ(Store("bad.csv", "1,2,0\n1,two,1\n").status().message(),
+            "bad.csv: line 2 column 2: \"two\" is not a finite number");
+}
+
+TEST_F(SessionTest, MemoryGettersWorkWhileTraining) {
+  auto run = Start(DigitsJob());
+  ASSERT_TRUE(run.ok()) << run.status();
+  std::thread reader([&] {
+    for (int i = 0; i < 50; ++i) {
+      EXPECT_GT(session_->memory_stats().allocated_bytes(), 0u);
+      EXPECT_THAT(session_->MemorySummary(), HasSubstr("job 7 / weights"));
+      EXPECT_GE(session_->Snapshot().segments_size(), 1);
+    }
+  });
+  StepTo(**run, 40);
+  reader.join();
+  const v1::Device info = session_->info();
+  EXPECT_EQ(info.name(), "cpu:0");
+  EXPECT_EQ(info.kind(), "cpu");
+  EXPECT_EQ(info.limit_bytes(), 1u << 30);
+}
+
+TEST_F(SessionTest, OtherDevicesAreRefusedPolitely) {
+  auto session = Session::Create({.device = *ParseDevice("cuda:0")});
+  EXPECT_EQ(session.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(session.status().message(), HasSubstr("cuda:0"));
+}
+
+}  // namespace
+}  // namespace gpupool::engine

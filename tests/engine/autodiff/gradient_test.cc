@@ -1,0 +1,291 @@
+#include "engine/autodiff/gradient.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "engine/graph/builder.h"
+#include "engine/graph/print.h"
+#include "engine/graph/verify.h"
+#include "tests/engine/testing/graph_testing.h"
+#include "tests/engine/testing/random_model.h"
+
+namespace gpupool::engine {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace testing;  // NOLINT: the fixtures of this tree
+
+constexpr double kStep = 1e-5;
+constexpr double kTolerance = 1e-7;
+// Numbers that are varied per weight, evenly spread.
+constexpr size_t kProbes = 40;
+
+double Loss(const Graph& graph, const reference::NamedNumbers& inputs,
+            const reference::NamedNumbers& state) {
+  reference::NamedNumbers copy = state;
+  auto outputs = reference::Run(graph, inputs, copy);
+  EXPECT_TRUE(outputs.ok()) << outputs.status();
+  return outputs.ok() ? (*outputs)["loss"][0] : NAN;
+}
+
+// Compares gradients of every weight with central differences of the loss,
+// which must be the output "loss".
+void ExpectGradientsMatchDifferences(Graph graph, uint64_t seed) {
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  std::vector<ValueId> weights;
+  for (const Value& value : graph.values()) {
+    if (value.kind == ValueKind::kPersistent &&
+        value.memory_class == MemoryClass::kWeight) {
+      weights.push_back(value.id);
+    }
+  }
+  auto gradients = AddGradients(graph, *graph.FindOutput("loss"), weights);
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const Value& weight = graph.value(weights[i]);
+    EXPECT_EQ(weight.type(), graph.value((*gradients)[i]).type());
+    graph.AddOutput(weight.name, (*gradients)[i]);
+  }
+  ASSERT_TRUE(Verify(graph).ok()) << Verify(graph) << Print(graph);
+  const reference::NamedNumbers inputs = RandomInputs(graph, seed);
+  reference::NamedNumbers state = RandomPersistents(graph, seed);
+  reference::NamedNumbers scratch = state;
+  auto outputs = reference::Run(graph, inputs, scratch);
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  for (ValueId id : weights) {
+    const std::string& name = graph.value(id).name;
+    reference::Numbers& numbers = state[name];
+    const size_t stride = numbers.size() / kProbes + 1;
+    reference::Numbers differences, computed;
+    for (size_t i = 0; i < numbers.size(); i += stride) {
+      double& x = numbers[i];
+      const double at = x;
+      x = at + kStep;
+      const double above = Loss(graph, inputs, state);
+      x = at - kStep;
+      const double below = Loss(graph, inputs, state);
+      x = at;
+      differences.push_back((above - below) / (2 * kStep));
+      computed.push_back(outputs->at(name)[i]);
+    }
+    EXPECT_LT(Distance(computed, differences), kTolerance) << name << "\n"
+                                                           << Print(graph);
+  }
+}
+
+// A graph under construction whose operands are all weights, so that every
+// input's gradient is tested.
+class GradientTest : public ::testing::Test {
+ protected:
+  ValueId Weight(const std::string& name, const Shape& shape) {
+    return *builder_.Persistent(name, {DType::kFloat32, shape},
+                                MemoryClass::kWeight);
+  }
+
+  ValueId Emit(Op op, const ValueIds& inputs, Attributes attributes = {}) {
+    auto result = builder_.EmitOne(op, inputs, std::move(attributes));
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? *result : ValueId{};
+  }
+
+  // Ends the graph with a loss over `y` and checks it with several seeds.
+  void Check(ValueId y) {
+    ASSERT_TRUE(y.valid());
+    const ValueId target = *builder_.Input("target", builder_.value(y).type());
+    graph_.AddOutput(
+        "loss", Emit(Op::kMeanSquaredError, {y, target}, LossAttributes{}));
+    for (uint64_t seed : {1, 2}) ExpectGradientsMatchDifferences(graph_, seed);
+  }
+
+  Graph graph_;
+  GraphBuilder builder_{&graph_};
+};
+
+TEST_F(GradientTest, MatMulInAllTranspositionsWithBias) {
+  for (int form = 0; form < 4; ++form) {
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    const bool ta = form & 1;
+    const bool tb = form & 2;
+    const ValueId a = Weight("a", ta ? Shape{4, 3} : Shape{3, 4});
+    const ValueId b = Weight("b", tb ? Shape{2, 4} : Shape{4, 2});
+    const ValueId bias = Weight("bias", {2});
+    Check(Emit(Op::kMatMul, {a, b, bias},
+               MatMulAttributes{ta, tb, {.bias = true}}));
+  }
+}
+
+TEST_F(GradientTest, Conv2dWithStridePaddingDilationGroupsAndBias) {
+  const Conv2dAttributes forms[] = {
+      {},
+      {.stride = {2, 1}, .padding = {1, 2}, .epilogue = {.bias = true}},
+      {.padding = {2, 2}, .dilation = {2, 2}},
+      {.groups = 2, .epilogue = {.bias = true}}};
+  for (const Conv2dAttributes& conv : forms) {
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    const ValueId x = Weight("x", {2, 4, 5, 4});
+    const ValueId w = Weight("w", {4, 4 / conv.groups, 3, 2});
+    ValueIds inputs{x, w};
+    if (conv.epilogue.bias) inputs.push_back(Weight("bias", {4}));
+    Check(Emit(Op::kConv2d, inputs, conv));
+  }
+}
+
+TEST_F(GradientTest, MaxPoolWithOverlapAndPadding) {
+  const ValueId x = Weight("x", {2, 2, 5, 5});
+  Check(Emit(Op::kMaxPool, {x},
+             Pool2dAttributes{.kernel = {3, 2},
+                              .stride = {2, 1},
+                              .padding = {1, 1},
+                              .with_argmax = true}));
+}
+
+TEST_F(GradientTest, AvgPoolWithAndWithoutPaddingInTheDivisor) {
+  for (bool exclude : {false, true}) {
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    const ValueId x = Weight("x", {2, 2, 5, 5});
+    Check(Emit(Op::kAvgPool, {x},
+               Pool2dAttributes{.kernel = {3, 3},
+                                .stride = {2, 2},
+                                .padding = {1, 1},
+                                .exclude_padding = exclude}));
+  }
+}
+
+TEST_F(GradientTest, GlobalAvgPool) {
+  Check(Emit(Op::kGlobalAvgPool, {Weight("x", {2, 3, 2, 4})}));
+}
+
+TEST_F(GradientTest, Activations) {
+  const std::pair<Op, Attributes> forms[] = {{Op::kRelu, {}},
+                                             {Op::kGelu, GeluAttributes{false}},
+                                             {Op::kGelu, GeluAttributes{true}},
+                                             {Op::kSigmoid, {}},
+                                             {Op::kTanh, {}},
+                                             {Op::kSoftmax, {}}};
+  for (const auto& [op, attributes] : forms) {
+    SCOPED_TRACE(OpName(op));
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    Check(Emit(op, {Weight("x", {3, 4})}, attributes));
+  }
+}
+
+TEST_F(GradientTest, AddOfAValueToItselfCountsTwice) {
+  const ValueId x = Weight("x", {2, 3});
+  Check(Emit(Op::kAdd, {x, x}));
+}
+
+TEST_F(GradientTest, ReshapeAndDropout) {
+  const ValueId x = Weight("x", {2, 3, 4});
+  const ValueId seed = *builder_.Input("seed", {DType::kInt64, {}});
+  const ValueId step = *builder_.Input("step", {DType::kInt64, {}});
+  const ValueId flat = Emit(Op::kReshape, {x}, ShapeAttributes{{4, 6}});
+  Check(Emit(Op::kDropout, {flat, seed, step},
+             DropoutAttributes{.probability = 0.4, .stream = 9}));
+}
+
+TEST_F(GradientTest, BatchNormOverImagesAndOverVectors) {
+  for (const Shape& shape : {Shape{3, 2, 2, 3}, Shape{5, 2}}) {
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    Check(Emit(Op::kBatchNormTraining,
+               {Weight("x", shape), Weight("gamma", {2}), Weight("beta", {2})},
+               NormAttributes{.epsilon = 1e-3}));
+  }
+}
+
+TEST_F(GradientTest, LayerNorm) {
+  Check(
+      Emit(Op::kLayerNorm,
+           {Weight("x", {2, 3, 5}), Weight("gamma", {5}), Weight("beta", {5})},
+           NormAttributes{.epsilon = 1e-3, .with_statistics = true}));
+}
+
+TEST_F(GradientTest, CrossEntropyWithLabelSmoothing) {
+  for (double smoothing : {0.0, 0.2}) {
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    const ValueId logits = Weight("logits", {4, 3});
+    const ValueId labels = *builder_.Input("labels", {DType::kInt64, {4}});
+    graph_.AddOutput("loss",
+                     Emit(Op::kCrossEntropy, {logits, labels},
+                          LossAttributes{.label_smoothing = smoothing}));
+    ExpectGradientsMatchDifferences(graph_, 4);
+  }
+}
+
+TEST_F(GradientTest, AnOpWithoutARuleIsRefusedByName) {
+  const ValueId x = Weight("x", {2, 3});
+  const ValueId scale = Weight("scale", {3});
+  const ValueId y = Emit(Op::kScaleShift, {x, scale, scale});
+  const ValueId target = *builder_.Input("target", builder_.value(y).type());
+  const ValueId loss =
+      Emit(Op::kMeanSquaredError, {y, target}, LossAttributes{});
+  const auto gradients = AddGradients(graph_, loss, {x});
+  EXPECT_EQ(gradients.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(gradients.status().message(), HasSubstr("scale_shift"));
+  EXPECT_FALSE(Info(Op::kScaleShift).differentiable);
+}
+
+TEST_F(GradientTest, RefusesWhatTheLossDoesNotDependOn) {
+  const ValueId x = Weight("x", {2, 3});
+  const ValueId stranger = Weight("stranger", {2});
+  const ValueId target = *builder_.Input("target", builder_.value(x).type());
+  const ValueId loss =
+      Emit(Op::kMeanSquaredError, {x, target}, LossAttributes{});
+  EXPECT_THAT(AddGradients(graph_, loss, {stranger}).status().message(),
+              HasSubstr("stranger"));
+}
+
+TEST_F(GradientTest, RefusesAValueThatIsNoMeanLoss) {
+  const ValueId x = Weight("x", {2, 3});
+  const ValueId y = Emit(Op::kRelu, {x});
+  EXPECT_THAT(AddGradients(graph_, y, {x}).status().message(),
+              HasSubstr("not the mean loss"));
+  const ValueId target = *builder_.Input("target", builder_.value(x).type());
+  const ValueId sum = Emit(Op::kMeanSquaredError, {x, target},
+                           LossAttributes{.reduction = Reduction::kSum});
+  EXPECT_THAT(AddGradients(graph_, sum, {x}).status().message(),
+              HasSubstr("not the mean loss"));
+}
+
+TEST_F(GradientTest, RefusesFusedNodesAndMissingStatistics) {
+  const ValueId a = Weight("a", {2, 2});
+  const ValueId fused =
+      Emit(Op::kMatMul, {a, a},
+           MatMulAttributes{.epilogue = {.activation = Activation::kRelu}});
+  const ValueId target =
+      *builder_.Input("target", builder_.value(fused).type());
+  const ValueId loss =
+      Emit(Op::kMeanSquaredError, {fused, target}, LossAttributes{});
+  EXPECT_THAT(AddGradients(graph_, loss, {a}).status().message(),
+              HasSubstr("fused"));
+}
+
+class WholeModelTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(WholeModelTest, GradientsMatchDifferences) {
+  const auto seed = static_cast<uint64_t>(GetParam());
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  auto model = BuildModel(RandomModel(seed), {.batch = 2, .training = true});
+  ASSERT_TRUE(model.ok()) << model.status();
+  GraphBuilder builder(&model->graph);
+  const Shape& shape = builder.shape(model->output);
+  const ValueId labels = *builder.Input("labels", {DType::kInt64, {shape[0]}});
+  model->graph.AddOutput(
+      "loss", *builder.EmitOne(Op::kCrossEntropy, {model->output, labels},
+                               LossAttributes{}));
+  // Updates are not part of the loss.
+  ExpectGradientsMatchDifferences(model->graph, seed + 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, WholeModelTest, ::testing::Range(0, 12));
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -1,0 +1,120 @@
+#include "engine/autodiff/step_tail.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/graph/builder.h"
+#include "engine/graph/verify.h"
+#include "tests/engine/testing/graph_testing.h"
+
+namespace gpupool::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using namespace testing;  // NOLINT: the fixtures of this tree
+
+// One parameter of two numbers whose gradient is an input.
+class StepTailTest : public ::testing::Test {
+ protected:
+  void Build(const StepTailOptions& options) {
+    GraphBuilder builder(&graph_);
+    const TensorType type{DType::kFloat32, {2}};
+    const ValueId p = *builder.Persistent("w", type, MemoryClass::kWeight);
+    const ValueId g = *builder.Input("g", type);
+    auto states = AddStepTail(graph_, {p}, {g}, options);
+    ASSERT_TRUE(states.ok()) << states.status();
+    for (const OptimizerState& state : *states) {
+      values_[state.name] = {0, 0};
+      names_.push_back(state.name);
+    }
+    ASSERT_TRUE(Verify(graph_).ok()) << Verify(graph_);
+  }
+
+  // Makes step `t` with gradient `g`; returns the parameter.
+  reference::Numbers Step(int t, reference::Numbers g) {
+    auto outputs = reference::Run(graph_,
+                                  {{"g", std::move(g)},
+                                   {"learning_rate", {0.1}},
+                                   {"step", {static_cast<double>(t)}}},
+                                  values_);
+    EXPECT_TRUE(outputs.ok()) << outputs.status();
+    return values_["w"];
+  }
+
+  void ExpectNear(const reference::Numbers& got, reference::Numbers want) {
+    EXPECT_LT(Distance(got, want), 1e-6) << got[0] << " " << got[1];
+  }
+
+  Graph graph_;
+  reference::NamedNumbers values_{{"w", {1, -2}}};
+  std::vector<std::string> names_;
+};
+
+// The numbers below are torch.optim's of PyTorch's formulas worked by hand.
+TEST_F(StepTailTest, PlainSgdWithWeightDecay) {
+  Build({.optimizer = SgdAttributes{.weight_decay = 0.5}});
+  EXPECT_TRUE(names_.empty());
+  ExpectNear(Step(1, {1, 2}), {1 - 0.1 * 1.5, -2 - 0.1 * 1});
+}
+
+TEST_F(StepTailTest, MomentumStartsFromTheGradientWhateverTheDampening) {
+  Build({.optimizer = SgdAttributes{.momentum = 0.9, .dampening = 0.5}});
+  EXPECT_THAT(names_, ElementsAre("w/momentum"));
+  ExpectNear(Step(1, {1, 2}), {0.9, -2.2});
+  // v = 0.9 * g1 + 0.5 * g2
+  ExpectNear(Step(2, {1, 2}), {0.9 - 0.1 * 1.4, -2.2 - 0.1 * 2.8});
+}
+
+TEST_F(StepTailTest, NesterovLooksAhead) {
+  Build({.optimizer = SgdAttributes{.momentum = 0.9, .nesterov = true}});
+  ExpectNear(Step(1, {1, 2}), {1 - 0.1 * 1.9, -2 - 0.1 * 3.8});
+  // v = 1.9, step 1 + 0.9 * 1.9 = 2.71
+  ExpectNear(Step(2, {1, 2}), {0.81 - 0.271, -2.38 - 0.542});
+}
+
+TEST_F(StepTailTest, AdamMovesByTheRateAtFirst) {
+  Build({.optimizer = AdamAttributes{}});
+  EXPECT_THAT(names_, ElementsAre("w/adam.m", "w/adam.v"));
+  ExpectNear(Step(1, {1, -3}), {0.9, -1.9});
+  // m = 0.09 + 0.2 = 0.29 over 0.19; v = 0.000999 + 0.004 over 0.001999
+  const double move =
+      0.1 * (0.29 / 0.19) / std::sqrt((0.000999 + 0.004) / 0.001999);
+  ExpectNear({Step(2, {2, -3})[0], 0}, {0.9 - move, 0});
+}
+
+TEST_F(StepTailTest, AdamAddsWeightDecayToTheGradient) {
+  Build({.optimizer = AdamAttributes{.weight_decay = 1}});
+  // g = 0 + p: the direction of p, whatever its size.
+  ExpectNear(Step(1, {0, 0}), {0.9, -1.9});
+}
+
+TEST_F(StepTailTest, AdamWShrinksTheParameterItself) {
+  Build({.optimizer = AdamAttributes{.weight_decay = 0.5, .decoupled = true}});
+  ExpectNear(Step(1, {1, 1}), {1 * 0.95 - 0.1, -2 * 0.95 - 0.1});
+}
+
+TEST_F(StepTailTest, ClippingScalesOnlyLongGradients) {
+  Build({.optimizer = SgdAttributes{}, .clip_norm = 1});
+  ExpectNear(Step(1, {3, 4}), {1 - 0.1 * 0.6, -2 - 0.1 * 0.8});
+  ExpectNear(Step(2, {0.3, 0.4}), {0.94 - 0.03, -2.08 - 0.04});
+}
+
+TEST(StepTailClipTest, TheNormIsTakenOverAllGradients) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  std::vector<ValueId> gradients;
+  for (const char* name : {"a", "b"}) {
+    gradients.push_back(*builder.Input(name, {DType::kFloat32, {1}}));
+  }
+  graph.AddOutput("clip", *builder.EmitOne(Op::kClipCoefficient, gradients,
+                                           ClipAttributes{2.5}));
+  reference::NamedNumbers none;
+  auto outputs = reference::Run(graph, {{"a", {3}}, {"b", {4}}}, none);
+  ASSERT_TRUE(outputs.ok());
+  EXPECT_DOUBLE_EQ((*outputs)["clip"][0], 2.5 / (5 + 1e-6));
+}
+
+}  // namespace
+}  // namespace gpupool::engine

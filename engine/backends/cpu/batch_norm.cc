@@ -79,6 +79,8 @@ KernelOr MakeGradient(const CompileRequest& request,
                   {{DNNL_ARG_DIFF_DST, x, Where::kInput, 0},
                    {DNNL_ARG_SRC, x, Where::kInput, 1},
                    {DNNL_ARG_SCALE, channel, Where::kInput, 2},
+                   // Demanded but not read.
+                   {DNNL_ARG_SHIFT, channel, Where::kInput, 2},
                    {DNNL_ARG_MEAN, channel, Where::kInput, 3},
                    {DNNL_ARG_VARIANCE, channel, Where::kInput, 4},
                    {DNNL_ARG_DIFF_SRC, x, Where::kOutput, 0},

@@ -72,7 +72,7 @@ KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context) {
       MakeGeometry(attributes, DescOf(InputOf(request, 0)),
                    InputOf(request, 1).shape, DescOf(OutputOf(request, 0)));
   dnnl::primitive_attr attr = UserScratchpad();
-  attr.set_post_ops(EpiloguePostOps(epilogue, g.y));
+  attr.set_post_ops(EpiloguePostOps(epilogue));
   const Forward::primitive_desc primitive(
       ForwardDesc(g, dnnl::prop_kind::forward_inference, epilogue.bias), attr,
       context.engine());
@@ -88,8 +88,8 @@ KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context) {
     operands.push_back({DNNL_ARG_BIAS, g.bias, Where::kInput, next++});
   }
   if (epilogue.residual) {
-    operands.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, g.y,
-                        Where::kInput, next});
+    kernel->AddReorder(When::kRun, {0, g.y, Where::kInput, next},
+                       {0, g.y, Where::kOutput, 0});
   }
   kernel->AddStep(When::kRun, Forward(primitive), primitive.scratchpad_desc(),
                   std::move(operands));

@@ -192,12 +192,9 @@ dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc) {
   return {desc.dims(), desc.data_type(), dnnl::memory::format_tag::any};
 }
 
-dnnl::post_ops EpiloguePostOps(const Epilogue& epilogue,
-                               const dnnl::memory::desc& result) {
+dnnl::post_ops EpiloguePostOps(const Epilogue& epilogue) {
   dnnl::post_ops post_ops;
-  if (epilogue.residual) {
-    post_ops.append_binary(dnnl::algorithm::binary_add, result);
-  }
+  if (epilogue.residual) post_ops.append_sum(1.0f);
   AppendActivation(post_ops, epilogue.activation);
   return post_ops;
 }

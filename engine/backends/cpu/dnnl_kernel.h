@@ -102,9 +102,9 @@ dnnl::memory::desc DescOf(const Shape& shape, DType dtype, Layout layout);
 // The same with the format left to oneDNN.
 dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc);
 
-// Post-ops "+ residual" and the activation. The binary operand's argument is
-// DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1.
-dnnl::post_ops EpiloguePostOps(const Epilogue& epilogue,
-                               const dnnl::memory::desc& result);
+// Post-ops "+ residual" and the activation. The residual is added to what the
+// result's buffer holds before: see DnnlKernel::AddReorder. (Binary post-ops
+// would save the copy, but oneDNN 2.6.3 miscomputes some of them.)
+dnnl::post_ops EpiloguePostOps(const Epilogue& epilogue);
 
 }  // namespace gpupool::engine

@@ -11,6 +11,17 @@
 #include "engine/backends/cpu/parallel.h"
 #include "hwy/highway.h"
 
+#ifndef GPUPOOL_DROPOUT_KEY_
+#define GPUPOOL_DROPOUT_KEY_
+namespace gpupool::engine {
+struct DropoutKey {
+  uint64_t seed;
+  uint64_t stream;
+  uint64_t first_block;  // its lower 32 bits are 0
+};
+}  // namespace gpupool::engine
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
 namespace HWY_NAMESPACE {
@@ -66,21 +77,20 @@ HWY_INLINE void PhiloxRounds(uint64_t seed, Counter& c) {
 
 // Elements [begin, end), both multiples of 64 or `end` the last one.
 void DropoutRange(const float* x, float* y, int64_t begin, int64_t end,
-                  uint64_t seed, uint64_t stream, uint32_t threshold,
-                  float scale) {
+                  const DropoutKey& key, uint32_t threshold, float scale) {
   const WordTag d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   HWY_ALIGN uint32_t words[4 * 16];
   for (int64_t i = begin; i < end; i += 4 * lanes) {
     // A vector's blocks share the upper half of the block number, since
     // blocks come in aligned groups of a power of two.
-    const uint64_t block = static_cast<uint64_t>(i) / 4;
+    const uint64_t block = key.first_block | static_cast<uint64_t>(i) / 4;
     Counter c;
     c.x0 = hn::Iota(d, static_cast<uint32_t>(block));
     c.x1 = hn::Set(d, static_cast<uint32_t>(block >> 32));
-    c.x2 = hn::Set(d, static_cast<uint32_t>(stream));
-    c.x3 = hn::Set(d, static_cast<uint32_t>(stream >> 32));
-    PhiloxRounds(seed, c);
+    c.x2 = hn::Set(d, static_cast<uint32_t>(key.stream));
+    c.x3 = hn::Set(d, static_cast<uint32_t>(key.stream >> 32));
+    PhiloxRounds(key.seed, c);
     hn::StoreInterleaved4(c.x0, c.x1, c.x2, c.x3, d, words);
     const int64_t count = end - i < 4 * lanes ? end - i : 4 * lanes;
     for (int64_t k = 0; k < count; ++k) {
@@ -104,17 +114,16 @@ KernelOr MakeDropout(const CompileRequest& request, const CpuContext& context) {
   const int64_t count = OutputOf(request, 0).shape.elements();
   const int threads = context.ThreadsForBytes(OutputOf(request, 0).bytes());
   // u >= p for u = k / 2^24 is k >= p * 2^24, exactly.
-  const auto threshold =
-      static_cast<uint32_t>(std::ceil(attributes.probability * 0x1p24));
+  const auto threshold = static_cast<uint32_t>(
+      std::ceil(static_cast<float>(attributes.probability) * 0x1p24));
   const auto scale = static_cast<float>(1.0 / (1.0 - attributes.probability));
   const auto range = HWY_DYNAMIC_DISPATCH(DropoutRange);
   return MakeKernel([=](const KernelArguments& at) {
-    const auto seed = static_cast<uint64_t>(*at.in<int64_t>(1));
-    const auto step = static_cast<uint64_t>(*at.in<int64_t>(2));
-    const uint64_t stream =
-        uint64_t{attributes.stream} << 32 | (step & 0xFFFFFFFFu);
+    const DropoutKey key{static_cast<uint64_t>(*at.in<int64_t>(1)),
+                         attributes.stream,
+                         static_cast<uint64_t>(*at.in<int64_t>(2)) << 32};
     ParallelFor(threads, count, 64, [&](int64_t begin, int64_t end) {
-      range(at.in(0), at.out(0), begin, end, seed, stream, threshold, scale);
+      range(at.in(0), at.out(0), begin, end, key, threshold, scale);
     });
   });
 }

@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/loss.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
 //
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -70,12 +71,10 @@ struct Table {
   int threads;
 };
 
-absl::StatusOr<int64_t> CountedRows(const KernelArguments& at, int64_t rows) {
+// Rows that count: row_count, when given, cut to the batch.
+int64_t CountedRows(const KernelArguments& at, int64_t rows) {
   if (at.inputs() < 3) return rows;
-  const int64_t count = *at.in<int64_t>(2);
-  if (count >= 1 && count <= rows) return count;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "row_count is ", count, "; the batch has 1 to ", rows, " rows"));
+  return std::clamp<int64_t>(*at.in<int64_t>(2), 0, rows);
 }
 
 template <typename Label>
@@ -107,13 +106,12 @@ KernelOr CrossEntropy(const Table& t, const LossAttributes& loss) {
   const auto log_sum_exp = HWY_DYNAMIC_DISPATCH(LogSumExp);
   const auto row_sum = HWY_DYNAMIC_DISPATCH(RowSum);
   const auto run = [=](const KernelArguments& at) -> absl::Status {
-    const auto rows = CountedRows(at, t.rows);
-    if (!rows.ok()) return rows.status();
+    const int64_t rows = CountedRows(at, t.rows);
     const Label* labels = at.in<Label>(1);
-    const absl::Status sound = CheckLabels(labels, *rows, t.columns);
+    const absl::Status sound = CheckLabels(labels, rows, t.columns);
     if (!sound.ok()) return sound;
     double* losses = at.workspace<double>();
-    ParallelFor(t.threads, *rows, 1, [&](int64_t begin, int64_t end) {
+    ParallelFor(t.threads, rows, 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const float* x = at.in(0) + r * t.columns;
         const double total = log_sum_exp(x, t.columns);
@@ -125,7 +123,7 @@ KernelOr CrossEntropy(const Table& t, const LossAttributes& loss) {
       }
     });
     *at.out(0) =
-        static_cast<float>(SumInOrder(losses, *rows) * RowScale(loss, *rows));
+        static_cast<float>(SumInOrder(losses, rows) * RowScale(loss, rows));
     return absl::OkStatus();
   };
   return MakeKernel(run, static_cast<uint64_t>(t.rows) * sizeof(double));
@@ -159,10 +157,9 @@ KernelOr CrossEntropyGrad(const Table& t, const LossAttributes& loss) {
 template <typename Label>
 KernelOr CorrectCount(const Table& t) {
   return MakeKernel([=](const KernelArguments& at) -> absl::Status {
-    const auto rows = CountedRows(at, t.rows);
-    if (!rows.ok()) return rows.status();
+    const int64_t rows = CountedRows(at, t.rows);
     int64_t correct = 0;
-    for (int64_t r = 0; r < *rows; ++r) {
+    for (int64_t r = 0; r < rows; ++r) {
       const float* x = at.in(0) + r * t.columns;
       const auto best = std::max_element(x, x + t.columns) - x;
       correct += best == at.in<Label>(1)[r] ? 1 : 0;
@@ -173,11 +170,10 @@ KernelOr CorrectCount(const Table& t) {
 }
 
 KernelOr MeanSquaredError(const Table& t, const LossAttributes& loss) {
-  const auto run = [=](const KernelArguments& at) -> absl::Status {
-    const auto rows = CountedRows(at, t.rows);
-    if (!rows.ok()) return rows.status();
+  const auto run = [=](const KernelArguments& at) {
+    const int64_t rows = CountedRows(at, t.rows);
     double* losses = at.workspace<double>();
-    ParallelFor(t.threads, *rows, 1, [&](int64_t begin, int64_t end) {
+    ParallelFor(t.threads, rows, 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         double sum = 0;
         for (int64_t i = r * t.columns; i < (r + 1) * t.columns; ++i) {
@@ -188,7 +184,7 @@ KernelOr MeanSquaredError(const Table& t, const LossAttributes& loss) {
       }
     });
     *at.out(0) =
-        static_cast<float>(SumInOrder(losses, *rows) * RowScale(loss, *rows));
+        static_cast<float>(SumInOrder(losses, rows) * RowScale(loss, rows));
     return absl::OkStatus();
   };
   return MakeKernel(run, static_cast<uint64_t>(t.rows) * sizeof(double));

@@ -38,7 +38,7 @@ KernelOr MakeMatMul(const CompileRequest& request, const CpuContext& context) {
   const auto b_wanted = stable ? AnyFormat(b) : b;
 
   dnnl::primitive_attr attr = UserScratchpad();
-  attr.set_post_ops(EpiloguePostOps(epilogue, y));
+  attr.set_post_ops(EpiloguePostOps(epilogue));
   const auto desc = epilogue.bias ? dnnl::matmul::desc(a, b_wanted, bias, y)
                                   : dnnl::matmul::desc(a, b_wanted, y);
   const dnnl::matmul::primitive_desc primitive(desc, attr, context.engine());
@@ -54,8 +54,8 @@ KernelOr MakeMatMul(const CompileRequest& request, const CpuContext& context) {
     operands.push_back({DNNL_ARG_BIAS, bias, Where::kInput, next++});
   }
   if (epilogue.residual) {
-    operands.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, y,
-                        Where::kInput, next});
+    kernel->AddReorder(When::kRun, {0, y, Where::kInput, next},
+                       {0, y, Where::kOutput, 0});
   }
   kernel->AddStep(When::kRun, dnnl::matmul(primitive),
                   primitive.scratchpad_desc(), std::move(operands));

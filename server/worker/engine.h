@@ -1,0 +1,89 @@
+// What a worker needs of the engine, and nothing more: the loop, the turnstile
+// and the job runner are written against this, so that they are tested with a
+// deterministic stand-in. SessionEngine is the real one.
+//
+// Threads: as engine::Session. Everything is called from the compute thread,
+// but Engine's methods marked "any thread".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "gpupool/worker/v1/worker.pb.h"
+
+namespace gpupool::server {
+
+// One attempt of a job, as engine::TrainingRun.
+class Training {
+ public:
+  virtual ~Training() = default;
+  virtual absl::Status Step() = 0;
+  virtual uint64_t step() const = 0;
+  virtual uint64_t total_steps() const = 0;
+  virtual uint32_t batch_size() const = 0;
+  virtual uint32_t epoch() const = 0;
+  virtual bool at_epoch_end() const = 0;
+  virtual absl::StatusOr<double> Loss() = 0;
+  virtual absl::StatusOr<v1::Checkpoint> SaveCheckpoint() = 0;
+  virtual absl::StatusOr<v1::Evaluation> Evaluate() = 0;
+  virtual bool has_held_out_rows() const = 0;
+  virtual v1::MemoryUse memory() const = 0;
+};
+
+// A version that answers, as engine::LoadedModel.
+class ServedModel {
+ public:
+  virtual ~ServedModel() = default;
+  virtual const v1::TensorSpec& input() const = 0;
+  virtual const v1::TensorSpec& output() const = 0;
+  virtual uint64_t measured_bytes() const = 0;
+  virtual absl::Status Infer(uint32_t rows, absl::Span<const std::byte> input,
+                             absl::Span<std::byte> output) = 0;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  virtual absl::StatusOr<worker::v1::PlanReply> PlanTraining(
+      const worker::v1::PlanTraining& request) = 0;
+  virtual absl::StatusOr<worker::v1::PlanReply> PlanInference(
+      const worker::v1::PlanInference& request) = 0;
+  virtual absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
+      const worker::v1::InspectDataset& request) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Training>> StartTraining(
+      const worker::v1::StartJob& request) = 0;
+  virtual absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
+      const worker::v1::LoadVersion& request) = 0;
+
+  // Whether trying the same job again cannot help, and the error in words.
+  virtual bool IsJobsOwnFault(const absl::Status& status) const = 0;
+  virtual v1::JobError ToJobError(const absl::Status& status,
+                                  uint64_t step) const = 0;
+
+  // Any thread.
+  virtual v1::Device info() const = 0;
+  virtual v1::MemoryStats memory_stats() const = 0;
+  virtual v1::MemorySnapshot Snapshot() const = 0;
+  virtual std::string MemorySummary() const = 0;
+  virtual uint64_t EmptyCache() = 0;
+  virtual void ResetPeak() = 0;
+};
+
+struct EngineOptions {
+  std::string device;  // "cpu:0" or "meta"
+  uint64_t memory_limit_bytes = 0;
+  uint32_t threads = 1;
+  std::string blob_dir;
+};
+// Called once, before the compute thread starts.
+using EngineFactory =
+    std::function<absl::StatusOr<std::unique_ptr<Engine>>(EngineOptions)>;
+
+}  // namespace gpupool::server

@@ -1,0 +1,195 @@
+#include "server/worker/job_runner.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "engine/base/status_macros.h"
+#include "spdlog/spdlog.h"
+
+namespace gpupool::server {
+namespace {
+
+using worker::v1::JobEnded;
+using worker::v1::Report;
+using worker::v1::StopJob;
+
+// When the job does not say how often: about four a second.
+constexpr std::chrono::milliseconds kProgressInterval{250};
+// However often the job says: the daemon stores every one of them.
+constexpr std::chrono::milliseconds kMinProgressInterval{10};
+
+double Seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+JobRunner::JobRunner(worker::v1::StartJob request, Engine* engine,
+                     ReportSink sink)
+    : request_(std::move(request)), engine_(engine), sink_(std::move(sink)) {}
+
+uint64_t JobRunner::step() const {
+  return training_ == nullptr ? 0 : training_->step();
+}
+
+void JobRunner::Stop(StopJob::Reason reason) {
+  // A cancelled job stays cancelled when a drain comes on top.
+  if (stop_ != StopJob::CANCELLED) stop_ = reason;
+}
+
+bool JobRunner::Advance() {
+  last_step_time_ = std::chrono::nanoseconds(0);
+  if (ended_) return false;
+  if (stop_ != StopJob::REASON_UNSPECIFIED) return EndStopped();
+  if (training_ == nullptr) return Open();
+  if (training_->step() >= training_->total_steps()) return EndSucceeded();
+  absl::Status status = MakeStep();
+  if (status.ok()) status = FinishStep();
+  return status.ok() ? true : EndFailed(status);
+}
+
+bool JobRunner::Open() {
+  absl::StatusOr<std::unique_ptr<Training>> training =
+      engine_->StartTraining(request_);
+  if (!training.ok()) return EndFailed(training.status());
+  training_ = *std::move(training);
+  first_step_ = checkpoint_step_ = reported_step_ = training_->step();
+  reported_at_ = Clock::now();
+  spdlog::info("job started job={} attempt={} from_step={} total_steps={}",
+               job_id(), attempt(), first_step_, training_->total_steps());
+  Report report = NewReport();
+  report.mutable_started()->set_from_step(first_step_);
+  report.mutable_started()->set_total_steps(training_->total_steps());
+  sink_(std::move(report));
+  return true;
+}
+
+absl::Status JobRunner::MakeStep() {
+  const Clock::time_point start = Clock::now();
+  RETURN_IF_ERROR(training_->Step());
+  last_step_time_ = Clock::now() - start;
+  return absl::OkStatus();
+}
+
+// What is due after a step. The last step's checkpoint and evaluation belong
+// to the end.
+absl::Status JobRunner::FinishStep() {
+  const Clock::time_point now = Clock::now();
+  if (ProgressIsDue(now)) RETURN_IF_ERROR(ReportProgress(now));
+  const uint64_t step = training_->step();
+  if (step >= training_->total_steps()) return absl::OkStatus();
+  const uint64_t every = request_.spec().training().checkpoint_every_steps();
+  if (every > 0 && step % every == 0) RETURN_IF_ERROR(SaveCheckpoint());
+  if (EvaluationIsDue()) RETURN_IF_ERROR(Evaluate());
+  return absl::OkStatus();
+}
+
+bool JobRunner::ProgressIsDue(Clock::time_point now) const {
+  const uint64_t step = training_->step();
+  if (step == first_step_ + 1 || step == training_->total_steps()) return true;
+  const uint64_t every = request_.spec().training().report_every_steps();
+  if (every == 0) return now - reported_at_ >= kProgressInterval;
+  return step % every == 0 && now - reported_at_ >= kMinProgressInterval;
+}
+
+absl::Status JobRunner::ReportProgress(Clock::time_point now) {
+  ASSIGN_OR_RETURN(const double loss, training_->Loss());
+  const uint64_t step = training_->step();
+  const double seconds = Seconds(now - reported_at_);
+  const double steps_per_second =
+      seconds > 0 ? static_cast<double>(step - reported_step_) / seconds : 0;
+  Report report = NewReport();
+  v1::Progress* progress = report.mutable_progress();
+  progress->set_step(step);
+  progress->set_total_steps(training_->total_steps());
+  progress->set_epoch(training_->epoch());
+  progress->set_loss(loss);
+  progress->set_samples_per_second(steps_per_second * training_->batch_size());
+  if (steps_per_second > 0) {
+    progress->set_seconds_left(
+        static_cast<double>(training_->total_steps() - step) /
+        steps_per_second);
+  }
+  reported_step_ = step;
+  reported_at_ = now;
+  sink_(std::move(report));
+  return absl::OkStatus();
+}
+
+bool JobRunner::EvaluationIsDue() const {
+  const uint32_t every = request_.spec().training().evaluate_every_epochs();
+  return every > 0 && training_->has_held_out_rows() &&
+         training_->at_epoch_end() && training_->epoch() % every == 0;
+}
+
+absl::Status JobRunner::SaveCheckpoint() {
+  ASSIGN_OR_RETURN(v1::Checkpoint checkpoint, training_->SaveCheckpoint());
+  checkpoint_step_ = training_->step();
+  checkpoint.set_job_id(job_id());
+  checkpoint.set_attempt(attempt());
+  Report report = NewReport();
+  *report.mutable_checkpoint() = std::move(checkpoint);
+  sink_(std::move(report));
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::Evaluate() {
+  ASSIGN_OR_RETURN(v1::Evaluation evaluation, training_->Evaluate());
+  Report report = NewReport();
+  *report.mutable_evaluation() = std::move(evaluation);
+  sink_(std::move(report));
+  return absl::OkStatus();
+}
+
+bool JobRunner::EndSucceeded() {
+  absl::Status status = SaveCheckpoint();
+  if (status.ok() && training_->has_held_out_rows()) status = Evaluate();
+  if (!status.ok()) return EndFailed(status);
+  JobEnded ended;
+  ended.set_outcome(JobEnded::SUCCEEDED);
+  return End(std::move(ended));
+}
+
+bool JobRunner::EndStopped() {
+  if (stop_ == StopJob::DRAIN && training_ != nullptr &&
+      training_->step() > checkpoint_step_) {
+    if (absl::Status saved = SaveCheckpoint(); !saved.ok()) {
+      return EndFailed(saved);
+    }
+  }
+  JobEnded ended;
+  ended.set_outcome(JobEnded::STOPPED);
+  return End(std::move(ended));
+}
+
+bool JobRunner::EndFailed(const absl::Status& status) {
+  JobEnded ended;
+  ended.set_outcome(engine_->IsJobsOwnFault(status) ? JobEnded::FAILED
+                                                    : JobEnded::INTERRUPTED);
+  *ended.mutable_error() = engine_->ToJobError(status, step());
+  return End(std::move(ended));
+}
+
+bool JobRunner::End(JobEnded ended) {
+  if (training_ != nullptr) *ended.mutable_memory() = training_->memory();
+  spdlog::info("job ended job={} attempt={} step={} outcome={} error=\"{}\"",
+               job_id(), attempt(), step(),
+               JobEnded::Outcome_Name(ended.outcome()),
+               ended.error().message());
+  Report report = NewReport();
+  *report.mutable_ended() = std::move(ended);
+  training_.reset();  // its memory is free when the daemon hears of the end
+  ended_ = true;
+  sink_(std::move(report));
+  return false;
+}
+
+Report JobRunner::NewReport() const {
+  Report report;
+  report.set_job_id(job_id());
+  report.set_attempt(attempt());
+  report.set_time_unix_nanos(absl::GetCurrentTimeNanos());
+  return report;
+}
+
+}  // namespace gpupool::server

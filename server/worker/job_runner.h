@@ -1,0 +1,72 @@
+// One attempt of a training job, step by step: what to report, when to save a
+// checkpoint, when to evaluate, and how it ends. It never blocks for longer
+// than one step, checkpoint or evaluation takes.
+//
+// Thread-safety: the compute thread. Owns the training.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "server/worker/engine.h"
+
+namespace gpupool::server {
+
+class JobRunner {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // Takes a report that has everything but its sequence.
+  using ReportSink = std::function<void(worker::v1::Report)>;
+
+  // `engine` must outlive the runner.
+  JobRunner(worker::v1::StartJob request, Engine* engine, ReportSink sink);
+
+  // Does the next piece of work: opens the training, or makes one step with
+  // what is due after it (reports, checkpoint, evaluation), or ends the job.
+  // False once the job has ended; JobEnded has been reported then.
+  bool Advance();
+
+  // Ends the job at the next Advance: without a checkpoint (CANCELLED) or
+  // after saving one (DRAIN).
+  void Stop(worker::v1::StopJob::Reason reason);
+
+  uint64_t job_id() const { return request_.job_id(); }
+  uint32_t attempt() const { return request_.attempt(); }
+  uint64_t step() const;
+  // Time spent in the last Step; zero when the last Advance made none.
+  std::chrono::nanoseconds last_step_time() const { return last_step_time_; }
+
+ private:
+  bool Open();
+  absl::Status MakeStep();
+  absl::Status FinishStep();
+  absl::Status ReportProgress(Clock::time_point now);
+  bool ProgressIsDue(Clock::time_point now) const;
+  bool EvaluationIsDue() const;
+  absl::Status SaveCheckpoint();
+  absl::Status Evaluate();
+  bool EndStopped();
+  bool EndSucceeded();
+  bool EndFailed(const absl::Status& status);
+  bool End(worker::v1::JobEnded ended);
+  worker::v1::Report NewReport() const;
+
+  const worker::v1::StartJob request_;
+  Engine* const engine_;
+  const ReportSink sink_;
+  std::unique_ptr<Training> training_;
+  worker::v1::StopJob::Reason stop_ = worker::v1::StopJob::REASON_UNSPECIFIED;
+  bool ended_ = false;
+  uint64_t first_step_ = 0;       // where this attempt began
+  uint64_t checkpoint_step_ = 0;  // of the newest checkpoint
+  uint64_t reported_step_ = 0;
+  Clock::time_point reported_at_;
+  std::chrono::nanoseconds last_step_time_{0};
+};
+
+}  // namespace gpupool::server

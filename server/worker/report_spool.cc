@@ -1,0 +1,200 @@
+#include "server/worker/report_spool.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "spdlog/spdlog.h"
+
+namespace gpupool::server {
+namespace {
+
+using worker::v1::Report;
+
+constexpr uint32_t kMaxReportBytes = 1u << 20;
+constexpr size_t kPrefixBytes = 8;
+
+uint32_t Crc(const char* data, size_t bytes) {
+  return static_cast<uint32_t>(::crc32(0, reinterpret_cast<const Bytef*>(data),
+                                       static_cast<uInt>(bytes)));
+}
+
+std::string Record(const Report& report) {
+  const std::string body = report.SerializeAsString();
+  const std::array<uint32_t, 2> prefix = {static_cast<uint32_t>(body.size()),
+                                          Crc(body.data(), body.size())};
+  std::string record(kPrefixBytes, '\0');
+  std::memcpy(record.data(), prefix.data(), kPrefixBytes);
+  return record + body;
+}
+
+absl::Status WriteAll(int fd, const std::string& bytes) {
+  size_t written = 0;
+  while (written < bytes.size()) {
+    const ssize_t count =
+        ::write(fd, bytes.data() + written, bytes.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot write the report spool (errno ", errno, ")"));
+    }
+    written += static_cast<size_t>(count);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadAll(int fd) {
+  std::string bytes;
+  std::array<char, 65536> chunk;
+  while (true) {
+    const ssize_t count = ::read(fd, chunk.data(), chunk.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot read the report spool (errno ", errno, ")"));
+    }
+    if (count == 0) return bytes;
+    bytes.append(chunk.data(), static_cast<size_t>(count));
+  }
+}
+
+// The record at `offset`; its end is put into `end`. False when there is no
+// whole, undamaged one.
+bool ParseRecord(const std::string& bytes, size_t offset, Report* report,
+                 size_t* end) {
+  if (bytes.size() - offset < kPrefixBytes) return false;
+  std::array<uint32_t, 2> prefix;
+  std::memcpy(prefix.data(), bytes.data() + offset, kPrefixBytes);
+  const auto [length, crc] = prefix;
+  const char* const body = bytes.data() + offset + kPrefixBytes;
+  if (length > kMaxReportBytes ||
+      bytes.size() - offset - kPrefixBytes < length ||
+      Crc(body, length) != crc ||
+      !report->ParseFromArray(body, static_cast<int>(length))) {
+    return false;
+  }
+  *end = offset + kPrefixBytes + length;
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<ReportSpool> ReportSpool::Open(const std::string& path,
+                                              uint64_t now_micros) {
+  UniqueFd file(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!file.valid()) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot open ", path, " (errno ", errno, ")"));
+  }
+  ReportSpool spool(path, std::move(file), now_micros);
+  RETURN_IF_ERROR(spool.Load());
+  return spool;
+}
+
+absl::Status ReportSpool::Load() {
+  ASSIGN_OR_RETURN(const std::string bytes, ReadAll(file_.get()));
+  size_t end = 0;
+  Report report;
+  while (ParseRecord(bytes, end, &report, &end)) {
+    next_sequence_ = std::max(next_sequence_, report.sequence() + 1);
+    progress_count_ += report.has_progress();
+    reports_.push_back(std::move(report));
+  }
+  file_bytes_ = end;
+  if (end == bytes.size()) return absl::OkStatus();
+  spdlog::warn("report spool ends in a damaged record path={} dropped_bytes={}",
+               path_, bytes.size() - end);
+  if (::ftruncate(file_.get(), static_cast<off_t>(end)) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot truncate ", path_, " (errno ", errno, ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReportSpool::Add(Report* report) {
+  report->set_sequence(next_sequence_++);
+  const bool progress = report->has_progress();
+  const absl::Status written = Append(*report, /*durable=*/!progress);
+  reports_.push_back(*report);
+  progress_count_ += progress;
+  if (progress_count_ > kMaxProgress) ThinProgress();
+  if (file_bytes_ > kCompactBytes) Compact();
+  return written;
+}
+
+absl::Status ReportSpool::Append(const Report& report, bool durable) {
+  const std::string record = Record(report);
+  absl::Status status = WriteAll(file_.get(), record);
+  if (!status.ok()) {
+    // Half a record would hide all that follow it.
+    if (::ftruncate(file_.get(), static_cast<off_t>(file_bytes_)) != 0) {
+      spdlog::error("cannot truncate the report spool errno={}", errno);
+    }
+    return status;
+  }
+  file_bytes_ += record.size();
+  if (durable && ::fdatasync(file_.get()) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot sync the report spool (errno ", errno, ")"));
+  }
+  return absl::OkStatus();
+}
+
+void ReportSpool::Acknowledge(uint64_t through_sequence) {
+  while (!reports_.empty() && reports_.front().sequence() <= through_sequence) {
+    progress_count_ -= reports_.front().has_progress();
+    reports_.pop_front();
+  }
+  next_sequence_ = std::max(next_sequence_, through_sequence + 1);
+  if (reports_.empty() && file_bytes_ > 0 && ::ftruncate(file_.get(), 0) == 0) {
+    file_bytes_ = 0;
+  }
+}
+
+void ReportSpool::ThinProgress() {
+  std::deque<Report> kept;
+  bool drop = false;
+  for (Report& report : reports_) {
+    const bool progress = report.has_progress();
+    if (progress) drop = !drop;
+    if (progress && drop) {
+      --progress_count_;
+      continue;
+    }
+    kept.push_back(std::move(report));
+  }
+  reports_ = std::move(kept);
+  Compact();
+}
+
+// Writes what is kept to a new file and puts it in the old one's place. When
+// that fails the old file stays: it holds more than needed, never less.
+void ReportSpool::Compact() {
+  const std::string temporary = path_ + ".new";
+  UniqueFd file(::open(temporary.c_str(),
+                       O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
+                       0600));
+  std::string bytes;
+  for (const Report& report : reports_) bytes += Record(report);
+  if (!file.valid() || !WriteAll(file.get(), bytes).ok() ||
+      ::fdatasync(file.get()) != 0 ||
+      ::rename(temporary.c_str(), path_.c_str()) != 0) {
+    spdlog::error("cannot compact the report spool path={} errno={}", path_,
+                  errno);
+    return;
+  }
+  file_ = std::move(file);
+  file_bytes_ = bytes.size();
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,189 @@
+#include "server/worker/run_worker.h"
+
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "engine/base/status_macros.h"
+#include "server/ipc/worker_paths.h"
+#include "server/worker/lease.h"
+#include "server/worker/worker_loop.h"
+#include "spdlog/sinks/rotating_file_sink.h"
+#include "spdlog/spdlog.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr size_t kMaxLogBytes = 8u << 20;
+constexpr size_t kLogFiles = 2;
+
+struct Flags {
+  EngineOptions engine;
+  std::string state_dir;
+  double orphan_seconds = 60;
+};
+
+// The flags, or the code to exit with.
+struct ParsedFlags {
+  Flags flags;
+  int exit_code = -1;  // negative: go on
+};
+
+ParsedFlags ParseFlags(int argc, char** argv) {
+  ParsedFlags parsed;
+  Flags& flags = parsed.flags;
+  CLI::App app(
+      "Owns one device of a gpupool server: trains and answers for it. "
+      "Started by gpupoold.",
+      "gpupool-worker");
+  app.set_version_flag("--version", "gpupool-worker " GPUPOOL_VERSION);
+  app.add_option("--device", flags.engine.device, "meta, cpu:N or cuda:N")
+      ->required();
+  app.add_option("--state-dir", flags.state_dir, "the server's state folder")
+      ->required();
+  app.add_option("--memory-limit-bytes", flags.engine.memory_limit_bytes,
+                 "bytes that the device may hold; 0: no limit");
+  app.add_option("--threads", flags.engine.threads, "threads for computing")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--orphan-seconds", flags.orphan_seconds,
+                 "end after so long without a server and without a job")
+      ->check(CLI::Range(0.0, 1e9));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    parsed.exit_code = app.exit(error) == 0 ? kWorkerDone : kWorkerUsage;
+  }
+  return parsed;
+}
+
+int Refuse(const absl::Status& status, int code) {
+  std::fprintf(stderr, "gpupool-worker: %s\n",
+               std::string(status.message()).c_str());
+  return code;
+}
+
+// Core dumps of a worker would hold users' models and data.
+void LimitProcess(const std::string& device) {
+  const rlimit none = {0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  ::umask(077);
+  ::setsid();  // fails when the server has done so already
+  ::signal(SIGPIPE, SIG_IGN);
+  ::prctl(PR_SET_NAME, absl::StrCat("worker ", device).c_str());
+}
+
+// SIGTERM and SIGINT become readable on the descriptor returned. To be called
+// before any thread is started: threads inherit the mask.
+UniqueFd CatchStopSignals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+void StartLog(const std::string& path) {
+  auto logger =
+      spdlog::rotating_logger_mt("worker", path, kMaxLogBytes, kLogFiles);
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+std::string NewBootId() {
+  std::array<char, 16> bytes = {};
+  if (::getrandom(bytes.data(), bytes.size(), 0) < 0) {
+    return absl::StrCat(::getpid(), "-", absl::GetCurrentTimeNanos());
+  }
+  return absl::BytesToHexString(absl::string_view(bytes.data(), bytes.size()));
+}
+
+absl::Status MakeFolders(const WorkerPaths& paths) {
+  for (const std::string& folder : {paths.folder, paths.blobs}) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot create ", folder, ": ", error.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Serve(const Flags& flags, const WorkerPaths& paths, int stop_fd,
+                   Engine* engine) {
+  ASSIGN_OR_RETURN(
+      ReportSpool spool,
+      ReportSpool::Open(
+          paths.spool, static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()))));
+  ASSIGN_OR_RETURN(ControlListener listener,
+                   ControlListener::Listen(paths.socket));
+  WorkerLoopOptions options;
+  options.device = flags.engine.device;
+  options.boot_id = NewBootId();
+  options.orphan_timeout = absl::Seconds(flags.orphan_seconds);
+  options.stop_fd = stop_fd;
+  spdlog::info(
+      "worker starts device={} pid={} boot_id={} threads={} "
+      "limit_bytes={} spooled_reports={}",
+      options.device, ::getpid(), options.boot_id, flags.engine.threads,
+      flags.engine.memory_limit_bytes, spool.reports().size());
+  WorkerLoop loop(std::move(options), engine, std::move(listener),
+                  std::move(spool));
+  loop.Run();
+  ::unlink(paths.socket.c_str());
+  spdlog::info("worker ends");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunWorker(int argc, char** argv, const EngineFactory& make_engine) {
+  ParsedFlags parsed = ParseFlags(argc, argv);
+  if (parsed.exit_code >= 0) return parsed.exit_code;
+  Flags& flags = parsed.flags;
+  if (absl::StartsWith(flags.engine.device, "cuda:")) {
+    return Refuse(absl::UnimplementedError(absl::StrCat(
+                      "this build has no CUDA back end: it cannot own ",
+                      flags.engine.device, "; use cpu:N")),
+                  kWorkerUsage);
+  }
+  const absl::StatusOr<WorkerPaths> paths =
+      WorkerPathsFor(flags.state_dir, flags.engine.device);
+  if (!paths.ok()) return Refuse(paths.status(), kWorkerUsage);
+  LimitProcess(flags.engine.device);
+  if (absl::Status made = MakeFolders(*paths); !made.ok()) {
+    return Refuse(made, kWorkerFailed);
+  }
+  const absl::StatusOr<Lease> lease =
+      Lease::Take(paths->lease, flags.engine.device);
+  if (!lease.ok()) return Refuse(lease.status(), kWorkerLeaseHeld);
+  const UniqueFd stop = CatchStopSignals();
+  StartLog(paths->log);
+  flags.engine.blob_dir = paths->blobs;
+  const auto engine = make_engine(flags.engine);
+  if (!engine.ok()) return Refuse(engine.status(), kWorkerFailed);
+  const absl::Status served = Serve(flags, *paths, stop.get(), engine->get());
+  return served.ok() ? kWorkerDone : Refuse(served, kWorkerFailed);
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,44 @@
+// The versions that this worker serves, and the answers to their slots.
+//
+// Thread-safety: the compute thread. Owns the models.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "server/ipc/slot_ring_server.h"
+#include "server/worker/engine.h"
+
+namespace gpupool::server {
+
+class ServedModels {
+ public:
+  // `engine` must outlive this.
+  explicit ServedModels(Engine* engine) : engine_(engine) {}
+
+  // Loading a version that is loaded already answers as the first time did.
+  absl::StatusOr<worker::v1::VersionReply> Load(
+      const worker::v1::LoadVersion& request);
+  // NotFound when it is not loaded.
+  absl::Status Unload(uint64_t version_id);
+  std::vector<uint64_t> ids() const;
+
+  // Computes one request in place and sets the times in its header. NotFound
+  // for an unknown version, InvalidArgument when the tensors are not the
+  // model's.
+  absl::Status Answer(SlotRequest* request);
+
+ private:
+  worker::v1::VersionReply Describe(uint64_t version_id,
+                                    const ServedModel& model) const;
+
+  Engine* const engine_;
+  std::map<uint64_t, std::unique_ptr<ServedModel>> models_;
+};
+
+}  // namespace gpupool::server

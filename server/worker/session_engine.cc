@@ -1,0 +1,157 @@
+#include "server/worker/session_engine.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status_macros.h"
+#include "engine/session.h"
+
+namespace gpupool::server {
+namespace {
+
+class SessionTraining : public Training {
+ public:
+  explicit SessionTraining(std::unique_ptr<engine::TrainingRun> run)
+      : run_(std::move(run)) {}
+  absl::Status Step() override { return run_->Step(); }
+  uint64_t step() const override { return run_->step(); }
+  uint64_t total_steps() const override { return run_->total_steps(); }
+  uint32_t batch_size() const override { return run_->batch_size(); }
+  uint32_t epoch() const override { return run_->epoch(); }
+  bool at_epoch_end() const override { return run_->at_epoch_end(); }
+  absl::StatusOr<double> Loss() override { return run_->Loss(); }
+  absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override {
+    return run_->SaveCheckpoint();
+  }
+  absl::StatusOr<v1::Evaluation> Evaluate() override {
+    return run_->Evaluate();
+  }
+  bool has_held_out_rows() const override { return run_->has_held_out_rows(); }
+  v1::MemoryUse memory() const override { return run_->memory(); }
+
+ private:
+  std::unique_ptr<engine::TrainingRun> run_;
+};
+
+class SessionModel : public ServedModel {
+ public:
+  explicit SessionModel(std::unique_ptr<engine::LoadedModel> model)
+      : model_(std::move(model)) {}
+  const v1::TensorSpec& input() const override { return model_->input(); }
+  const v1::TensorSpec& output() const override { return model_->output(); }
+  uint64_t measured_bytes() const override { return model_->measured_bytes(); }
+  absl::Status Infer(uint32_t rows, absl::Span<const std::byte> input,
+                     absl::Span<std::byte> output) override {
+    return model_->Infer(rows, input, output);
+  }
+
+ private:
+  std::unique_ptr<engine::LoadedModel> model_;
+};
+
+class SessionEngine : public Engine {
+ public:
+  explicit SessionEngine(std::unique_ptr<engine::Session> session)
+      : session_(std::move(session)) {}
+
+  absl::StatusOr<worker::v1::PlanReply> PlanTraining(
+      const worker::v1::PlanTraining& request) override {
+    ASSIGN_OR_RETURN(engine::TrainingPlan plan,
+                     session_->PlanTraining(request.spec(), request.dataset()));
+    worker::v1::PlanReply reply;
+    *reply.mutable_plan() = std::move(plan.plan);
+    reply.set_total_steps(plan.total_steps);
+    return reply;
+  }
+
+  absl::StatusOr<worker::v1::PlanReply> PlanInference(
+      const worker::v1::PlanInference& request) override {
+    worker::v1::PlanReply reply;
+    ASSIGN_OR_RETURN(
+        *reply.mutable_plan(),
+        session_->PlanInference(request.spec(), request.max_batch_size()));
+    return reply;
+  }
+
+  absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
+      const worker::v1::InspectDataset& request) override {
+    const std::vector<v1::DatasetFile> files(request.files().begin(),
+                                             request.files().end());
+    ASSIGN_OR_RETURN(const engine::DatasetFacts facts,
+                     session_->InspectDataset(request.layout(), files));
+    worker::v1::DatasetReply reply;
+    reply.set_rows(facts.rows);
+    reply.mutable_feature_shape()->Add(facts.feature_shape.begin(),
+                                       facts.feature_shape.end());
+    reply.set_classes(facts.classes);
+    return reply;
+  }
+
+  absl::StatusOr<std::unique_ptr<Training>> StartTraining(
+      const worker::v1::StartJob& request) override {
+    engine::TrainingRequest training;
+    training.job_id = request.job_id();
+    training.attempt = request.attempt();
+    training.spec = request.spec();
+    training.dataset = request.dataset();
+    training.resume_manifest_sha256 = request.resume_manifest_sha256();
+    training.limit_bytes = request.limit_bytes();
+    ASSIGN_OR_RETURN(std::unique_ptr<engine::TrainingRun> run,
+                     session_->StartTraining(training));
+    return std::make_unique<SessionTraining>(std::move(run));
+  }
+
+  absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
+      const worker::v1::LoadVersion& request) override {
+    engine::LoadRequest load;
+    load.version_id = request.version_id();
+    load.name = request.name();
+    load.manifest_sha256 = request.manifest_sha256();
+    load.max_batch_size = request.max_batch_size();
+    load.limit_bytes = request.limit_bytes();
+    ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedModel> model,
+                     session_->LoadModel(load));
+    return std::make_unique<SessionModel>(std::move(model));
+  }
+
+  bool IsJobsOwnFault(const absl::Status& status) const override {
+    return engine::IsJobsOwnFault(status);
+  }
+  v1::JobError ToJobError(const absl::Status& status,
+                          uint64_t step) const override {
+    return engine::ToJobError(status, step);
+  }
+
+  v1::Device info() const override { return session_->info(); }
+  v1::MemoryStats memory_stats() const override {
+    return session_->memory_stats();
+  }
+  v1::MemorySnapshot Snapshot() const override { return session_->Snapshot(); }
+  std::string MemorySummary() const override {
+    return session_->MemorySummary();
+  }
+  uint64_t EmptyCache() override { return session_->EmptyCache(); }
+  void ResetPeak() override { session_->ResetPeak(); }
+
+ private:
+  std::unique_ptr<engine::Session> session_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
+    const EngineOptions& options) {
+  ASSIGN_OR_RETURN(const engine::Device device,
+                   engine::ParseDevice(options.device));
+  engine::SessionOptions session_options;
+  session_options.device = device;
+  session_options.memory_limit_bytes = options.memory_limit_bytes;
+  session_options.threads = static_cast<int>(options.threads);
+  session_options.blob_dir = options.blob_dir;
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::Session> session,
+                   engine::Session::Create(std::move(session_options)));
+  return std::make_unique<SessionEngine>(std::move(session));
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,198 @@
+#include "server/worker/turnstile.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "spdlog/spdlog.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr Turnstile::Clock::time_point kNotIdle =
+    Turnstile::Clock::time_point::max();
+
+}  // namespace
+
+Turnstile::Turnstile(Engine* engine, JobRunner::ReportSink sink)
+    : engine_(engine),
+      sink_(std::move(sink)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      models_(engine),
+      started_(Clock::now()),
+      idle_since_(started_) {
+  GPUPOOL_CHECK(wake_.valid());
+}
+
+void Turnstile::Run() {
+  {
+    absl::MutexLock lock(&mutex_);
+    started_ = Clock::now();
+    idle_since_ = kNotIdle;
+  }
+  while (!draining_ || !jobs_.empty()) {
+    const bool had_task = RunOneTask();
+    if (had_task) UpdateView();
+    ServeSlots();
+    if (!jobs_.empty()) {
+      AdvanceOneJob();
+    } else if (!had_task && !draining_) {
+      WaitForWork();
+    }
+    UpdateView();
+  }
+}
+
+void Turnstile::Post(std::function<void()> task) {
+  {
+    absl::MutexLock lock(&mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  Wake();
+}
+
+void Turnstile::Drain() {
+  Post([this] {
+    draining_ = true;
+    for (const auto& job : jobs_) job->Stop(worker::v1::StopJob::DRAIN);
+  });
+}
+
+void Turnstile::Wake() {
+  const uint64_t one = 1;
+  if (::write(wake_.get(), &one, sizeof(one)) < 0 && errno != EAGAIN) {
+    spdlog::error("cannot wake the compute thread errno={}", errno);
+  }
+}
+
+bool Turnstile::RunOneTask() {
+  std::function<void()> task;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (tasks_.empty()) return false;
+    task = std::move(tasks_.front());
+    tasks_.pop_front();
+  }
+  task();
+  return true;
+}
+
+void Turnstile::ServeSlots() {
+  for (int i = 0; ring_ != nullptr && i < kMaxSlotsPerTurn; ++i) {
+    std::optional<SlotRequest> request = ring_->Next();
+    if (!request.has_value()) break;
+    const absl::Status status = models_.Answer(&*request);
+    ring_->Complete(*request, status);
+  }
+  if (ring_ != nullptr && ring_->broken()) {
+    spdlog::error("slot ring is corrupt and is dropped");
+    ring_.reset();
+  }
+}
+
+void Turnstile::AdvanceOneJob() {
+  std::unique_ptr<JobRunner> job = std::move(jobs_.front());
+  jobs_.pop_front();
+  const bool goes_on = job->Advance();
+  if (const auto time = job->last_step_time(); time.count() > 0) {
+    absl::MutexLock lock(&mutex_);
+    ++view_.step_count;
+    view_.step_seconds_total += std::chrono::duration<double>(time).count();
+  }
+  if (goes_on) jobs_.push_back(std::move(job));
+}
+
+void Turnstile::WaitForWork() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!tasks_.empty()) return;
+    idle_since_ = Clock::now();
+  }
+  UpdateView();
+  if (ring_ != nullptr) {
+    ring_->Wait(wake_.get(), absl::InfiniteDuration());
+  } else {
+    pollfd wake = {wake_.get(), POLLIN, 0};
+    uint64_t count = 0;
+    if (::poll(&wake, 1, -1) > 0 &&
+        ::read(wake_.get(), &count, sizeof(count)) < 0) {
+      spdlog::error("cannot read the wake eventfd errno={}", errno);
+    }
+  }
+  absl::MutexLock lock(&mutex_);
+  idle_time_ += Clock::now() - idle_since_;
+  idle_since_ = kNotIdle;
+}
+
+void Turnstile::UpdateView() {
+  absl::MutexLock lock(&mutex_);
+  view_.running.clear();
+  for (const auto& job : jobs_) {
+    worker::v1::RunningAttempt attempt;
+    attempt.set_job_id(job->job_id());
+    attempt.set_attempt(job->attempt());
+    attempt.set_step(job->step());
+    view_.running.push_back(std::move(attempt));
+  }
+  view_.loaded_version_ids = models_.ids();
+}
+
+TurnstileView Turnstile::view() const {
+  absl::MutexLock lock(&mutex_);
+  TurnstileView view = view_;
+  const Clock::time_point now = Clock::now();
+  view.busy_time = now - started_ - idle_time_;
+  if (idle_since_ != kNotIdle) view.busy_time -= now - idle_since_;
+  return view;
+}
+
+void Turnstile::SetRing(std::unique_ptr<SlotRingServer> ring) {
+  ring_ = std::move(ring);
+}
+
+absl::Status Turnstile::StartJob(worker::v1::StartJob request) {
+  if (draining_) {
+    return absl::UnavailableError("the worker is shutting down");
+  }
+  for (const auto& job : jobs_) {
+    if (job->job_id() != request.job_id()) continue;
+    if (job->attempt() == request.attempt()) return absl::OkStatus();
+    const std::string text = absl::StrCat(
+        "attempt ", job->attempt(), " of job ", job->job_id(),
+        " runs here; attempt ", request.attempt(), " cannot start");
+    return job->attempt() > request.attempt()
+               ? absl::AbortedError(text)
+               : absl::FailedPreconditionError(text);
+  }
+  jobs_.push_back(
+      std::make_unique<JobRunner>(std::move(request), engine_, sink_));
+  return absl::OkStatus();
+}
+
+absl::Status Turnstile::StopJob(const worker::v1::StopJob& request) {
+  const auto job =
+      std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& candidate) {
+        return candidate->job_id() == request.job_id();
+      });
+  if (job == jobs_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("job ", request.job_id(), " does not run here"));
+  }
+  if ((*job)->attempt() != request.attempt()) {
+    return absl::AbortedError(
+        absl::StrCat("attempt ", (*job)->attempt(), " of job ",
+                     request.job_id(), " runs here, not ", request.attempt()));
+  }
+  (*job)->Stop(request.reason() == worker::v1::StopJob::DRAIN
+                   ? worker::v1::StopJob::DRAIN
+                   : worker::v1::StopJob::CANCELLED);
+  return absl::OkStatus();
+}
+
+}  // namespace gpupool::server

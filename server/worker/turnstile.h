@@ -1,0 +1,100 @@
+// The compute thread: everything that the engine does, one thing at a time.
+// Inference passes first: before each training step all slots that wait are
+// answered. Jobs of the same device take turns, one step each. With nothing to
+// do the thread sleeps on the ring's doorbell and its own.
+//
+// Thread-safety: Run is the compute thread. The methods under "any thread" may
+// be called from any; those under "compute thread" from tasks given to Post.
+//
+// Invariants
+//  1. No slot waits for longer than one piece of work: a step, a checkpoint,
+//     an evaluation or one posted task.
+//  2. Under full inference load training still makes one step per
+//     kMaxSlotsPerTurn slots.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "server/ipc/slot_ring_server.h"
+#include "server/ipc/unique_fd.h"
+#include "server/worker/engine.h"
+#include "server/worker/job_runner.h"
+#include "server/worker/served_models.h"
+
+namespace gpupool::server {
+
+inline constexpr int kMaxSlotsPerTurn = 256;
+
+// What the compute thread is at, as of its last turn.
+struct TurnstileView {
+  std::vector<worker::v1::RunningAttempt> running;
+  std::vector<uint64_t> loaded_version_ids;
+  uint64_t step_count = 0;
+  double step_seconds_total = 0;
+  std::chrono::nanoseconds busy_time{0};  // since Run began, till now
+};
+
+class Turnstile {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `engine` must outlive the turnstile. `sink` is called on the compute
+  // thread.
+  Turnstile(Engine* engine, JobRunner::ReportSink sink);
+
+  // Returns after Drain, when the last job has ended.
+  void Run();
+
+  // ---- any thread
+  // Runs `task` on the compute thread before its next step.
+  void Post(std::function<void()> task);
+  // Ends all jobs with a checkpoint, then Run.
+  void Drain();
+  TurnstileView view() const;
+
+  // ---- compute thread
+  // Takes the place of the ring before it, whose requests are forgotten.
+  void SetRing(std::unique_ptr<SlotRingServer> ring);
+  // Idempotent for the attempt that runs. FailedPrecondition while another
+  // attempt of the job runs, Aborted when that one is newer, Unavailable
+  // while draining.
+  absl::Status StartJob(worker::v1::StartJob request);
+  // NotFound when the job does not run here, Aborted when another attempt
+  // does.
+  absl::Status StopJob(const worker::v1::StopJob& request);
+  ServedModels& models() { return models_; }
+
+ private:
+  bool RunOneTask();
+  void ServeSlots();
+  void AdvanceOneJob();
+  void WaitForWork();
+  void UpdateView();
+  void Wake();
+
+  Engine* const engine_;
+  const JobRunner::ReportSink sink_;
+  const UniqueFd wake_;
+  ServedModels models_;
+  std::unique_ptr<SlotRingServer> ring_;
+  std::deque<std::unique_ptr<JobRunner>> jobs_;  // the front is next
+  bool draining_ = false;
+
+  mutable absl::Mutex mutex_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  TurnstileView view_ ABSL_GUARDED_BY(mutex_);
+  Clock::time_point started_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::nanoseconds idle_time_ ABSL_GUARDED_BY(mutex_){0};
+  Clock::time_point idle_since_ ABSL_GUARDED_BY(mutex_);  // max: not idle
+};
+
+}  // namespace gpupool::server

@@ -1,0 +1,411 @@
+#include "server/worker/worker_loop.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "spdlog/spdlog.h"
+
+namespace gpupool::server {
+namespace {
+
+using worker::v1::FromWorker;
+using worker::v1::Report;
+using worker::v1::ToWorker;
+
+constexpr uint32_t kProtocolVersion = 1;
+constexpr std::chrono::milliseconds kMaxPoll{200};
+constexpr std::chrono::seconds kUtilizationWindow{1};
+constexpr std::chrono::seconds kFlushLimit{2};
+
+FromWorker MakeReply(uint64_t request_id, absl::StatusOr<FromWorker> result) {
+  FromWorker reply;
+  if (result.ok()) {
+    reply = *std::move(result);
+  } else {
+    reply.set_code(static_cast<int32_t>(result.status().code()));
+    reply.set_error(std::string(result.status().message()));
+  }
+  reply.set_request_id(request_id);
+  return reply;
+}
+
+}  // namespace
+
+WorkerLoop::WorkerLoop(WorkerLoopOptions options, Engine* engine,
+                       ControlListener listener, ReportSpool spool)
+    : options_(std::move(options)),
+      engine_(engine),
+      listener_(std::move(listener)),
+      spool_(std::move(spool)),
+      turnstile_(engine,
+                 [this](Report report) { outbox_.Push(std::move(report)); }) {}
+
+WorkerLoop::~WorkerLoop() = default;
+
+void WorkerLoop::Run() {
+  compute_thread_ = std::thread([this] {
+    ::prctl(PR_SET_NAME, "compute");
+    turnstile_.Run();
+    outbox_.Close();
+  });
+  wanted_at_ = next_heartbeat_ = Clock::now();
+  while (!outbox_.finished()) PollOnce();
+  compute_thread_.join();
+  FlushBeforeExit();
+}
+
+void WorkerLoop::PollOnce() {
+  const auto events = [](const std::optional<ControlChannel>& channel) {
+    return static_cast<short>(channel.has_value() && channel->wants_write()
+                                  ? POLLIN | POLLOUT
+                                  : POLLIN);
+  };
+  std::array<pollfd, 5> fds = {{
+      {outbox_.fd(), POLLIN, 0},
+      {listener_.fd(), POLLIN, 0},
+      {draining_ ? -1 : options_.stop_fd, POLLIN, 0},
+      {channel_ ? channel_->fd() : -1, events(channel_), 0},
+      {candidate_ ? candidate_->fd() : -1, events(candidate_), 0},
+  }};
+  const auto wait = std::clamp<Clock::duration>(
+      next_heartbeat_ - Clock::now(), Clock::duration::zero(), kMaxPoll);
+  const timespec limit = absl::ToTimespec(absl::FromChrono(wait));
+  ::ppoll(fds.data(), fds.size(), &limit, nullptr);
+  HandleOutbox();
+  if (fds[2].revents != 0) BeginDrain("stop signal");
+  ReceiveFrom(&channel_);
+  ReceiveFrom(&candidate_);
+  Accept();
+  const Clock::time_point now = Clock::now();
+  if (now >= next_heartbeat_) SendHeartbeat(now);
+  CheckOrphan(now);
+}
+
+// ------------------------------------------------------------- connections
+
+void WorkerLoop::Accept() {
+  while (true) {
+    absl::StatusOr<ControlChannel> channel = listener_.Accept();
+    if (absl::IsNotFound(channel.status())) return;
+    if (!channel.ok()) {
+      spdlog::warn("connection refused error=\"{}\"",
+                   channel.status().ToString());
+      continue;
+    }
+    candidate_ = *std::move(channel);
+  }
+}
+
+void WorkerLoop::ReceiveFrom(std::optional<ControlChannel>* channel) {
+  ToWorker request;
+  while (channel->has_value()) {
+    if (absl::Status sent = (*channel)->Flush(); !sent.ok()) {
+      spdlog::info("connection does not take more: {}", sent.ToString());
+    }
+    const absl::StatusOr<bool> whole = (*channel)->Receive(&request);
+    if (!whole.ok()) {
+      spdlog::info("connection ends reason=\"{}\"", whole.status().ToString());
+      channel->reset();
+      return;
+    }
+    if (!*whole) return;
+    if (channel == &channel_) {
+      Handle(std::move(request));
+    } else if (request.has_hello()) {
+      HandleHello(request);  // moves the candidate to channel_
+    } else {
+      spdlog::warn("connection refused: its first message is no Hello");
+      channel->reset();
+    }
+  }
+}
+
+void WorkerLoop::Disconnect(const absl::Status& reason) {
+  spdlog::warn("connection dropped reason=\"{}\"", reason.ToString());
+  channel_.reset();
+}
+
+absl::StatusOr<std::unique_ptr<SlotRingServer>> WorkerLoop::TakeRing(
+    const worker::v1::Hello& hello) {
+  std::vector<UniqueFd> fds = candidate_->TakeDescriptors();
+  if (!hello.has_ring()) return nullptr;
+  if (fds.size() != 3) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a Hello with a ring brings 3 descriptors; ", fds.size(), " came"));
+  }
+  return SlotRingServer::Attach(std::move(fds[0]), std::move(fds[1]),
+                                std::move(fds[2]));
+}
+
+void WorkerLoop::HandleHello(const ToWorker& request) {
+  const worker::v1::Hello& hello = request.hello();
+  absl::StatusOr<std::unique_ptr<SlotRingServer>> ring = TakeRing(hello);
+  if (ring.ok() && hello.protocol_version() != kProtocolVersion) {
+    ring = absl::FailedPreconditionError(
+        absl::StrCat("this worker speaks protocol version ", kProtocolVersion,
+                     ", the server ", hello.protocol_version()));
+  }
+  if (!ring.ok()) {
+    spdlog::warn("Hello refused error=\"{}\"", ring.status().ToString());
+    // Sent before the close, if the socket takes it at once.
+    absl::Status sent =
+        candidate_->Send(MakeReply(request.request_id(), ring.status()));
+    candidate_.reset();
+    return;
+  }
+  spool_.Acknowledge(hello.last_report_sequence());
+  const FromWorker reply = HelloReply();
+  channel_ = std::move(candidate_);
+  candidate_.reset();
+  ++connection_;
+  spdlog::info("daemon connected boot_id={} connection={}",
+               hello.daemon_boot_id(), connection_);
+  turnstile_.Post(
+      [this, ring = std::make_shared<std::unique_ptr<SlotRingServer>>(
+                 *std::move(ring))] { turnstile_.SetRing(std::move(*ring)); });
+  Send(MakeReply(request.request_id(), reply));
+  ResendReports();
+  next_heartbeat_ = Clock::now();
+}
+
+// To a daemon that has not heard of its end an attempt is still running: the
+// report of the end follows at once.
+void WorkerLoop::AddEndedAttempts(worker::v1::HelloReply* reply) const {
+  for (const Report& report : spool_.reports()) {
+    if (!report.has_ended()) continue;
+    const bool listed =
+        std::any_of(reply->running().begin(), reply->running().end(),
+                    [&](const worker::v1::RunningAttempt& attempt) {
+                      return attempt.job_id() == report.job_id() &&
+                             attempt.attempt() == report.attempt();
+                    });
+    if (listed) continue;
+    worker::v1::RunningAttempt* attempt = reply->add_running();
+    attempt->set_job_id(report.job_id());
+    attempt->set_attempt(report.attempt());
+  }
+}
+
+FromWorker WorkerLoop::HelloReply() {
+  FromWorker message;
+  worker::v1::HelloReply* reply = message.mutable_hello();
+  reply->set_protocol_version(kProtocolVersion);
+  reply->set_device(options_.device);
+  reply->set_worker_boot_id(options_.boot_id);
+  reply->set_pid(static_cast<uint32_t>(::getpid()));
+  *reply->mutable_info() = engine_->info();
+  reply->mutable_info()->set_worker_pid(reply->pid());
+  const TurnstileView view = turnstile_.view();
+  reply->mutable_running()->Add(view.running.begin(), view.running.end());
+  // In this order: an attempt that is not in the view any more has put its end
+  // into the outbox before it left the view.
+  HandleOutbox();
+  AddEndedAttempts(reply);
+  reply->mutable_loaded_version_ids()->Add(view.loaded_version_ids.begin(),
+                                           view.loaded_version_ids.end());
+  return message;
+}
+
+// ----------------------------------------------------------------- requests
+
+void WorkerLoop::Handle(ToWorker request) {
+  if (!HandleNow(request)) HandleOnComputeThread(std::move(request));
+}
+
+bool WorkerLoop::HandleNow(const ToWorker& request) {
+  FromWorker reply;
+  switch (request.message_case()) {
+    case ToWorker::kAcknowledgeReports:
+      spool_.Acknowledge(request.acknowledge_reports().through_sequence());
+      break;
+    case ToWorker::kShutdown:
+      BeginDrain("the server asks");
+      break;
+    case ToWorker::kGetMemory:
+      reply = Memory(request.get_memory());
+      break;
+    case ToWorker::kEmptyCache:
+      reply.mutable_empty_cache()->set_freed_bytes(engine_->EmptyCache());
+      break;
+    case ToWorker::kResetPeak:
+      engine_->ResetPeak();
+      break;
+    default:
+      return false;
+  }
+  if (request.request_id() != 0) {
+    Send(MakeReply(request.request_id(), std::move(reply)));
+  }
+  return true;
+}
+
+FromWorker WorkerLoop::Memory(const worker::v1::GetMemory& request) {
+  FromWorker message;
+  worker::v1::MemoryReply* memory = message.mutable_memory();
+  *memory->mutable_stats() = engine_->memory_stats();
+  if (request.with_snapshot()) {
+    *memory->mutable_snapshot() = engine_->Snapshot();
+  }
+  if (request.with_summary()) memory->set_summary(engine_->MemorySummary());
+  return message;
+}
+
+void WorkerLoop::HandleOnComputeThread(ToWorker request) {
+  turnstile_.Post(
+      [this, connection = connection_, request = std::move(request)]() mutable {
+        const uint64_t id = request.request_id();
+        FromWorker reply = MakeReply(id, Compute(&request));
+        if (id != 0) outbox_.Push(Reply{connection, std::move(reply)});
+      });
+}
+
+absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {
+  FromWorker reply;
+  switch (request->message_case()) {
+    case ToWorker::kPlanTraining: {
+      ASSIGN_OR_RETURN(*reply.mutable_plan(),
+                       engine_->PlanTraining(request->plan_training()));
+      return reply;
+    }
+    case ToWorker::kPlanInference: {
+      ASSIGN_OR_RETURN(*reply.mutable_plan(),
+                       engine_->PlanInference(request->plan_inference()));
+      return reply;
+    }
+    case ToWorker::kInspectDataset: {
+      ASSIGN_OR_RETURN(*reply.mutable_dataset(),
+                       engine_->InspectDataset(request->inspect_dataset()));
+      return reply;
+    }
+    case ToWorker::kLoadVersion: {
+      ASSIGN_OR_RETURN(*reply.mutable_version(),
+                       turnstile_.models().Load(request->load_version()));
+      return reply;
+    }
+    case ToWorker::kUnloadVersion: {
+      const uint64_t id = request->unload_version().version_id();
+      RETURN_IF_ERROR(turnstile_.models().Unload(id));
+      reply.mutable_version()->set_version_id(id);
+      return reply;
+    }
+    case ToWorker::kStartJob:
+      RETURN_IF_ERROR(
+          turnstile_.StartJob(std::move(*request->mutable_start_job())));
+      return reply;
+    case ToWorker::kStopJob:
+      RETURN_IF_ERROR(turnstile_.StopJob(request->stop_job()));
+      return reply;
+    default:
+      return absl::UnimplementedError(absl::StrCat(
+          "this worker does not know message ", request->message_case()));
+  }
+}
+
+// -------------------------------------------------------- what is sent out
+
+void WorkerLoop::HandleOutbox() {
+  for (Outbox::Item& item : outbox_.TakeAll()) {
+    if (Reply* reply = std::get_if<Reply>(&item)) {
+      if (reply->connection == connection_) Send(reply->message);
+      continue;
+    }
+    Report& report = std::get<Report>(item);
+    if (absl::Status kept = spool_.Add(&report); !kept.ok()) {
+      spdlog::error("report not on disk error=\"{}\"", kept.ToString());
+    }
+    FromWorker message;
+    *message.mutable_report() = std::move(report);
+    Send(message);
+  }
+}
+
+void WorkerLoop::ResendReports() {
+  FromWorker message;
+  for (const Report& report : spool_.reports()) {
+    if (!channel_.has_value()) return;
+    *message.mutable_report() = report;
+    Send(message);
+  }
+}
+
+// A daemon that does not read loses its connection; what it missed is in the
+// spool and comes again with its next Hello.
+void WorkerLoop::Send(const FromWorker& message) {
+  if (!channel_.has_value()) return;
+  absl::Status sent = channel_->Send(message);
+  if (absl::IsInvalidArgument(sent)) {
+    spdlog::error("message is not sent error=\"{}\"", sent.ToString());
+    sent = channel_->Send(MakeReply(
+        message.request_id(), absl::ResourceExhaustedError(sent.message())));
+  }
+  if (!sent.ok()) Disconnect(sent);
+}
+
+void WorkerLoop::SendHeartbeat(Clock::time_point now) {
+  next_heartbeat_ =
+      now + absl::ToChronoNanoseconds(options_.heartbeat_interval);
+  const TurnstileView view = turnstile_.view();
+  const double utilization = Utilization(now, view.busy_time);
+  if (!view.running.empty() || channel_.has_value()) wanted_at_ = now;
+  if (!channel_.has_value()) return;
+  FromWorker message;
+  worker::v1::Heartbeat* heartbeat = message.mutable_heartbeat();
+  *heartbeat->mutable_memory() = engine_->memory_stats();
+  heartbeat->set_utilization(utilization);
+  heartbeat->mutable_running()->Add(view.running.begin(), view.running.end());
+  heartbeat->set_step_count(view.step_count);
+  heartbeat->set_step_seconds_total(view.step_seconds_total);
+  Send(message);
+}
+
+double WorkerLoop::Utilization(Clock::time_point now,
+                               std::chrono::nanoseconds busy_time) {
+  while (busy_.size() > 1 && now - busy_[1].first >= kUtilizationWindow) {
+    busy_.pop_front();
+  }
+  double share = 0;
+  if (!busy_.empty() && now > busy_.front().first) {
+    const std::chrono::duration<double> busy = busy_time - busy_.front().second;
+    const std::chrono::duration<double> all = now - busy_.front().first;
+    share = std::clamp(busy / all, 0.0, 1.0);
+  }
+  busy_.emplace_back(now, busy_time);
+  return share;
+}
+
+// -------------------------------------------------------------------- ending
+
+void WorkerLoop::CheckOrphan(Clock::time_point now) {
+  if (!draining_ &&
+      now - wanted_at_ >= absl::ToChronoNanoseconds(options_.orphan_timeout)) {
+    BeginDrain("no daemon and nothing to train");
+  }
+}
+
+void WorkerLoop::BeginDrain(const char* reason) {
+  if (draining_) return;
+  spdlog::info("worker ends reason=\"{}\"", reason);
+  draining_ = true;
+  turnstile_.Drain();
+}
+
+void WorkerLoop::FlushBeforeExit() {
+  const Clock::time_point limit = Clock::now() + kFlushLimit;
+  while (channel_.has_value() && channel_->wants_write() &&
+         Clock::now() < limit) {
+    pollfd writable = {channel_->fd(), POLLOUT, 0};
+    ::poll(&writable, 1, 100);
+    if (!channel_->Flush().ok()) return;
+  }
+}
+
+}  // namespace gpupool::server

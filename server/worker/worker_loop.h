@@ -1,0 +1,96 @@
+// The worker's control thread: takes daemons' connections, dispatches their
+// requests, sends replies, reports and heartbeats. What may take long is given
+// to the compute thread (Turnstile), so a heartbeat is never late because the
+// engine is busy.
+//
+// Thread-safety: one thread, which Run occupies. Owns the compute thread, the
+// spool and the connections; the engine must outlive it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/ipc/control_channel.h"
+#include "server/worker/engine.h"
+#include "server/worker/outbox.h"
+#include "server/worker/report_spool.h"
+#include "server/worker/turnstile.h"
+
+namespace gpupool::server {
+
+struct WorkerLoopOptions {
+  std::string device;
+  std::string boot_id;
+  // Ends the worker when no daemon has been connected and no job has run for
+  // so long.
+  absl::Duration orphan_timeout = absl::Seconds(60);
+  absl::Duration heartbeat_interval = absl::Milliseconds(200);
+  // Readable when the process is asked to end (a signalfd); -1: none.
+  int stop_fd = -1;
+};
+
+class WorkerLoop {
+ public:
+  WorkerLoop(WorkerLoopOptions options, Engine* engine,
+             ControlListener listener, ReportSpool spool);
+  ~WorkerLoop();
+
+  // Returns after Shutdown, a stop signal or the orphan timeout, when all
+  // jobs have been checkpointed and all reports are in the spool.
+  void Run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void PollOnce();
+  void Accept();
+  void ReceiveFrom(std::optional<ControlChannel>* channel);
+  void Handle(worker::v1::ToWorker request);
+  void HandleHello(const worker::v1::ToWorker& request);
+  // Answers at once, on this thread; false when that is not the request's
+  // way.
+  bool HandleNow(const worker::v1::ToWorker& request);
+  void HandleOnComputeThread(worker::v1::ToWorker request);
+  absl::StatusOr<worker::v1::FromWorker> Compute(worker::v1::ToWorker* request);
+  absl::StatusOr<std::unique_ptr<SlotRingServer>> TakeRing(
+      const worker::v1::Hello& hello);
+  worker::v1::FromWorker HelloReply();
+  void AddEndedAttempts(worker::v1::HelloReply* reply) const;
+  worker::v1::FromWorker Memory(const worker::v1::GetMemory& request);
+  void HandleOutbox();
+  void ResendReports();
+  void SendHeartbeat(Clock::time_point now);
+  double Utilization(Clock::time_point now, std::chrono::nanoseconds busy_time);
+  void Send(const worker::v1::FromWorker& message);
+  void Disconnect(const absl::Status& reason);
+  void CheckOrphan(Clock::time_point now);
+  void BeginDrain(const char* reason);
+  void FlushBeforeExit();
+
+  const WorkerLoopOptions options_;
+  Engine* const engine_;
+  ControlListener listener_;
+  ReportSpool spool_;
+  Outbox outbox_;
+  Turnstile turnstile_;
+  std::thread compute_thread_;
+
+  std::optional<ControlChannel> channel_;    // has said Hello
+  std::optional<ControlChannel> candidate_;  // has not yet
+  uint64_t connection_ = 0;
+  bool draining_ = false;
+  Clock::time_point next_heartbeat_;
+  Clock::time_point wanted_at_;  // last seen with a daemon or a job
+  std::deque<std::pair<Clock::time_point, std::chrono::nanoseconds>> busy_;
+};
+
+}  // namespace gpupool::server

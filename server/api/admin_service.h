@@ -1,0 +1,40 @@
+// AdminService of gpupool.v1; admin.proto is its contract.
+#pragma once
+
+#include <functional>
+
+#include "gpupool/v1/admin.grpc.pb.h"
+#include "server/control/control_loop.h"
+
+namespace gpupool::server {
+
+// What the service needs of the process that it runs in.
+struct AdminHooks {
+  std::function<v1::ServerInfo()> info;
+  std::function<void()> stop;  // as SIGTERM; returns at once
+};
+
+class AdminService : public v1::AdminService::CallbackService {
+ public:
+  // `control` outlives the service.
+  AdminService(ControlLoop* control, AdminHooks hooks)
+      : control_(control), hooks_(std::move(hooks)) {}
+
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
+                                  const v1::DrainRequest* request,
+                                  v1::DrainResponse* response) override;
+  grpc::ServerUnaryReactor* GetReconcileState(
+      grpc::CallbackServerContext* context,
+      const v1::GetReconcileStateRequest* request,
+      v1::ReconcileState* response) override;
+  grpc::ServerUnaryReactor* GetServerInfo(
+      grpc::CallbackServerContext* context,
+      const v1::GetServerInfoRequest* request,
+      v1::ServerInfo* response) override;
+
+ private:
+  ControlLoop* const control_;
+  const AdminHooks hooks_;
+};
+
+}  // namespace gpupool::server

@@ -1,0 +1,148 @@
+#include "server/api/api_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/api/dataset_service.h"
+#include "server/api/device_service.h"
+#include "server/api/job_service.h"
+#include "server/api/model_service.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr int kMetadataLimitBytes = 16 << 10;
+constexpr int kStreamsPerConnection = 1024;
+
+// Both ends ping, so that a dead peer is noticed in about a minute; a client
+// may ping as often as our own does (30 s).
+void SetKeepalive(grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(
+      GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 20'000);
+}
+
+void SetLimits(grpc::ServerBuilder* builder, uint64_t message_limit_bytes) {
+  builder->SetMaxReceiveMessageSize(static_cast<int>(message_limit_bytes));
+  builder->SetMaxSendMessageSize(static_cast<int>(message_limit_bytes));
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataLimitBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                              kStreamsPerConnection);
+  // The port is ours alone: a second daemon on it is an error, not a sharer.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A small compressed message could grow beyond every limit.
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+}
+
+std::string AddressOf(const ApiOptions& options) {
+  const bool ip6 = absl::StrContains(options.listen, ':');
+  return absl::StrCat(ip6 ? "[" : "", options.listen, ip6 ? "]" : "", ":",
+                      options.port);
+}
+
+}  // namespace
+
+class ApiServer::Impl {
+ public:
+  Impl(const ApiOptions& options, ApiDependencies dependencies)
+      : jobs_(dependencies.control, options.watch_limit),
+        models_(dependencies.control),
+        datasets_(dependencies.control, dependencies.blobs,
+                  {.dataset_limit_bytes = options.dataset_limit_bytes}),
+        devices_(dependencies.control, options.watch_limit),
+        admin_(dependencies.control, std::move(dependencies.hooks)),
+        more_services_(std::move(dependencies.more_services)) {}
+
+  absl::Status Start(const ApiOptions& options) {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::ServerBuilder builder;
+    SetKeepalive(&builder);
+    SetLimits(&builder, options.message_limit_bytes);
+    const std::string address = AddressOf(options);
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(),
+                             &port_);
+    for (grpc::Service* service : Services()) {
+      builder.RegisterService(service);
+    }
+    server_ = builder.BuildAndStart();
+    if (server_ != nullptr && port_ > 0) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(
+        "cannot serve gRPC on ", address,
+        ": the address is taken or not ours; choose another --grpc-port"));
+  }
+
+  void Stop(absl::Duration grace) {
+    std::call_once(stopped_, [&] {
+      jobs_.StopStreams();
+      devices_.StopStreams();
+      datasets_.StopStreams();
+      server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
+      server_->Wait();
+    });
+  }
+
+  int port() const { return port_; }
+  grpc::Server* server() { return server_.get(); }
+
+ private:
+  std::vector<grpc::Service*> Services() {
+    std::vector<grpc::Service*> services = {&jobs_, &models_, &datasets_,
+                                            &devices_, &admin_};
+    services.insert(services.end(), more_services_.begin(),
+                    more_services_.end());
+    return services;
+  }
+
+  JobService jobs_;
+  ModelService models_;
+  DatasetService datasets_;
+  DeviceService devices_;
+  AdminService admin_;
+  const std::vector<grpc::Service*> more_services_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  std::once_flag stopped_;
+};
+
+ApiServer::ApiServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ApiServer::~ApiServer() { Stop(absl::ZeroDuration()); }
+
+absl::StatusOr<std::unique_ptr<ApiServer>> ApiServer::Start(
+    const ApiOptions& options, ApiDependencies dependencies) {
+  auto impl = std::make_unique<Impl>(options, std::move(dependencies));
+  const absl::Status started = impl->Start(options);
+  if (!started.ok()) return started;
+  auto server = absl::WrapUnique(new ApiServer(std::move(impl)));
+  server->SetServing(true);
+  return server;
+}
+
+uint16_t ApiServer::port() const {
+  return static_cast<uint16_t>(impl_->port());
+}
+
+void ApiServer::SetServing(bool serving) {
+  impl_->server()->GetHealthCheckService()->SetServingStatus(serving);
+}
+
+std::shared_ptr<grpc::Channel> ApiServer::InProcessChannel() {
+  return impl_->server()->InProcessChannel(grpc::ChannelArguments());
+}
+
+void ApiServer::Stop(absl::Duration grace) { impl_->Stop(grace); }
+
+}  // namespace gpupool::server

@@ -1,0 +1,66 @@
+// The gRPC endpoint: all services of the daemon on one port, with health
+// checking and reflection.
+//
+// Thread-safety: any thread. Ownership: owns the gpupool.v1 services and the
+// gRPC server; the parts that they call outlive it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/api/admin_service.h"
+
+namespace grpc {
+class Channel;
+class Service;
+}  // namespace grpc
+
+namespace gpupool::server {
+
+class BlobStore;
+class ControlLoop;
+
+struct ApiOptions {
+  std::string listen = "127.0.0.1";  // an IP address
+  uint16_t port = 0;                 // 0: any free port
+  uint64_t message_limit_bytes = uint64_t{64} << 20;
+  uint64_t dataset_limit_bytes = uint64_t{8} << 30;
+  size_t watch_limit = 1024;
+};
+
+struct ApiDependencies {
+  ControlLoop* control = nullptr;
+  BlobStore* blobs = nullptr;
+  AdminHooks hooks;
+  std::vector<grpc::Service*> more_services;  // inference
+};
+
+class ApiServer {
+ public:
+  // Listens and serves; health says SERVING. Unavailable when the address
+  // cannot be had.
+  static absl::StatusOr<std::unique_ptr<ApiServer>> Start(
+      const ApiOptions& options, ApiDependencies dependencies);
+  ~ApiServer();
+
+  uint16_t port() const;
+  // grpc.health.v1, for the server as a whole and every service.
+  void SetServing(bool serving);
+  // A channel to this server that needs no socket.
+  std::shared_ptr<grpc::Channel> InProcessChannel();
+
+  // Ends the streams, lets running calls finish until `grace` has passed, then
+  // cancels them. Blocks until no handler runs. Idempotent.
+  void Stop(absl::Duration grace);
+
+ private:
+  class Impl;
+  explicit ApiServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gpupool::server

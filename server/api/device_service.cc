@@ -1,0 +1,117 @@
+#include "server/api/device_service.h"
+
+#include <memory>
+#include <utility>
+
+#include "server/api/convert.h"
+#include "server/api/unary.h"
+#include "server/api/watch_devices.h"
+
+namespace gpupool::server {
+namespace {
+
+using worker::v1::MemoryReply;
+
+// Takes one part of the worker's answer.
+template <typename Response, typename Part>
+std::function<void(absl::StatusOr<MemoryReply>)> ReplyWithPart(
+    grpc::ServerUnaryReactor* reactor, Response* response, Part part) {
+  return [=](absl::StatusOr<MemoryReply> reply) {
+    if (reply.ok()) part(*reply, response);
+    reactor->Finish(ToGrpc(reply.status()));
+  };
+}
+
+// A stream that ends before it begins.
+class RefuseWatch : public grpc::ServerWriteReactor<v1::ListDevicesResponse> {
+ public:
+  explicit RefuseWatch(const absl::Status& status) { Finish(ToGrpc(status)); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* DeviceService::ListDevices(
+    grpc::CallbackServerContext* context, const v1::ListDevicesRequest*,
+    v1::ListDevicesResponse* response) {
+  for (v1::Device& device : control_->ListDevices()) {
+    *response->add_devices() = std::move(device);
+  }
+  return Reply(context, absl::OkStatus());
+}
+
+grpc::ServerUnaryReactor* DeviceService::GetMemoryStats(
+    grpc::CallbackServerContext* context,
+    const v1::GetMemoryStatsRequest* request, v1::MemoryStats* response) {
+  const absl::Status checked = CheckDevice(request->device());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->GetMemory(
+      request->device(), /*with_snapshot=*/false, /*with_summary=*/false,
+      ReplyWithPart(reactor, response,
+                    [](MemoryReply& reply, v1::MemoryStats* stats) {
+                      stats->Swap(reply.mutable_stats());
+                    }));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* DeviceService::GetMemorySummary(
+    grpc::CallbackServerContext* context,
+    const v1::GetMemorySummaryRequest* request,
+    v1::GetMemorySummaryResponse* response) {
+  const absl::Status checked = CheckDevice(request->device());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->GetMemory(
+      request->device(), /*with_snapshot=*/false, /*with_summary=*/true,
+      ReplyWithPart(reactor, response,
+                    [](MemoryReply& reply, v1::GetMemorySummaryResponse* to) {
+                      to->set_text(std::move(*reply.mutable_summary()));
+                    }));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* DeviceService::GetMemorySnapshot(
+    grpc::CallbackServerContext* context,
+    const v1::GetMemorySnapshotRequest* request, v1::MemorySnapshot* response) {
+  const absl::Status checked = CheckDevice(request->device());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->GetMemory(
+      request->device(), /*with_snapshot=*/true, /*with_summary=*/false,
+      ReplyWithPart(reactor, response,
+                    [](MemoryReply& reply, v1::MemorySnapshot* snapshot) {
+                      snapshot->Swap(reply.mutable_snapshot());
+                    }));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* DeviceService::EmptyCache(
+    grpc::CallbackServerContext* context, const v1::EmptyCacheRequest* request,
+    v1::EmptyCacheResponse* response) {
+  const absl::Status checked = CheckDevice(request->device());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->EmptyCache(request->device(), ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* DeviceService::ResetPeak(
+    grpc::CallbackServerContext* context, const v1::ResetPeakRequest* request,
+    v1::MemoryStats* response) {
+  const absl::Status checked = CheckDevice(request->device());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->ResetPeak(request->device(), ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerWriteReactor<v1::ListDevicesResponse>* DeviceService::WatchDevices(
+    grpc::CallbackServerContext*, const v1::WatchDevicesRequest* request) {
+  const absl::StatusOr<absl::Duration> interval = WatchInterval(*request);
+  if (!interval.ok()) return new RefuseWatch(interval.status());
+  return WatchDevicesStream::Begin(
+      std::make_shared<WatchDevicesStream>(control_, *interval), &watches_);
+}
+
+}  // namespace gpupool::server

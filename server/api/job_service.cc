@@ -1,0 +1,77 @@
+#include "server/api/job_service.h"
+
+#include <memory>
+
+#include "server/api/convert.h"
+#include "server/api/job_spec_check.h"
+#include "server/api/unary.h"
+#include "server/api/watch_job.h"
+
+namespace gpupool::server {
+
+grpc::ServerUnaryReactor* JobService::SubmitJob(
+    grpc::CallbackServerContext* context, const v1::SubmitJobRequest* request,
+    v1::Job* response) {
+  v1::SubmitJobRequest submit = *request;
+  absl::Status checked = CheckRequestId(submit.request_id());
+  if (checked.ok()) checked = CheckJobSpec(submit.mutable_spec());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->SubmitJob(submit, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* JobService::GetJob(
+    grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+    v1::Job* response) {
+  const absl::Status checked = CheckId("id", request->id());
+  if (!checked.ok()) return Reply(context, checked);
+  return Reply(context, control_->GetJob(request->id()), response);
+}
+
+grpc::ServerUnaryReactor* JobService::ListJobs(
+    grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
+    v1::ListJobsResponse* response) {
+  absl::Status checked;
+  if (!request->tenant().empty()) {
+    checked = CheckName("tenant", request->tenant());
+  }
+  if (checked.ok() && !request->name().empty()) {
+    checked = CheckName("name", request->name());
+  }
+  if (checked.ok() && request->states_size() > v1::JobState_ARRAYSIZE) {
+    checked = absl::InvalidArgumentError(
+        "states has more entries than there are states");
+  }
+  if (!checked.ok()) return Reply(context, checked);
+  return Reply(context, control_->ListJobs(*request), response);
+}
+
+grpc::ServerUnaryReactor* JobService::CancelJob(
+    grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
+    v1::Job* response) {
+  const absl::Status checked = CheckId("id", request->id());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->CancelJob(request->id(), ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerWriteReactor<v1::JobEvent>* JobService::WatchJob(
+    grpc::CallbackServerContext*, const v1::WatchJobRequest* request) {
+  return WatchJobStream::Begin(
+      std::make_shared<WatchJobStream>(control_, *request), &watches_);
+}
+
+grpc::ServerUnaryReactor* JobService::PlanJob(
+    grpc::CallbackServerContext* context, const v1::PlanJobRequest* request,
+    v1::PlanJobResponse* response) {
+  v1::JobSpec spec = request->spec();
+  const absl::Status checked = CheckJobSpec(&spec);
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->PlanJob(spec, ReplyLater(reactor, response));
+  return reactor;
+}
+
+}  // namespace gpupool::server

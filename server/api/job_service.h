@@ -1,0 +1,44 @@
+// JobService of gpupool.v1; job.proto is its contract. Translates and checks;
+// control decides.
+#pragma once
+
+#include "gpupool/v1/job.grpc.pb.h"
+#include "server/api/stream_registry.h"
+#include "server/control/control_loop.h"
+
+namespace gpupool::server {
+
+class JobService : public v1::JobService::CallbackService {
+ public:
+  // `control` outlives the service. At most `watch_limit` WatchJob streams.
+  JobService(ControlLoop* control, size_t watch_limit)
+      : control_(control), watches_(watch_limit) {}
+
+  // Ends all WatchJob streams with Unavailable: clients come back and resume.
+  void StopStreams() { watches_.StopAll(); }
+
+  grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
+                                      const v1::SubmitJobRequest* request,
+                                      v1::Job* response) override;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context,
+                                   const v1::GetJobRequest* request,
+                                   v1::Job* response) override;
+  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context,
+                                     const v1::ListJobsRequest* request,
+                                     v1::ListJobsResponse* response) override;
+  grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context,
+                                      const v1::CancelJobRequest* request,
+                                      v1::Job* response) override;
+  grpc::ServerWriteReactor<v1::JobEvent>* WatchJob(
+      grpc::CallbackServerContext* context,
+      const v1::WatchJobRequest* request) override;
+  grpc::ServerUnaryReactor* PlanJob(grpc::CallbackServerContext* context,
+                                    const v1::PlanJobRequest* request,
+                                    v1::PlanJobResponse* response) override;
+
+ private:
+  ControlLoop* const control_;
+  StreamRegistry watches_;
+};
+
+}  // namespace gpupool::server

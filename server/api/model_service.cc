@@ -1,0 +1,105 @@
+#include "server/api/model_service.h"
+
+#include "server/api/convert.h"
+#include "server/api/job_spec_check.h"
+#include "server/api/unary.h"
+
+namespace gpupool::server {
+namespace {
+
+// Ends a client stream at once.
+class RefuseUpload : public grpc::ServerReadReactor<v1::UploadModelRequest> {
+ public:
+  explicit RefuseUpload(const absl::Status& status) { Finish(ToGrpc(status)); }
+  void OnDone() override { delete this; }
+};
+
+absl::Status CheckVersionNumber(uint64_t version) {
+  if (version == 0) return absl::OkStatus();  // the newest, or all
+  return CheckId("version", version);
+}
+
+}  // namespace
+
+grpc::ServerReadReactor<v1::UploadModelRequest>* ModelService::UploadModel(
+    grpc::CallbackServerContext*, v1::ModelVersion*) {
+  return new RefuseUpload(absl::UnimplementedError(
+      "this server cannot take uploaded weights yet; train the model here and "
+      "promote a checkpoint"));
+}
+
+grpc::ServerUnaryReactor* ModelService::ListModels(
+    grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
+    v1::ListModelsResponse* response) {
+  return Reply(context, control_->ListModels(*request), response);
+}
+
+grpc::ServerUnaryReactor* ModelService::GetModel(
+    grpc::CallbackServerContext* context, const v1::GetModelRequest* request,
+    v1::Model* response) {
+  const absl::Status checked = CheckName("name", request->name());
+  if (!checked.ok()) return Reply(context, checked);
+  return Reply(context, control_->GetModel(request->name()), response);
+}
+
+grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
+    grpc::CallbackServerContext* context,
+    const v1::PromoteCheckpointRequest* request, v1::ModelVersion* response) {
+  v1::PromoteCheckpointRequest promote = *request;
+  const absl::Status checked = CheckPromote(&promote);
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->PromoteCheckpoint(promote, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ModelService::LoadVersion(
+    grpc::CallbackServerContext* context, const v1::LoadVersionRequest* request,
+    v1::ModelVersion* response) {
+  absl::Status checked = CheckName("model", request->model());
+  if (checked.ok()) checked = CheckVersionNumber(request->version());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->LoadVersion(*request, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ModelService::UnloadVersion(
+    grpc::CallbackServerContext* context,
+    const v1::UnloadVersionRequest* request, v1::ModelVersion* response) {
+  absl::Status checked = CheckName("model", request->model());
+  if (checked.ok()) checked = CheckVersionNumber(request->version());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->UnloadVersion(*request, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ModelService::DeleteVersion(
+    grpc::CallbackServerContext* context,
+    const v1::DeleteVersionRequest* request,
+    v1::DeleteVersionResponse* response) {
+  absl::Status checked = CheckName("model", request->model());
+  if (checked.ok()) checked = CheckId("version", request->version());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->DeleteVersion(*request, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ModelService::PlanModel(
+    grpc::CallbackServerContext* context, const v1::PlanModelRequest* request,
+    v1::PlanModelResponse* response) {
+  // The same default and limit as for serving.
+  v1::ServingOptions serving;
+  serving.set_max_batch_size(request->max_batch_size());
+  absl::Status checked = CheckServingOptions("request", &serving);
+  if (checked.ok()) checked = CheckModelSpec("spec", request->spec());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->PlanModel(request->spec(), serving.max_batch_size(),
+                      ReplyLater(reactor, response));
+  return reactor;
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,40 @@
+// Private to server/api: one WatchJob stream. It reads committed events from
+// the store in small pages, so a slow client costs no memory, and is woken by
+// control when there are more.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "gpupool/v1/job.pb.h"
+#include "server/api/event_writer.h"
+#include "server/control/control_loop.h"
+
+namespace gpupool::server {
+
+class WatchJobStream : public EventWriter<v1::JobEvent> {
+ public:
+  // `control` outlives the stream.
+  WatchJobStream(ControlLoop* control, const v1::WatchJobRequest& request)
+      : control_(control),
+        job_(request.id()),
+        after_(request.after_sequence()) {}
+
+ protected:
+  void OnBegin() override;
+  void OnEnd() override;
+  Step Next() override;
+
+ private:
+  absl::Status ReadPage();
+
+  ControlLoop* const control_;
+  const uint64_t job_;
+  uint64_t after_;  // sequence of the last event taken from the store
+  uint64_t subscription_ = 0;
+  bool subscribed_ = false;
+  bool ended_ = false;  // the event that ends the job was written
+  std::deque<v1::JobEvent> page_;
+};
+
+}  // namespace gpupool::server

@@ -1,0 +1,34 @@
+// Serves /metrics over HTTP for Prometheus to scrape.
+//
+// Ownership: owns the listener and its threads; Metrics outlives it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/metrics/metrics.h"
+
+namespace prometheus {
+class Exposer;
+}  // namespace prometheus
+
+namespace gpupool::server {
+
+class MetricsEndpoint {
+ public:
+  // `listen` is an IP address; port 0 takes any free one. Unavailable when the
+  // address cannot be had.
+  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
+      const std::string& listen, uint16_t port, const Metrics& metrics);
+  ~MetricsEndpoint();
+
+  uint16_t port() const;
+
+ private:
+  explicit MetricsEndpoint(std::unique_ptr<prometheus::Exposer> exposer);
+  std::unique_ptr<prometheus::Exposer> exposer_;
+};
+
+}  // namespace gpupool::server

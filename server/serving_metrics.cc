@@ -1,0 +1,49 @@
+#include "server/serving_metrics.h"
+
+#include <utility>
+
+namespace gpupool::server {
+namespace {
+
+class VersionAdapter : public VersionObserver {
+ public:
+  explicit VersionAdapter(std::shared_ptr<VersionMetrics> metrics)
+      : metrics_(std::move(metrics)) {}
+
+  // A stage that the request did not reach has no duration.
+  void RequestDone(const RequestSample& sample) override {
+    metrics_->CountRequest(sample.code);
+    metrics_->ObserveTotal(sample.total);
+    if (sample.queue > absl::ZeroDuration()) {
+      metrics_->ObserveQueue(sample.queue);
+    }
+    if (sample.compute > absl::ZeroDuration()) {
+      metrics_->ObserveCompute(sample.compute);
+    }
+  }
+
+  void BatchDone(const BatchSample& sample) override {
+    metrics_->ObserveBatch(sample.rows);
+  }
+
+  void QueueLength(size_t requests) override {
+    metrics_->SetQueueDepth(requests);
+  }
+
+ private:
+  const std::shared_ptr<VersionMetrics> metrics_;
+};
+
+}  // namespace
+
+std::unique_ptr<VersionObserver> ServingMetrics::Observe(
+    const std::string& model, uint64_t version, uint32_t queue_limit) {
+  return std::make_unique<VersionAdapter>(
+      metrics_->ForVersion(model, std::to_string(version), queue_limit));
+}
+
+void ServingMetrics::RequestUnrouted(absl::StatusCode code) {
+  metrics_->CountUnroutedRequest(code);
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,193 @@
+// A deterministic stand-in for the engine. A "model" doubles its input; a
+// training's loss is 1 / step. What the job is called decides how it goes:
+//   "nan-at-N"     Step N fails as a loss that is not finite does
+//   "broken-at-N"  Step N fails as a broken device does
+//   "unknown"      StartTraining refuses
+// Its checkpoints are the step number, spelled as a digest, so that a resumed
+// job shows from where it goes on.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "server/worker/engine.h"
+
+namespace gpupool::server::testing_engine {
+
+inline std::string DigestOfStep(uint64_t step) {
+  std::string digits = absl::StrCat(step);
+  return std::string(64 - digits.size(), '0') + digits;
+}
+
+struct FakeEngineSettings {
+  std::chrono::microseconds step_time{0};
+  std::chrono::microseconds infer_time{0};
+  std::chrono::microseconds plan_time{0};
+};
+
+class FakeTraining : public Training {
+ public:
+  FakeTraining(const worker::v1::StartJob& request,
+               const FakeEngineSettings& settings)
+      : request_(request), settings_(settings) {
+    if (!absl::SimpleAtoi(request.resume_manifest_sha256(), &step_)) step_ = 0;
+  }
+  absl::Status Step() override {
+    ++step_;
+    std::this_thread::sleep_for(settings_.step_time);
+    if (request_.spec().name() == absl::StrCat("nan-at-", step_)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the loss of step ", step_, " is not finite"));
+    }
+    if (request_.spec().name() == absl::StrCat("broken-at-", step_)) {
+      return absl::InternalError("the device is broken");
+    }
+    return absl::OkStatus();
+  }
+  uint64_t step() const override { return step_; }
+  uint64_t total_steps() const override {
+    return request_.spec().training().steps();
+  }
+  uint32_t batch_size() const override { return 4; }
+  uint32_t epoch() const override {
+    return static_cast<uint32_t>((step_ + kEpoch - 1) / kEpoch);
+  }
+  bool at_epoch_end() const override { return step_ % kEpoch == 0; }
+  absl::StatusOr<double> Loss() override {
+    return 1.0 / static_cast<double>(step_);
+  }
+  absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override {
+    v1::Checkpoint checkpoint;
+    checkpoint.set_step(step_);
+    checkpoint.set_manifest_sha256(DigestOfStep(step_));
+    return checkpoint;
+  }
+  absl::StatusOr<v1::Evaluation> Evaluate() override {
+    v1::Evaluation evaluation;
+    evaluation.set_step(step_);
+    evaluation.set_accuracy(0.5);
+    return evaluation;
+  }
+  bool has_held_out_rows() const override {
+    return request_.spec().data().has_held_out();
+  }
+  v1::MemoryUse memory() const override {
+    v1::MemoryUse use;
+    use.set_measured_peak_bytes(1234);
+    return use;
+  }
+
+ private:
+  static constexpr uint64_t kEpoch = 10;
+  const worker::v1::StartJob request_;
+  const FakeEngineSettings settings_;
+  uint64_t step_ = 0;
+};
+
+// Takes any number of FLOAT32 rows of two numbers.
+class FakeModel : public ServedModel {
+ public:
+  explicit FakeModel(const FakeEngineSettings& settings) : settings_(settings) {
+    spec_.set_data_type(v1::FLOAT32);
+    spec_.add_shape(-1);
+    spec_.add_shape(2);
+  }
+  const v1::TensorSpec& input() const override { return spec_; }
+  const v1::TensorSpec& output() const override { return spec_; }
+  uint64_t measured_bytes() const override { return 99; }
+  absl::Status Infer(uint32_t rows, absl::Span<const std::byte> input,
+                     absl::Span<std::byte> output) override {
+    std::this_thread::sleep_for(settings_.infer_time);
+    for (uint32_t i = 0; i < 2 * rows; ++i) {
+      float value = 0;
+      std::memcpy(&value, input.data() + 4 * i, 4);
+      value *= 2;
+      std::memcpy(output.data() + 4 * i, &value, 4);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const FakeEngineSettings settings_;
+  v1::TensorSpec spec_;
+};
+
+class FakeEngine : public Engine {
+ public:
+  explicit FakeEngine(FakeEngineSettings settings = {},
+                      std::string device = "cpu:0")
+      : settings_(settings), device_(std::move(device)) {}
+
+  absl::StatusOr<worker::v1::PlanReply> PlanTraining(
+      const worker::v1::PlanTraining& request) override {
+    std::this_thread::sleep_for(settings_.plan_time);
+    worker::v1::PlanReply reply;
+    reply.set_total_steps(request.spec().training().steps());
+    return reply;
+  }
+  absl::StatusOr<worker::v1::PlanReply> PlanInference(
+      const worker::v1::PlanInference&) override {
+    return absl::InvalidArgumentError("layer 3 \"dense\": no such layer");
+  }
+  absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
+      const worker::v1::InspectDataset&) override {
+    worker::v1::DatasetReply reply;
+    reply.set_rows(7);
+    return reply;
+  }
+  absl::StatusOr<std::unique_ptr<Training>> StartTraining(
+      const worker::v1::StartJob& request) override {
+    if (request.spec().name() == "unknown") {
+      return absl::NotFoundError("no such blob");
+    }
+    return std::make_unique<FakeTraining>(request, settings_);
+  }
+  absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
+      const worker::v1::LoadVersion& request) override {
+    if (request.name() == "missing/1") {
+      return absl::NotFoundError("no such checkpoint");
+    }
+    return std::make_unique<FakeModel>(settings_);
+  }
+  bool IsJobsOwnFault(const absl::Status& status) const override {
+    return absl::IsInvalidArgument(status) || absl::IsNotFound(status);
+  }
+  v1::JobError ToJobError(const absl::Status& status,
+                          uint64_t step) const override {
+    v1::JobError error;
+    error.set_code(static_cast<int32_t>(status.code()));
+    error.set_message(std::string(status.message()));
+    error.set_step(step);
+    return error;
+  }
+  v1::Device info() const override {
+    v1::Device device;
+    device.set_name(device_);
+    device.set_kind("cpu");
+    return device;
+  }
+  v1::MemoryStats memory_stats() const override {
+    v1::MemoryStats stats;
+    stats.set_device(device_);
+    return stats;
+  }
+  v1::MemorySnapshot Snapshot() const override { return {}; }
+  std::string MemorySummary() const override { return "all of it"; }
+  uint64_t EmptyCache() override { return 4096; }
+  void ResetPeak() override {}
+
+ private:
+  const FakeEngineSettings settings_;
+  const std::string device_;
+};
+
+}  // namespace gpupool::server::testing_engine

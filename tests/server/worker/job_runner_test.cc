@@ -1,0 +1,194 @@
+#include "server/worker/job_runner.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/worker/fake_engine.h"
+
+namespace gpupool::server {
+namespace {
+
+using testing::ElementsAre;
+using testing_engine::DigestOfStep;
+using worker::v1::JobEnded;
+using worker::v1::Report;
+using worker::v1::StartJob;
+using worker::v1::StopJob;
+
+// "started", "progress 3", "checkpoint 3", "evaluation 3", "ended SUCCEEDED".
+std::string Describe(const Report& report) {
+  switch (report.event_case()) {
+    case Report::kStarted:
+      return absl::StrCat("started ", report.started().from_step());
+    case Report::kProgress:
+      return absl::StrCat("progress ", report.progress().step());
+    case Report::kCheckpoint:
+      return absl::StrCat("checkpoint ", report.checkpoint().step());
+    case Report::kEvaluation:
+      return absl::StrCat("evaluation ", report.evaluation().step());
+    case Report::kEnded:
+      return "ended " + JobEnded::Outcome_Name(report.ended().outcome());
+    default:
+      return "?";
+  }
+}
+
+class JobRunnerTest : public testing::Test {
+ protected:
+  StartJob Request(uint64_t steps) {
+    StartJob request;
+    request.set_job_id(7);
+    request.set_attempt(2);
+    request.mutable_spec()->mutable_training()->set_steps(steps);
+    return request;
+  }
+  JobRunner Runner(const StartJob& request) {
+    return JobRunner(request, engine_.get(), [this](Report report) {
+      EXPECT_EQ(report.job_id(), 7u);
+      EXPECT_EQ(report.attempt(), 2u);
+      EXPECT_GT(report.time_unix_nanos(), 0);
+      reports_.push_back(std::move(report));
+    });
+  }
+  std::vector<std::string> Descriptions() const {
+    std::vector<std::string> result;
+    for (const Report& report : reports_) result.push_back(Describe(report));
+    return result;
+  }
+  static void RunToEnd(JobRunner* runner) {
+    for (int i = 0; runner->Advance(); ++i) ASSERT_LT(i, 10000);
+  }
+
+  std::unique_ptr<testing_engine::FakeEngine> engine_ =
+      std::make_unique<testing_engine::FakeEngine>();
+  std::vector<Report> reports_;
+};
+
+TEST_F(JobRunnerTest, ReportsStartFirstStepLastStepCheckpointAndEnd) {
+  JobRunner runner = Runner(Request(3));
+  RunToEnd(&runner);
+  EXPECT_THAT(Descriptions(),
+              ElementsAre("started 0", "progress 1", "progress 3",
+                          "checkpoint 3", "ended SUCCEEDED"));
+  EXPECT_EQ(reports_.back().ended().memory().measured_peak_bytes(), 1234u);
+  EXPECT_EQ(reports_[3].checkpoint().job_id(), 7u);
+  EXPECT_FALSE(runner.Advance());
+  EXPECT_EQ(reports_.size(), 5u);
+}
+
+TEST_F(JobRunnerTest, CheckpointsAtTheIntervalAndOnceAtTheEnd) {
+  StartJob request = Request(6);
+  request.mutable_spec()->mutable_training()->set_checkpoint_every_steps(2);
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  EXPECT_THAT(
+      Descriptions(),
+      ElementsAre("started 0", "progress 1", "checkpoint 2", "checkpoint 4",
+                  "progress 6", "checkpoint 6", "ended SUCCEEDED"));
+}
+
+TEST_F(JobRunnerTest, EvaluatesHeldOutRowsByEpochsAndAtTheEnd) {
+  StartJob request = Request(20);
+  request.mutable_spec()->mutable_training()->set_evaluate_every_epochs(1);
+  request.mutable_spec()->mutable_data()->mutable_held_out()->set_every(5);
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  EXPECT_THAT(
+      Descriptions(),
+      ElementsAre("started 0", "progress 1", "evaluation 10", "progress 20",
+                  "checkpoint 20", "evaluation 20", "ended SUCCEEDED"));
+}
+
+TEST_F(JobRunnerTest, ResumesFromACheckpoint) {
+  StartJob request = Request(6);
+  request.set_resume_manifest_sha256(DigestOfStep(4));
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  EXPECT_THAT(Descriptions(),
+              ElementsAre("started 4", "progress 5", "progress 6",
+                          "checkpoint 6", "ended SUCCEEDED"));
+}
+
+TEST_F(JobRunnerTest, CancelEndsAtTheNextStepWithoutCheckpoint) {
+  JobRunner runner = Runner(Request(100));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(runner.Advance());
+  runner.Stop(StopJob::CANCELLED);
+  EXPECT_FALSE(runner.Advance());
+  EXPECT_THAT(Descriptions(),
+              ElementsAre("started 0", "progress 1", "ended STOPPED"));
+}
+
+TEST_F(JobRunnerTest, DrainSavesACheckpointFirst) {
+  JobRunner runner = Runner(Request(100));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(runner.Advance());
+  runner.Stop(StopJob::DRAIN);
+  EXPECT_FALSE(runner.Advance());
+  EXPECT_THAT(Descriptions(), ElementsAre("started 0", "progress 1",
+                                          "checkpoint 4", "ended STOPPED"));
+}
+
+TEST_F(JobRunnerTest, DrainBeforeTheFirstStepSavesNothing) {
+  JobRunner runner = Runner(Request(100));
+  runner.Stop(StopJob::DRAIN);
+  EXPECT_FALSE(runner.Advance());
+  EXPECT_THAT(Descriptions(), ElementsAre("ended STOPPED"));
+}
+
+TEST_F(JobRunnerTest, DrainDoesNotReviveACancelledJob) {
+  JobRunner runner = Runner(Request(100));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(runner.Advance());
+  runner.Stop(StopJob::CANCELLED);
+  runner.Stop(StopJob::DRAIN);
+  EXPECT_FALSE(runner.Advance());
+  EXPECT_THAT(Descriptions(),
+              ElementsAre("started 0", "progress 1", "ended STOPPED"));
+}
+
+TEST_F(JobRunnerTest, LossThatIsNotFiniteFailsTheJobAndKeepsTheCheckpoint) {
+  StartJob request = Request(100);
+  request.mutable_spec()->set_name("nan-at-5");
+  request.mutable_spec()->mutable_training()->set_checkpoint_every_steps(2);
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  EXPECT_THAT(Descriptions(),
+              ElementsAre("started 0", "progress 1", "checkpoint 2",
+                          "checkpoint 4", "ended FAILED"));
+  EXPECT_EQ(reports_.back().ended().error().step(), 5u);
+}
+
+TEST_F(JobRunnerTest, BrokenDeviceInterruptsTheJob) {
+  StartJob request = Request(100);
+  request.mutable_spec()->set_name("broken-at-3");
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  EXPECT_EQ(Descriptions().back(), "ended INTERRUPTED");
+}
+
+TEST_F(JobRunnerTest, JobThatCannotBeOpenedEnds) {
+  StartJob request = Request(100);
+  request.mutable_spec()->set_name("unknown");
+  JobRunner runner = Runner(request);
+  EXPECT_FALSE(runner.Advance());
+  EXPECT_THAT(Descriptions(), ElementsAre("ended FAILED"));
+}
+
+TEST_F(JobRunnerTest, ReportsAtTheIntervalThatTheJobAsksFor) {
+  engine_ = std::make_unique<testing_engine::FakeEngine>(
+      testing_engine::FakeEngineSettings{.step_time =
+                                             std::chrono::milliseconds(11)});
+  StartJob request = Request(7);
+  request.mutable_spec()->mutable_training()->set_report_every_steps(3);
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  EXPECT_THAT(Descriptions(),
+              ElementsAre("started 0", "progress 1", "progress 3", "progress 6",
+                          "progress 7", "checkpoint 7", "ended SUCCEEDED"));
+  EXPECT_GT(reports_[3].progress().samples_per_second(), 0);
+  EXPECT_GT(reports_[3].progress().seconds_left(), 0);
+}
+
+}  // namespace
+}  // namespace gpupool::server

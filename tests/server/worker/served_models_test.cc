@@ -1,0 +1,108 @@
+#include "server/worker/served_models.h"
+
+#include <array>
+#include <cstring>
+
+#include "gtest/gtest.h"
+#include "tests/server/worker/fake_engine.h"
+
+namespace gpupool::server {
+namespace {
+
+worker::v1::LoadVersion LoadRequest(uint64_t id, const char* name = "m/1") {
+  worker::v1::LoadVersion request;
+  request.set_version_id(id);
+  request.set_name(name);
+  return request;
+}
+
+class ServedModelsTest : public testing::Test {
+ protected:
+  SlotTensor Rows(int64_t rows, uint64_t offset) {
+    SlotTensor tensor = {};
+    tensor.data_type = v1::FLOAT32;
+    tensor.rank = 2;
+    tensor.dims[0] = rows;
+    tensor.dims[1] = 2;
+    tensor.offset = offset;
+    tensor.bytes = static_cast<uint64_t>(rows) * 8;
+    return tensor;
+  }
+  SlotRequest Request(uint32_t rows) {
+    SlotRequest request;
+    request.header.version_id = 5;
+    request.header.rows = rows;
+    request.header.input_count = request.header.output_count = 1;
+    request.header.inputs[0] = Rows(rows, 0);
+    request.header.outputs[0] = Rows(rows, 64);
+    request.payload = absl::MakeSpan(memory_);
+    request.seen = absl::Now();
+    return request;
+  }
+
+  testing_engine::FakeEngine engine_;
+  ServedModels models_{&engine_};
+  std::array<std::byte, 128> memory_ = {};
+};
+
+TEST_F(ServedModelsTest, AnswersInPlace) {
+  ASSERT_TRUE(models_.Load(LoadRequest(5)).ok());
+  const float value = 21;
+  std::memcpy(&memory_[12], &value, 4);
+  SlotRequest request = Request(2);
+  ASSERT_TRUE(models_.Answer(&request).ok());
+  float result = 0;
+  std::memcpy(&result, &memory_[64 + 12], 4);
+  EXPECT_EQ(result, 42);
+  EXPECT_GT(request.header.compute_nanos, 0);
+  EXPECT_GE(request.header.wait_nanos, 0);
+}
+
+TEST_F(ServedModelsTest, LoadIsIdempotentAndDescribesTheModel) {
+  const auto first = models_.Load(LoadRequest(5));
+  const auto second = models_.Load(LoadRequest(5));
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->SerializeAsString(), second->SerializeAsString());
+  EXPECT_EQ(first->measured_bytes(), 99u);
+  EXPECT_EQ(first->input().shape(1), 2);
+  EXPECT_EQ(models_.ids(), std::vector<uint64_t>{5});
+}
+
+TEST_F(ServedModelsTest, VersionThatCannotBeLoadedLeavesNothing) {
+  EXPECT_EQ(models_.Load(LoadRequest(6, "missing/1")).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_TRUE(models_.ids().empty());
+}
+
+TEST_F(ServedModelsTest, UnknownVersionIsNotFound) {
+  SlotRequest request = Request(1);
+  EXPECT_EQ(models_.Answer(&request).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(models_.Unload(5).code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(models_.Load(LoadRequest(5)).ok());
+  EXPECT_TRUE(models_.Answer(&request).ok());
+  EXPECT_TRUE(models_.Unload(5).ok());
+  EXPECT_EQ(models_.Answer(&request).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ServedModelsTest, TensorsThatAreNotTheModelsAreRefused) {
+  ASSERT_TRUE(models_.Load(LoadRequest(5)).ok());
+  SlotRequest request = Request(2);
+  request.header.rows = 3;
+  EXPECT_EQ(models_.Answer(&request).code(),
+            absl::StatusCode::kInvalidArgument);
+  request = Request(2);
+  request.header.inputs[0].data_type = v1::INT32;
+  EXPECT_EQ(models_.Answer(&request).code(),
+            absl::StatusCode::kInvalidArgument);
+  request = Request(2);
+  request.header.output_count = 0;
+  EXPECT_EQ(models_.Answer(&request).code(),
+            absl::StatusCode::kInvalidArgument);
+  request = Request(2);
+  request.header.outputs[0] = Rows(1, 64);
+  EXPECT_EQ(models_.Answer(&request).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,237 @@
+#include "server/worker/turnstile.h"
+
+#include <atomic>
+#include <cstring>
+#include <future>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "tests/server/ipc/ring_pair.h"
+#include "tests/server/worker/fake_engine.h"
+
+namespace gpupool::server {
+namespace {
+
+using testing_engine::FakeEngine;
+using testing_engine::FakeEngineSettings;
+using testing_ring::RingPair;
+using worker::v1::JobEnded;
+using worker::v1::Report;
+
+class TurnstileTest : public testing::Test {
+ protected:
+  void Start(FakeEngineSettings settings = {}) {
+    engine_ = std::make_unique<FakeEngine>(settings);
+    turnstile_ =
+        std::make_unique<Turnstile>(engine_.get(), [this](Report report) {
+          absl::MutexLock lock(&mutex_);
+          reports_.push_back(std::move(report));
+        });
+    thread_ = std::thread([this] { turnstile_->Run(); });
+  }
+  void TearDown() override {
+    if (!thread_.joinable()) return;
+    turnstile_->Drain();
+    thread_.join();
+  }
+  // Runs `work` on the compute thread and returns what it returns.
+  absl::Status OnComputeThread(std::function<absl::Status()> work) {
+    std::promise<absl::Status> result;
+    turnstile_->Post([&] { result.set_value(work()); });
+    return result.get_future().get();
+  }
+  absl::Status StartJob(uint64_t id, uint32_t attempt, uint64_t steps) {
+    worker::v1::StartJob request;
+    request.set_job_id(id);
+    request.set_attempt(attempt);
+    request.mutable_spec()->mutable_training()->set_steps(steps);
+    return OnComputeThread([&] { return turnstile_->StartJob(request); });
+  }
+  absl::Status StopJob(uint64_t id, uint32_t attempt) {
+    worker::v1::StopJob request;
+    request.set_job_id(id);
+    request.set_attempt(attempt);
+    request.set_reason(worker::v1::StopJob::CANCELLED);
+    return OnComputeThread([&] { return turnstile_->StopJob(request); });
+  }
+  void Serve(RingPair* pair) {
+    auto server = std::make_shared<std::unique_ptr<SlotRingServer>>(
+        std::move(pair->server));
+    ASSERT_TRUE(OnComputeThread([&] {
+                  turnstile_->SetRing(std::move(*server));
+                  worker::v1::LoadVersion request;
+                  request.set_version_id(5);
+                  return turnstile_->models().Load(request).status();
+                }).ok());
+  }
+  void WaitFor(std::function<bool(const std::vector<Report>&)> condition) {
+    absl::MutexLock lock(&mutex_);
+    const auto holds = [&] { return condition(reports_); };
+    ASSERT_TRUE(
+        mutex_.AwaitWithTimeout(absl::Condition(&holds), absl::Seconds(20)));
+  }
+  static bool Ended(const std::vector<Report>& reports, uint64_t job) {
+    return std::any_of(reports.begin(), reports.end(), [&](const Report& r) {
+      return r.job_id() == job && r.has_ended();
+    });
+  }
+
+  std::unique_ptr<FakeEngine> engine_;
+  std::unique_ptr<Turnstile> turnstile_;
+  std::thread thread_;
+  absl::Mutex mutex_;
+  std::vector<Report> reports_ ABSL_GUARDED_BY(mutex_);
+};
+
+void SubmitRow(RingPair* pair, SlotRingClient::Done done) {
+  Slot slot = *pair->client->AcquireUntil(absl::InfiniteFuture());
+  SlotHeader& header = slot.header();
+  header.version_id = 5;
+  header.rows = 1;
+  header.input_count = header.output_count = 1;
+  SlotTensor tensor = {};
+  tensor.data_type = 1;
+  tensor.rank = 2;
+  tensor.dims[0] = 1;
+  tensor.dims[1] = 2;
+  tensor.bytes = 8;
+  header.inputs[0] = tensor;
+  tensor.offset = 64;
+  header.outputs[0] = tensor;
+  pair->client->Submit(std::move(slot), std::move(done));
+}
+
+TEST_F(TurnstileTest, SlotIsAnsweredWhileAJobTrains) {
+  Start({.step_time = std::chrono::milliseconds(1)});
+  RingPair pair = RingPair::Make({4, 4096});
+  Serve(&pair);
+  ASSERT_TRUE(StartJob(1, 1, 1000000).ok());
+  for (int i = 0; i < 20; ++i) {
+    absl::Notification answered;
+    SubmitRow(&pair, [&](absl::Status status, Slot) {
+      EXPECT_TRUE(status.ok()) << status;
+      answered.Notify();
+    });
+    ASSERT_TRUE(
+        answered.WaitForNotificationWithTimeout(absl::Milliseconds(500)));
+  }
+  EXPECT_GT(turnstile_->view().step_count, 0u);
+}
+
+TEST_F(TurnstileTest, WaitingSlotsPassBeforeTheNextStep) {
+  Start({.step_time = std::chrono::milliseconds(50)});
+  RingPair pair = RingPair::Make({8, 4096});
+  Serve(&pair);
+  ASSERT_TRUE(StartJob(1, 1, 1000).ok());
+  std::vector<uint64_t> step_at_answer(8);
+  std::atomic<int> answers{0};
+  for (int i = 0; i < 8; ++i) {
+    SubmitRow(&pair, [&, i](absl::Status, Slot) {
+      step_at_answer[i] = turnstile_->view().step_count;
+      ++answers;
+    });
+  }
+  while (answers < 8) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_LE(step_at_answer.back() - step_at_answer.front(), 1u);
+}
+
+TEST_F(TurnstileTest, TrainingGoesOnUnderFullInferenceLoad) {
+  Start({.infer_time = std::chrono::microseconds(50)});
+  RingPair pair = RingPair::Make({8, 4096});
+  Serve(&pair);
+  std::atomic<bool> stop{false};
+  std::thread load([&] {
+    while (!stop) SubmitRow(&pair, [](absl::Status, Slot) {});
+  });
+  ASSERT_TRUE(StartJob(1, 1, 20).ok());
+  WaitFor([](const auto& reports) { return Ended(reports, 1); });
+  stop = true;
+  load.join();
+}
+
+TEST_F(TurnstileTest, JobsOfOneDeviceTakeTurns) {
+  Start({.step_time = std::chrono::milliseconds(1)});
+  ASSERT_TRUE(StartJob(1, 1, 1000000).ok());
+  ASSERT_TRUE(StartJob(2, 1, 1000000).ok());
+  std::map<uint64_t, uint64_t> steps;
+  do {
+    absl::SleepFor(absl::Milliseconds(5));
+    for (const auto& attempt : turnstile_->view().running) {
+      steps[attempt.job_id()] = attempt.step();
+    }
+  } while (steps[1] < 50);
+  EXPECT_NEAR(static_cast<double>(steps[1]), static_cast<double>(steps[2]), 5);
+}
+
+TEST_F(TurnstileTest, AttemptsAreFenced) {
+  Start({.step_time = std::chrono::milliseconds(1)});
+  ASSERT_TRUE(StartJob(1, 2, 1000000).ok());
+  EXPECT_TRUE(StartJob(1, 2, 1000000).ok());
+  EXPECT_EQ(turnstile_->view().running.size(), 1u);
+  EXPECT_EQ(StartJob(1, 1, 9).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(StartJob(1, 3, 9).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(StopJob(1, 1).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(StopJob(9, 1).code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(StopJob(1, 2).ok());
+  WaitFor([](const auto& reports) { return Ended(reports, 1); });
+}
+
+TEST_F(TurnstileTest, RunningJobIsInTheViewFromTheMomentOfItsStart) {
+  Start({.step_time = std::chrono::milliseconds(300)});
+  ASSERT_TRUE(StartJob(1, 1, 2).ok());
+  absl::SleepFor(absl::Milliseconds(50));
+  ASSERT_EQ(turnstile_->view().running.size(), 1u);
+  EXPECT_EQ(turnstile_->view().running[0].job_id(), 1u);
+}
+
+TEST_F(TurnstileTest, DrainEndsEveryJobWithACheckpointAndRefusesNewOnes) {
+  Start({.step_time = std::chrono::milliseconds(1)});
+  ASSERT_TRUE(StartJob(1, 1, 1000000).ok());
+  ASSERT_TRUE(StartJob(2, 1, 1000000).ok());
+  WaitFor([](const auto& reports) { return reports.size() >= 4; });
+  turnstile_->Drain();
+  thread_.join();
+  absl::MutexLock lock(&mutex_);
+  int checkpoints = 0;
+  int stopped = 0;
+  for (const Report& report : reports_) {
+    checkpoints += report.has_checkpoint();
+    stopped += report.ended().outcome() == JobEnded::STOPPED;
+  }
+  EXPECT_EQ(checkpoints, 2);
+  EXPECT_EQ(stopped, 2);
+}
+
+TEST_F(TurnstileTest, IdleThreadUsesNoTimeAndABusyOneAllOfIt) {
+  Start({.step_time = std::chrono::milliseconds(1)});
+  absl::SleepFor(absl::Milliseconds(100));
+  const auto idle = turnstile_->view().busy_time;
+  EXPECT_LT(idle, std::chrono::milliseconds(50));
+  ASSERT_TRUE(StartJob(1, 1, 1000000).ok());
+  absl::SleepFor(absl::Milliseconds(100));
+  EXPECT_GT(turnstile_->view().busy_time - idle, std::chrono::milliseconds(80));
+}
+
+TEST_F(TurnstileTest, CorruptRingIsDroppedAndTheNextOneServed) {
+  Start();
+  RingPair broken = RingPair::Make({2, 4096});
+  Serve(&broken);
+  broken.submission_queue()->tail.store(1000);
+  ASSERT_TRUE(OnComputeThread([] { return absl::OkStatus(); }).ok());
+  RingPair pair = RingPair::Make({2, 4096});
+  Serve(&pair);
+  absl::Notification answered;
+  SubmitRow(&pair, [&](absl::Status status, Slot) {
+    EXPECT_TRUE(status.ok()) << status;
+    answered.Notify();
+  });
+  answered.WaitForNotification();
+}
+
+}  // namespace
+}  // namespace gpupool::server

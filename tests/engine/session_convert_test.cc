@@ -1,0 +1,70 @@
+#include "engine/session_convert.h"
+
+#include <gtest/gtest.h>
+
+namespace gpupool::engine {
+namespace {
+
+TEST(SessionConvertTest, StatisticsKeepEveryField) {
+  MemoryStatistics statistics;
+  statistics.limit_bytes = 1;
+  statistics.allocated_bytes = 2;
+  statistics.requested_bytes = 3;
+  statistics.reserved_bytes = 4;
+  statistics.peak_allocated_bytes = 5;
+  statistics.peak_reserved_bytes = 6;
+  statistics.allocations = 7;
+  statistics.frees = 8;
+  statistics.retries = 9;
+  statistics.out_of_memory = 10;
+  statistics.owners = {{"job 1 / weights", 11}};
+  const v1::MemoryStats proto = ToProto("cpu:0", statistics);
+  EXPECT_EQ(proto.device(), "cpu:0");
+  EXPECT_EQ(proto.limit_bytes(), 1u);
+  EXPECT_EQ(proto.allocated_bytes(), 2u);
+  EXPECT_EQ(proto.requested_bytes(), 3u);
+  EXPECT_EQ(proto.reserved_bytes(), 4u);
+  EXPECT_EQ(proto.peak_allocated_bytes(), 5u);
+  EXPECT_EQ(proto.peak_reserved_bytes(), 6u);
+  EXPECT_EQ(proto.allocations(), 7u);
+  EXPECT_EQ(proto.frees(), 8u);
+  EXPECT_EQ(proto.retries(), 9u);
+  EXPECT_EQ(proto.out_of_memory(), 10u);
+  ASSERT_EQ(proto.owners_size(), 1);
+  EXPECT_EQ(proto.owners(0).owner(), "job 1 / weights");
+  EXPECT_EQ(proto.owners(0).bytes(), 11u);
+}
+
+TEST(SessionConvertTest, SnapshotKeepsBlocksInOrder) {
+  MemorySnapshot snapshot;
+  snapshot.segments = {{.address = 64,
+                        .bytes = 128,
+                        .blocks = {{.offset = 0,
+                                    .bytes = 64,
+                                    .requested_bytes = 10,
+                                    .owner = "job 1 / arena"},
+                                   {.offset = 64, .bytes = 64, .free = true}}}};
+  const v1::MemorySnapshot proto = ToProto("cpu:1", snapshot);
+  EXPECT_EQ(proto.device(), "cpu:1");
+  EXPECT_GT(proto.time().seconds(), 0);
+  ASSERT_EQ(proto.segments_size(), 1);
+  EXPECT_EQ(proto.segments(0).address(), 64u);
+  ASSERT_EQ(proto.segments(0).blocks_size(), 2);
+  EXPECT_EQ(proto.segments(0).blocks(0).requested_bytes(), 10u);
+  EXPECT_EQ(proto.segments(0).blocks(0).owner(), "job 1 / arena");
+  EXPECT_TRUE(proto.segments(0).blocks(1).free());
+  EXPECT_EQ(proto.segments(0).blocks(1).offset(), 64u);
+}
+
+TEST(SessionConvertTest, PlannedBytesKeepEveryClass) {
+  const v1::PlannedBytes proto = ToProto(PlannedBytes{1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(proto.weights(), 1u);
+  EXPECT_EQ(proto.optimizer(), 2u);
+  EXPECT_EQ(proto.gradients(), 3u);
+  EXPECT_EQ(proto.activations(), 4u);
+  EXPECT_EQ(proto.workspace(), 5u);
+  EXPECT_EQ(proto.peak(), 6u);
+}
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -1,0 +1,99 @@
+#include "engine/train/initial_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tests/engine/train/run_fixture.h"
+
+namespace gpupool::engine {
+namespace {
+
+class InitialWeightsTest : public RunFixture {
+ protected:
+  static PersistentSpec Uniform(const std::string& name, int64_t size,
+                                double bound) {
+    return {
+        .name = name,
+        .shape = {size},
+        .initializer = {.kind = Initializer::Kind::kUniform, .bound = bound}};
+  }
+
+  absl::StatusOr<WeightStore> Store(const std::vector<PersistentSpec>& specs) {
+    Graph graph;
+    for (const PersistentSpec& spec : specs) {
+      Value value;
+      value.name = spec.name;
+      value.dtype = spec.dtype;
+      value.shape = spec.shape;
+      value.kind = ValueKind::kPersistent;
+      value.memory_class = spec.memory_class;
+      graph.AddValue(value);
+    }
+    auto layout = WeightLayout::Create({&graph});
+    if (!layout.ok()) return layout.status();
+    return WeightStore::Create(*std::move(layout), "test", &allocator_);
+  }
+
+  static std::vector<float> Values(const WeightStore& store,
+                                   const std::string& name) {
+    const absl::Span<std::byte> bytes = store.Find(name);
+    const float* begin = reinterpret_cast<const float*>(bytes.data());
+    return {begin, begin + bytes.size() / sizeof(float)};
+  }
+};
+
+TEST_F(InitialWeightsTest, UniformValuesFillTheirRange) {
+  const std::vector<PersistentSpec> specs = {Uniform("w", 4000, 0.25)};
+  auto store = Store(specs);
+  ASSERT_TRUE(store.ok()) << store.status();
+  ASSERT_TRUE(SetInitialWeights(specs, 5, *store).ok());
+  const std::vector<float> values = Values(*store, "w");
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  EXPECT_GE(*low, -0.25f);
+  EXPECT_LE(*high, 0.25f);
+  EXPECT_LT(*low, -0.24f);
+  EXPECT_GT(*high, 0.24f);
+  double sum = 0;
+  for (float value : values) sum += value;
+  EXPECT_NEAR(sum / 4000, 0, 0.01);
+}
+
+TEST_F(InitialWeightsTest, ConstantsAreConstant) {
+  const std::vector<PersistentSpec> specs = {
+      {.name = "gamma", .shape = {3}, .initializer = {.value = 1}},
+      {.name = "count", .dtype = DType::kInt64, .shape = {}}};
+  auto store = Store(specs);
+  ASSERT_TRUE(store.ok()) << store.status();
+  ASSERT_TRUE(SetInitialWeights(specs, 5, *store).ok());
+  EXPECT_EQ(Values(*store, "gamma"), (std::vector<float>{1, 1, 1}));
+}
+
+TEST_F(InitialWeightsTest, NeitherOrderNorNeighboursMatter) {
+  const std::vector<PersistentSpec> one = {Uniform("a", 8, 1),
+                                           Uniform("b", 8, 1)};
+  const std::vector<PersistentSpec> two = {
+      Uniform("b", 8, 1), Uniform("c", 99, 1), Uniform("a", 8, 1)};
+  auto first = Store(one);
+  auto second = Store(two);
+  ASSERT_TRUE(first.ok() && second.ok());
+  ASSERT_TRUE(SetInitialWeights(one, 5, *first).ok());
+  ASSERT_TRUE(SetInitialWeights(two, 5, *second).ok());
+  EXPECT_EQ(Values(*first, "a"), Values(*second, "a"));
+  EXPECT_EQ(Values(*first, "b"), Values(*second, "b"));
+  EXPECT_NE(Values(*first, "a"), Values(*first, "b"));
+  ASSERT_TRUE(SetInitialWeights(one, 6, *first).ok());
+  EXPECT_NE(Values(*first, "a"), Values(*second, "a"));
+}
+
+TEST_F(InitialWeightsTest, AMissingValueIsAnError) {
+  auto store = Store({Uniform("a", 8, 1)});
+  ASSERT_TRUE(store.ok());
+  EXPECT_EQ(SetInitialWeights({Uniform("b", 8, 1)}, 5, *store).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -1,0 +1,135 @@
+#include "engine/train/job_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/job.pb.h"
+
+namespace gpupool::engine {
+namespace {
+
+using testing::HasSubstr;
+
+// 100 rows of [4, 4] with labels 0 to 9.
+DataFacts Facts() { return {100, {4, 4}, 10}; }
+
+v1::JobSpec GoodSpec() {
+  v1::JobSpec spec;
+  spec.mutable_model()->add_input_shape(16);
+  spec.mutable_data()->mutable_held_out()->set_every(5);
+  spec.mutable_training()->mutable_cross_entropy();
+  spec.mutable_training()->mutable_adam();
+  spec.mutable_training()->set_batch_size(30);
+  spec.mutable_training()->set_epochs(3);
+  return spec;
+}
+
+std::string ErrorOf(const v1::JobSpec& spec) {
+  auto length = CheckTraining(spec, Facts());
+  EXPECT_EQ(length.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(length.status().message());
+}
+
+TEST(JobCheckTest, CountsRowsAndSteps) {
+  auto length = CheckTraining(GoodSpec(), Facts());
+  ASSERT_TRUE(length.ok()) << length.status();
+  EXPECT_EQ(length->training_rows, 80u);
+  EXPECT_EQ(length->held_out_rows, 20u);
+  EXPECT_EQ(length->steps_per_epoch, 2u) << "the short batch is dropped";
+  EXPECT_EQ(length->total_steps, 6u);
+  EXPECT_EQ(length->base_learning_rate, 1e-3);
+  v1::JobSpec by_steps = GoodSpec();
+  by_steps.mutable_training()->set_steps(5);
+  EXPECT_EQ(CheckTraining(by_steps, Facts())->total_steps, 5u);
+}
+
+TEST(JobCheckTest, FactsComeFromTheDataset) {
+  v1::Dataset dataset;
+  dataset.set_rows(3);
+  dataset.add_feature_shape(2);
+  dataset.set_classes(4);
+  const DataFacts facts = FactsOf(dataset);
+  EXPECT_EQ(facts.rows, 3u);
+  EXPECT_EQ(facts.feature_shape, std::vector<int64_t>{2});
+  EXPECT_EQ(facts.classes, 4u);
+}
+
+TEST(JobCheckTest, TheBatchFitsTheTrainingRows) {
+  v1::JobSpec spec = GoodSpec();
+  spec.mutable_training()->set_batch_size(80);
+  EXPECT_TRUE(CheckTraining(spec, Facts()).ok());
+  spec.mutable_training()->set_batch_size(81);
+  EXPECT_EQ(ErrorOf(spec),
+            "batch_size 81 is larger than the 80 training rows; lower it to at "
+            "most 80");
+  spec.mutable_training()->set_batch_size(0);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("batch_size is missing"));
+}
+
+TEST(JobCheckTest, WhatIsMissingIsNamed) {
+  v1::JobSpec spec = GoodSpec();
+  spec.mutable_training()->clear_length();
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("set epochs or steps"));
+  spec = GoodSpec();
+  spec.mutable_training()->clear_loss();
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("no loss"));
+  spec = GoodSpec();
+  spec.mutable_training()->clear_optimizer();
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("no optimizer"));
+  spec.mutable_training()->mutable_sgd();
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("learning_rate is missing"));
+  spec = GoodSpec();
+  spec.mutable_model()->clear_input_shape();
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("takes 1 numbers"));
+}
+
+TEST(JobCheckTest, WhatIsOutOfRangeIsNamed) {
+  v1::JobSpec spec = GoodSpec();
+  spec.mutable_training()->mutable_cross_entropy()->set_label_smoothing(1);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("label_smoothing is 1"));
+  spec = GoodSpec();
+  spec.mutable_training()->mutable_schedule()->set_warmup_steps(6);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("warmup_steps is 6"));
+  spec = GoodSpec();
+  spec.mutable_data()->mutable_scaling()->set_multiply(std::nan(""));
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("scaling.multiply"));
+  spec = GoodSpec();
+  spec.mutable_data()->mutable_held_out()->set_last(100);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("keeps 100 of 100 rows"));
+}
+
+TEST(JobCheckTest, FeaturesMustBeAsManyAsTheModelTakes) {
+  v1::JobSpec spec = GoodSpec();
+  spec.mutable_model()->set_input_shape(0, 15);
+  EXPECT_EQ(ErrorOf(spec),
+            "model.input_shape [15] takes 15 numbers, but a row of the dataset "
+            "has 16 (shape [4,4]); make them agree");
+  spec.mutable_model()->set_input_shape(0, 0);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("model.input_shape: shape [0]"));
+}
+
+TEST(JobCheckTest, CrossEntropyNeedsClassesThatTheModelTellsApart) {
+  v1::TrainingSpec training;
+  training.mutable_cross_entropy();
+  EXPECT_TRUE(CheckLabels(training, Facts(), {10}).ok());
+  EXPECT_TRUE(CheckLabels(training, Facts(), {12}).ok());
+  EXPECT_THAT(CheckLabels(training, Facts(), {9}).message(),
+              HasSubstr("dense units 10"));
+  EXPECT_THAT(CheckLabels(training, {100, {16}, 0}, {10}).message(),
+              HasSubstr("cross_entropy needs whole-number labels"));
+}
+
+TEST(JobCheckTest, MeanSquaredErrorComparesOneNumber) {
+  v1::TrainingSpec training;
+  training.mutable_mean_squared_error();
+  EXPECT_TRUE(CheckLabels(training, {100, {16}, 0}, {1}).ok());
+  EXPECT_THAT(CheckLabels(training, Facts(), {2}).message(),
+              HasSubstr("dense units 1"));
+}
+
+}  // namespace
+}  // namespace gpupool::engine

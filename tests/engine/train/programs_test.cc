@@ -1,0 +1,102 @@
+#include "engine/train/programs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gpupool/v1/job.pb.h"
+#include "tests/engine/train/run_fixture.h"
+
+namespace gpupool::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ProgramsTest : public RunFixture {
+ protected:
+  static v1::JobSpec Job() {
+    v1::JobSpec spec;
+    spec.mutable_model()->add_input_shape(4);
+    spec.mutable_model()->add_layers()->mutable_dense()->set_units(8);
+    spec.mutable_model()->add_layers()->mutable_relu();
+    spec.mutable_model()->add_layers()->mutable_dense()->set_units(3);
+    spec.mutable_training()->mutable_cross_entropy();
+    spec.mutable_training()->mutable_adam();
+    spec.mutable_training()->set_batch_size(16);
+    spec.mutable_training()->set_epochs(1);
+    return spec;
+  }
+};
+
+TEST(BatchBucketsTest, ArePowersOfTwoAndTheLimit) {
+  EXPECT_THAT(BatchBuckets(1), ElementsAre(1));
+  EXPECT_THAT(BatchBuckets(2), ElementsAre(1, 2));
+  EXPECT_THAT(BatchBuckets(8), ElementsAre(1, 2, 4, 8));
+  EXPECT_THAT(BatchBuckets(11), ElementsAre(1, 2, 4, 8, 11));
+}
+
+TEST_F(ProgramsTest, TrainAndEvalShareTheirWeights) {
+  v1::JobSpec spec = Job();
+  spec.mutable_data()->mutable_held_out()->set_last(5);
+  auto programs = CompileTraining(spec, {100, {4}, 3}, &backend_);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  ASSERT_TRUE(programs->eval.has_value());
+  EXPECT_EQ(programs->eval_batch, 5) << "no larger than what is held out";
+  EXPECT_EQ(programs->parameters, 4u * 8 + 8 + 8 * 3 + 3);
+  // Four weights with two moments each.
+  EXPECT_EQ(programs->layout.entries().size(), 12u);
+  const PlannedBytes bytes = BytesOf(*programs);
+  EXPECT_EQ(bytes.weights, programs->layout.bytes().model);
+  EXPECT_EQ(bytes.optimizer, 2 * bytes.weights);
+  EXPECT_GE(bytes.peak,
+            bytes.weights + bytes.optimizer + ArenaBytesOf(*programs));
+}
+
+TEST_F(ProgramsTest, WithoutHeldOutRowsThereIsNoEvalProgram) {
+  auto programs = CompileTraining(Job(), {100, {4}, 3}, &backend_);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_FALSE(programs->eval.has_value());
+}
+
+TEST_F(ProgramsTest, InferenceHasAProgramForEachBucket) {
+  auto programs =
+      CompileInference(Job().model(), {.max_batch_size = 4}, &backend_);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_EQ(programs->buckets.size(), 3u);
+  EXPECT_EQ(programs->input_shape, Shape({4}));
+  EXPECT_EQ(programs->output_shape, Shape({3}));
+  EXPECT_EQ(programs->layout.entries().size(), 4u);
+  EXPECT_EQ(BytesOf(*programs).optimizer, 0u);
+  uint64_t largest = 0;
+  for (const InferenceBucket& bucket : programs->buckets) {
+    largest = std::max(largest, bucket.program.bytes().arena);
+  }
+  EXPECT_EQ(ArenaBytesOf(*programs), largest);
+}
+
+TEST_F(ProgramsTest, ScalingAddsTwoStates) {
+  auto programs = CompileInference(
+      Job().model(), {.input_scaling = true, .max_batch_size = 1}, &backend_);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_NE(programs->layout.Find("input.scale"), nullptr);
+  EXPECT_NE(programs->layout.Find("input.shift"), nullptr);
+}
+
+TEST_F(ProgramsTest, BatchLimitsAreNamed) {
+  for (uint32_t batch : {0u, 1025u}) {
+    auto programs =
+        CompileInference(Job().model(), {.max_batch_size = batch}, &backend_);
+    EXPECT_THAT(programs.status().message(), HasSubstr("from 1 to 1024"));
+  }
+}
+
+TEST_F(ProgramsTest, ErrorsNameTheLayer) {
+  v1::JobSpec spec = Job();
+  spec.mutable_model()->mutable_layers(2)->mutable_dense()->set_units(0);
+  auto programs = CompileTraining(spec, {100, {4}, 3}, &backend_);
+  EXPECT_EQ(programs.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(programs.status().message(), HasSubstr("dense_2"));
+}
+
+}  // namespace
+}  // namespace gpupool::engine

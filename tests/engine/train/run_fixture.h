@@ -1,0 +1,48 @@
+// A CPU device and small datasets for tests of training runs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "engine/backends/cpu/cpu_backend.h"
+#include "engine/base/sha256.h"
+#include "engine/memory/caching_allocator.h"
+#include "engine/memory/segment_source.h"
+#include "engine/train/device_context.h"
+#include "gpupool/v1/dataset.pb.h"
+
+namespace gpupool::engine {
+
+class RunFixture : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::remove_all(blob_dir_);
+    std::filesystem::create_directories(blob_dir_);
+  }
+
+  DeviceContext Device() { return {&backend_, &allocator_, blob_dir_}; }
+
+  v1::Dataset StoreCsv(const std::string& text) {
+    v1::Dataset dataset;
+    v1::DatasetFile* file = dataset.add_files();
+    file->set_role(v1::DatasetFile::TABLE);
+    file->set_file_name("table.csv");
+    file->set_total_bytes(text.size());
+    file->set_sha256(Sha256Hex(text));
+    std::ofstream(blob_dir_ + "/" + file->sha256(), std::ios::binary) << text;
+    return dataset;
+  }
+
+  const std::string blob_dir_ =
+      testing::TempDir() + "/run_" +
+      testing::UnitTest::GetInstance()->current_test_info()->name();
+  HostSegmentSource source_;
+  CachingAllocator allocator_{"cpu:0", uint64_t{1} << 28, &source_};
+  CpuBackend backend_{1};
+};
+
+}  // namespace gpupool::engine

@@ -1,0 +1,154 @@
+#include "engine/train/training_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/base/philox.h"
+#include "tests/engine/train/run_fixture.h"
+
+namespace gpupool::engine {
+namespace {
+
+using testing::HasSubstr;
+
+class TrainingRunTest : public RunFixture {
+ protected:
+  // y = 2a - 3b + 1 with a, b in [0, 1).
+  static std::string LinearCsv(int rows) {
+    Philox random(11);
+    std::string text;
+    for (int i = 0; i < rows; ++i) {
+      const double a = random.NextFloat(), b = random.NextFloat();
+      text += std::to_string(a) + "," + std::to_string(b) + "," +
+              std::to_string(2 * a - 3 * b + 1) + "\n";
+    }
+    return text;
+  }
+
+  static v1::JobSpec RegressionJob() {
+    v1::JobSpec spec;
+    spec.mutable_model()->add_input_shape(2);
+    spec.mutable_model()->add_layers()->mutable_dense()->set_units(1);
+    spec.mutable_training()->mutable_mean_squared_error();
+    spec.mutable_training()->mutable_sgd()->set_learning_rate(0.3);
+    spec.mutable_training()->set_batch_size(10);
+    spec.mutable_training()->set_epochs(60);
+    spec.mutable_data()->mutable_held_out()->set_last(13);
+    return spec;
+  }
+
+  absl::StatusOr<std::unique_ptr<TrainingRun>> Start(
+      const v1::JobSpec& spec, const v1::Dataset& dataset,
+      const std::string& resume = "") {
+    auto run =
+        TrainingRun::Impl::Create(Device(), {.job_id = 3,
+                                             .attempt = 1,
+                                             .spec = spec,
+                                             .dataset = dataset,
+                                             .resume_manifest_sha256 = resume});
+    if (!run.ok()) return run.status();
+    return std::make_unique<TrainingRun>(*std::move(run));
+  }
+};
+
+TEST_F(TrainingRunTest, LearnsALine) {
+  auto run = Start(RegressionJob(), StoreCsv(LinearCsv(113)));
+  ASSERT_TRUE(run.ok()) << run.status();
+  while (!(*run)->done()) ASSERT_TRUE((*run)->Step().ok());
+  EXPECT_LT(*(*run)->Loss(), 1e-4);
+  auto evaluation = (*run)->Evaluate();
+  ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+  EXPECT_EQ(evaluation->rows(), 13u);
+  EXPECT_LT(evaluation->loss(), 1e-4);
+  EXPECT_EQ(evaluation->accuracy(), 0) << "no classes";
+}
+
+TEST_F(TrainingRunTest, EvaluationCountsEveryHeldOutRowOnce) {
+  // Thirteen rows in batches of ten: the last batch is padded. A model that
+  // was not trained gives the same loss whatever the batch.
+  const v1::Dataset dataset = StoreCsv(LinearCsv(113));
+  v1::JobSpec spec = RegressionJob();
+  auto padded = Start(spec, dataset);
+  spec.mutable_training()->set_batch_size(13);
+  auto whole = Start(spec, dataset);
+  ASSERT_TRUE(padded.ok() && whole.ok());
+  EXPECT_NEAR((*padded)->Evaluate()->loss(), (*whole)->Evaluate()->loss(),
+              1e-5);
+}
+
+TEST_F(TrainingRunTest, NothingHeldOutMeansNothingToEvaluate) {
+  v1::JobSpec spec = RegressionJob();
+  spec.mutable_data()->clear_held_out();
+  auto run = Start(spec, StoreCsv(LinearCsv(50)));
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_FALSE((*run)->has_held_out_rows());
+  EXPECT_THAT((*run)->Evaluate().status().message(),
+              HasSubstr("set data.held_out"));
+}
+
+TEST_F(TrainingRunTest, EpochsAreCountedFromTheFirstStep) {
+  auto run = Start(RegressionJob(), StoreCsv(LinearCsv(33)));  // 2 steps each
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ((*run)->epoch(), 0u);
+  EXPECT_FALSE((*run)->at_epoch_end());
+  const std::vector<uint32_t> epochs = {1, 1, 2, 2, 3};
+  for (size_t i = 0; i < epochs.size(); ++i) {
+    ASSERT_TRUE((*run)->Step().ok());
+    EXPECT_EQ((*run)->epoch(), epochs[i]);
+    EXPECT_EQ((*run)->at_epoch_end(), i % 2 == 1);
+  }
+}
+
+TEST_F(TrainingRunTest, ResumingNeedsTheSameJobAndData) {
+  const v1::Dataset dataset = StoreCsv(LinearCsv(113));
+  const v1::JobSpec spec = RegressionJob();
+  auto run = Start(spec, dataset);
+  ASSERT_TRUE(run.ok()) << run.status();
+  for (int i = 0; i < 15; ++i) ASSERT_TRUE((*run)->Step().ok());
+  const std::string manifest = (*run)->SaveCheckpoint()->manifest_sha256();
+  EXPECT_TRUE(Start(spec, dataset, manifest).ok());
+
+  auto refuse = [&](const v1::JobSpec& other, const v1::Dataset& data) {
+    auto resumed = Start(other, data, manifest);
+    EXPECT_EQ(resumed.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(resumed.status().message());
+  };
+  v1::JobSpec other = spec;
+  other.mutable_training()->set_seed(1);
+  EXPECT_THAT(refuse(other, dataset), HasSubstr("made with seed 0"));
+  other = spec;
+  other.mutable_training()->set_batch_size(5);
+  EXPECT_THAT(refuse(other, dataset), HasSubstr("batch_size 10"));
+  other = spec;
+  other.mutable_training()->set_steps(14);
+  EXPECT_THAT(refuse(other, dataset), HasSubstr("made with step 15"));
+  other = spec;
+  other.mutable_model()->add_layers()->mutable_dense()->set_units(1);
+  EXPECT_THAT(refuse(other, dataset), HasSubstr("no tensor \"dense_1."));
+  EXPECT_THAT(refuse(spec, StoreCsv(LinearCsv(43))),
+              HasSubstr("dataset or its split is another one"));
+  EXPECT_EQ(Start(spec, dataset, std::string(64, 'a')).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(TrainingRunTest, AFailedStartGivesAllMemoryBack) {
+  const v1::Dataset dataset = StoreCsv(LinearCsv(113));
+  EXPECT_FALSE(Start(RegressionJob(), dataset, std::string(64, 'a')).ok());
+  EXPECT_EQ(allocator_.Statistics().allocated_bytes, 0u);
+}
+
+TEST_F(TrainingRunTest, AFailedSaveLeavesTheRunUsable) {
+  auto run = Start(RegressionJob(), StoreCsv(LinearCsv(113)));
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE((*run)->Step().ok());
+  std::filesystem::rename(blob_dir_, blob_dir_ + ".gone");
+  EXPECT_FALSE((*run)->SaveCheckpoint().ok());
+  std::filesystem::rename(blob_dir_ + ".gone", blob_dir_);
+  EXPECT_TRUE((*run)->Step().ok());
+  EXPECT_TRUE((*run)->SaveCheckpoint().ok());
+}
+
+}  // namespace
+}  // namespace gpupool::engine

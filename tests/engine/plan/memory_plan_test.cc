@@ -1,0 +1,86 @@
+#include "engine/plan/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/base/align.h"
+#include "engine/plan/check_plan.h"
+
+namespace gpupool::engine {
+namespace {
+
+TEST(MemoryPlanTest, NothingNeedsNothing) {
+  EXPECT_EQ(PlanMemory({}).arena_bytes, 0u);
+  EXPECT_EQ(FindPeak({}).bytes, 0u);
+}
+
+TEST(MemoryPlanTest, ItemsThatNeverMeetShareBytes) {
+  const std::vector<PlanItem> items = {
+      {1000, {0, 1}}, {1000, {2, 3}}, {500, {4, 4}}};
+  const MemoryPlan plan = PlanMemory(items);
+  EXPECT_EQ(plan.arena_bytes, 1024u);
+  EXPECT_EQ(plan.offsets, (std::vector<uint64_t>{0, 0, 0}));
+}
+
+TEST(MemoryPlanTest, ItemsThatMeetForOnePositionDoNotShare) {
+  const std::vector<PlanItem> items = {{64, {0, 2}}, {64, {2, 3}}};
+  EXPECT_EQ(PlanMemory(items).arena_bytes, 128u);
+}
+
+TEST(MemoryPlanTest, FillsTheGapThatFits) {
+  const std::vector<PlanItem> items = {
+      {640, {0, 9}}, {320, {0, 3}}, {256, {0, 9}}, {128, {5, 9}}};
+  const MemoryPlan plan = PlanMemory(items);
+  EXPECT_EQ(plan.offsets[3], 640u);
+  EXPECT_EQ(plan.arena_bytes, 640u + 320u + 256u);
+}
+
+TEST(MemoryPlanTest, EmptyItemsTakeNoRoom) {
+  const std::vector<PlanItem> items = {{0, {0, 9}}, {64, {0, 9}}};
+  EXPECT_EQ(PlanMemory(items).arena_bytes, 64u);
+}
+
+TEST(MemoryPlanTest, PeakNamesTheFullestPosition) {
+  const std::vector<PlanItem> items = {
+      {100, {0, 4}}, {200, {3, 6}}, {300, {5, 5}}};
+  const PeakMoment peak = FindPeak(items);
+  EXPECT_EQ(peak.position, 5);
+  EXPECT_EQ(peak.bytes, 256u + 320u);
+}
+
+// A forward pass followed by a backward pass that reads it in reverse.
+std::vector<PlanItem> RandomItems(std::mt19937& random) {
+  std::vector<PlanItem> items;
+  const int positions = 2 + static_cast<int>(random() % 100);
+  const int count = static_cast<int>(random() % 150);
+  for (int i = 0; i < count; ++i) {
+    const int first = static_cast<int>(random() % positions);
+    const bool saved = random() % 2 == 0;
+    const int last =
+        saved ? std::max(first, positions - first) : first + random() % 3;
+    items.push_back({random() % 8 == 0 ? 0 : random() % 100000, {first, last}});
+  }
+  return items;
+}
+
+TEST(MemoryPlanTest, RandomPlansAreProvedAndNearTheLowerBound) {
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  uint64_t planned = 0, needed = 0;
+  for (int i = 0; i < 200; ++i) {
+    const std::vector<PlanItem> items = RandomItems(random);
+    const MemoryPlan plan = PlanMemory(items);
+    const absl::Status proof = CheckPlan(items, plan);
+    ASSERT_TRUE(proof.ok()) << proof;
+    ASSERT_EQ(plan.arena_bytes % kAlignmentBytes, 0u);
+    ASSERT_GE(plan.arena_bytes, FindPeak(items).bytes);
+    planned += plan.arena_bytes;
+    needed += FindPeak(items).bytes;
+  }
+  EXPECT_LT(static_cast<double>(planned), 1.15 * static_cast<double>(needed));
+}
+
+}  // namespace
+}  // namespace gpupool::engine

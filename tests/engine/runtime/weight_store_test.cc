@@ -1,0 +1,80 @@
+#include "engine/runtime/weight_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/graph/builder.h"
+
+namespace gpupool::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+Graph GraphWith(const std::string& name, const Shape& shape,
+                MemoryClass memory_class) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  EXPECT_TRUE(
+      builder.Persistent(name, {DType::kFloat32, shape}, memory_class).ok());
+  return graph;
+}
+
+TEST(WeightLayoutTest, SharesNamesBetweenProgramsAndSplitsTheOptimizer) {
+  const Graph a = GraphWith("w", {10}, MemoryClass::kWeight);
+  const Graph b = GraphWith("w/adam.m", {10}, MemoryClass::kOptimizer);
+  const Graph c = GraphWith("mean", {3}, MemoryClass::kState);
+  const auto layout = WeightLayout::Create({&a, &b, &a, &c});
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->entries().size(), 3u);
+  EXPECT_EQ(layout->bytes().model, 64u + 64);
+  EXPECT_EQ(layout->bytes().optimizer, 64u);
+  EXPECT_EQ(layout->Find("mean")->offset, 64u);
+  EXPECT_EQ(layout->Find("nothing"), nullptr);
+}
+
+TEST(WeightLayoutTest, RefusesOneNameForTwoTypes) {
+  const Graph a = GraphWith("w", {10}, MemoryClass::kWeight);
+  const Graph b = GraphWith("w", {11}, MemoryClass::kWeight);
+  const auto layout = WeightLayout::Create({&a, &b});
+  EXPECT_EQ(layout.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(layout.status().message()),
+              HasSubstr("weight \"w\" is float32[10] in one program and "
+                        "float32[11] in another"));
+}
+
+TEST(WeightStoreTest, IsZeroedLabelledAndExactlyAsLargeAsItsLayout) {
+  const Graph a = GraphWith("w", {100}, MemoryClass::kWeight);
+  const Graph b = GraphWith("v", {50}, MemoryClass::kOptimizer);
+  HostSegmentSource source;
+  CachingAllocator allocator("cpu:0", 1 << 20, &source);
+  {  // Leaves dirt behind.
+    auto dirt = allocator.Allocate(4096, {"other", "weights"});
+    std::memset(dirt->data(), 0xff, 4096);
+  }
+  const auto layout = WeightLayout::Create({&a, &b});
+  auto store = WeightStore::Create(*layout, "job 7", &allocator);
+  ASSERT_TRUE(store.ok());
+  for (const std::byte byte : store->Find("w")) ASSERT_EQ(byte, std::byte(0));
+  EXPECT_EQ(store->Find("w").size(), 400u);
+  EXPECT_TRUE(store->Find("nothing").empty());
+  const MemoryStatistics statistics = allocator.Statistics();
+  EXPECT_EQ(statistics.allocated_bytes,
+            layout->bytes().model + layout->bytes().optimizer);
+  ASSERT_EQ(statistics.owners.size(), 2u);
+  EXPECT_EQ(statistics.owners[0].label, "job 7 / weights");
+  EXPECT_EQ(statistics.owners[1].label, "job 7 / optimizer");
+}
+
+TEST(WeightStoreTest, GivesEverythingBackWhenTheSecondBlockFails) {
+  const Graph a = GraphWith("w", {100}, MemoryClass::kWeight);
+  const Graph b = GraphWith("v", {100}, MemoryClass::kOptimizer);
+  HostSegmentSource source;
+  CachingAllocator allocator("cpu:0", 640, &source);
+  const auto layout = WeightLayout::Create({&a, &b});
+  EXPECT_EQ(WeightStore::Create(*layout, "job 7", &allocator).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(allocator.Statistics().allocated_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace gpupool::engine

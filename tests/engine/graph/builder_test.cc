@@ -1,0 +1,82 @@
+#include "engine/graph/builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpupool::engine {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const TensorType kType{DType::kFloat32, {2}};
+
+class BuilderTest : public ::testing::Test {
+ protected:
+  Graph graph_;
+  GraphBuilder builder_{&graph_};
+};
+
+TEST_F(BuilderTest, TheSameNameAndTypeIsTheSameValue) {
+  const ValueId a = *builder_.Input("step", {DType::kInt64, {}});
+  EXPECT_EQ(*builder_.Input("step", {DType::kInt64, {}}), a);
+  EXPECT_EQ(*GraphBuilder(&graph_).Input("step", {DType::kInt64, {}}), a);
+}
+
+TEST_F(BuilderTest, TheSameNameWithAnotherMeaningIsRefused) {
+  ASSERT_TRUE(builder_.Input("x", kType).ok());
+  EXPECT_THAT(builder_.Input("x", {DType::kFloat32, {3}}).status().message(),
+              HasSubstr("'x'"));
+  EXPECT_FALSE(builder_.Persistent("x", kType, MemoryClass::kWeight).ok());
+}
+
+TEST_F(BuilderTest, ErrorsBeginWithTheLayer) {
+  const ValueId x = *builder_.Input("x", kType);
+  builder_.SetSource("dense_3", 3);
+  const auto result = builder_.Emit(Op::kMatMul, {x, x}, MatMulAttributes{});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(result.status().message()),
+              StartsWith("layer 'dense_3': matmul"));
+  EXPECT_TRUE(graph_.nodes().empty());
+}
+
+TEST_F(BuilderTest, NodesCarryTheirSourceAndValuesTheirClass) {
+  const ValueId x = *builder_.Input("x", kType);
+  builder_.SetSource("relu_1", 1);
+  builder_.SetMemoryClass(MemoryClass::kGradient);
+  const ValueId y = *builder_.EmitOne(Op::kRelu, {x});
+  EXPECT_EQ(graph_.nodes()[0].source, "relu_1");
+  EXPECT_EQ(graph_.nodes()[0].region, 1);
+  EXPECT_EQ(graph_.value(y).memory_class, MemoryClass::kGradient);
+}
+
+TEST_F(BuilderTest, LoadNodesMakeDerivedValues) {
+  const ValueId w = *builder_.Persistent("w", kType, MemoryClass::kWeight);
+  builder_.SetStage(Stage::kLoad);
+  const ValueId y = *builder_.EmitOne(Op::kRelu, {w});
+  EXPECT_EQ(graph_.value(y).kind, ValueKind::kDerived);
+  EXPECT_EQ(graph_.nodes()[0].stage, Stage::kLoad);
+}
+
+TEST_F(BuilderTest, OnlyAPersistentValueOfTheSameTypeIsUpdated) {
+  const ValueId x = *builder_.Input("x", kType);
+  const ValueId w = *builder_.Persistent("w", kType, MemoryClass::kWeight);
+  const ValueId v =
+      *builder_.Persistent("v", {DType::kFloat32, {3}}, MemoryClass::kWeight);
+  const ValueId y = *builder_.EmitOne(Op::kAdd, {w, x});
+  EXPECT_FALSE(builder_.Update(y, x).ok());
+  EXPECT_FALSE(builder_.Update(y, v).ok());
+  ASSERT_TRUE(builder_.Update(y, w).ok());
+  EXPECT_EQ(graph_.value(y).alias.kind, AliasKind::kUpdate);
+  EXPECT_EQ(graph_.value(y).memory_class, MemoryClass::kWeight);
+}
+
+TEST_F(BuilderTest, FreshNamesNeverMeetGivenOnes) {
+  ASSERT_TRUE(builder_.Input("relu.0", kType).ok());
+  const ValueId x = *builder_.Input("x", kType);
+  const ValueId y = *builder_.EmitOne(Op::kRelu, {x});
+  EXPECT_NE(graph_.value(y).name, "relu.0");
+}
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -1,0 +1,184 @@
+#include "engine/graph/ops.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace gpupool::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+TensorType F(const Shape& shape) { return {DType::kFloat32, shape}; }
+TensorType I64(const Shape& shape) { return {DType::kInt64, shape}; }
+
+// The only output's shape, or a failure.
+Shape Only(Op op, const Attributes& attributes, const TensorTypes& inputs) {
+  auto types = InferTypes(op, attributes, inputs);
+  EXPECT_TRUE(types.ok()) << types.status();
+  if (!types.ok()) return {};
+  EXPECT_EQ(types->size(), 1u);
+  return types->front().shape;
+}
+
+std::string Error(Op op, const Attributes& attributes,
+                  const TensorTypes& inputs) {
+  const auto types = InferTypes(op, attributes, inputs);
+  EXPECT_EQ(types.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(types.status().message());
+}
+
+TEST(OpTableTest, RowsStandInOrderWithDistinctNames) {
+  std::set<std::string> names;
+  for (int i = 0; i < kOpCount; ++i) {
+    const OpInfo& info = Info(static_cast<Op>(i));
+    EXPECT_EQ(static_cast<int>(info.op), i);
+    EXPECT_TRUE(names.insert(std::string(info.name)).second) << info.name;
+    EXPECT_LE(info.min_outputs, info.max_outputs);
+    EXPECT_TRUE(info.max_inputs == -1 || info.min_inputs <= info.max_inputs);
+  }
+}
+
+TEST(OpTableTest, WrongArityOrAttributesAreRefused) {
+  EXPECT_THAT(Error(Op::kAdd, {}, {F({1})}), HasSubstr("1 inputs"));
+  EXPECT_THAT(Error(Op::kRelu, GeluAttributes{}, {F({1})}),
+              HasSubstr("another op"));
+}
+
+TEST(MatMulTypeTest, MultipliesWithTranspositions) {
+  EXPECT_EQ(Only(Op::kMatMul, MatMulAttributes{}, {F({2, 3}), F({3, 5})}),
+            (Shape{2, 5}));
+  EXPECT_EQ(Only(Op::kMatMul, MatMulAttributes{true, true, {}},
+                 {F({3, 2}), F({5, 3})}),
+            (Shape{2, 5}));
+}
+
+TEST(MatMulTypeTest, NamesBothShapesWhenTheyDoNotFit) {
+  const std::string error =
+      Error(Op::kMatMul, MatMulAttributes{}, {F({2, 3}), F({4, 5})});
+  EXPECT_THAT(error, HasSubstr("[2, 3]"));
+  EXPECT_THAT(error, HasSubstr("[4, 5]"));
+}
+
+TEST(MatMulTypeTest, EpilogueExplainsTheInputs) {
+  const MatMulAttributes full{.epilogue = {.bias = true, .residual = true}};
+  const TensorTypes good{F({2, 3}), F({3, 5}), F({5}), F({2, 5})};
+  EXPECT_EQ(Only(Op::kMatMul, full, good), (Shape{2, 5}));
+  EXPECT_THAT(Error(Op::kMatMul, full, {F({2, 3}), F({3, 5})}),
+              HasSubstr("epilogue"));
+  EXPECT_THAT(
+      Error(Op::kMatMul, full, {F({2, 3}), F({3, 5}), F({4}), F({2, 5})}),
+      HasSubstr("bias"));
+  EXPECT_THAT(
+      Error(Op::kMatMul, full, {F({2, 3}), F({3, 5}), F({5}), F({2, 4})}),
+      HasSubstr("residual"));
+}
+
+TEST(Conv2dTypeTest, CountsOutputCells) {
+  const Conv2dAttributes conv{
+      .stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}};
+  EXPECT_EQ(Only(Op::kConv2d, conv, {F({1, 2, 8, 8}), F({4, 2, 3, 3})}),
+            (Shape{1, 4, 4, 4}));
+}
+
+TEST(Conv2dTypeTest, RefusesKernelsThatDoNotFitAndHugeNumbers) {
+  const TensorTypes inputs{F({1, 2, 4, 4}), F({4, 2, 5, 5})};
+  EXPECT_THAT(Error(Op::kConv2d, Conv2dAttributes{}, inputs),
+              HasSubstr("covers 5 cells"));
+  EXPECT_THAT(Error(Op::kConv2d, Conv2dAttributes{.stride = {0, 1}}, inputs),
+              HasSubstr("stride 0"));
+  EXPECT_THAT(Error(Op::kConv2d,
+                    Conv2dAttributes{.padding = {INT64_MAX / 2, 0}}, inputs),
+              HasSubstr("at most"));
+  EXPECT_THAT(Error(Op::kConv2d, Conv2dAttributes{.groups = 3}, inputs),
+              HasSubstr("groups 3"));
+}
+
+TEST(Conv2dTypeTest, GradientsHaveTheShapesOfTheirOperands) {
+  const Conv2dAttributes conv{.stride = {2, 2}};
+  const Shape x{2, 3, 8, 8};
+  const Shape w{4, 3, 3, 3};
+  const Shape dy = Only(Op::kConv2d, conv, {F(x), F(w)});
+  EXPECT_EQ(
+      Only(Op::kConv2dInputGrad, Conv2dGradAttributes{conv, x}, {F(dy), F(w)}),
+      x);
+  auto types =
+      InferTypes(Op::kConv2dWeightGrad, Conv2dGradAttributes{conv, w, true},
+                 TensorTypes{F(dy), F(x)});
+  ASSERT_TRUE(types.ok()) << types.status();
+  EXPECT_EQ(*types, (TensorTypes{F(w), F({4})}));
+}
+
+TEST(PoolTypeTest, PaddingIsAtMostHalfTheKernel) {
+  const Pool2dAttributes pool{.kernel = {2, 2}, .padding = {2, 0}};
+  EXPECT_THAT(Error(Op::kMaxPool, pool, {F({1, 1, 4, 4})}),
+              HasSubstr("half the kernel"));
+}
+
+TEST(PoolTypeTest, ArgmaxIsAsSmallAsTheWindowAllows) {
+  Pool2dAttributes pool{.kernel = {16, 16}, .with_argmax = true};
+  const TensorTypes inputs{F({1, 1, 32, 32})};
+  EXPECT_EQ((*InferTypes(Op::kMaxPool, pool, inputs))[1].dtype, DType::kUint8);
+  pool.kernel = {17, 16};
+  EXPECT_EQ((*InferTypes(Op::kMaxPool, pool, inputs))[1].dtype, DType::kInt32);
+}
+
+TEST(NormTypeTest, TrainingNeedsMoreThanOneNumberPerChannel) {
+  EXPECT_THAT(Error(Op::kBatchNormTraining, NormAttributes{},
+                    {F({1, 4}), F({4}), F({4})}),
+              HasSubstr("more than one number"));
+  EXPECT_TRUE(InferTypes(Op::kBatchNormTraining, NormAttributes{},
+                         TensorTypes{F({1, 4, 2, 1}), F({4}), F({4})})
+                  .ok());
+}
+
+TEST(NormTypeTest, WeightsMustMatchTheChannels) {
+  EXPECT_THAT(Error(Op::kBatchNormTraining, NormAttributes{},
+                    {F({2, 4}), F({3}), F({4})}),
+              HasSubstr("[3]"));
+}
+
+TEST(LossTypeTest, LabelsAreWholeNumbersOnePerRow) {
+  EXPECT_EQ(Only(Op::kCrossEntropy, LossAttributes{}, {F({4, 3}), I64({4})}),
+            Shape());
+  EXPECT_THAT(Error(Op::kCrossEntropy, LossAttributes{}, {F({4, 3}), F({4})}),
+              HasSubstr("int32 or int64"));
+  EXPECT_THAT(Error(Op::kCrossEntropy, LossAttributes{}, {F({4, 3}), I64({5})}),
+              HasSubstr("[5]"));
+  EXPECT_THAT(Error(Op::kCrossEntropy, LossAttributes{.label_smoothing = 1},
+                    {F({4, 3}), I64({4})}),
+              HasSubstr("smoothing 1"));
+}
+
+TEST(OptimizerTypeTest, InputsFollowTheAttributes) {
+  const TensorType p = F({2});
+  const TensorType rate{DType::kFloat64, {}};
+  const TensorTypes plain{p, p, rate, I64({})};
+  EXPECT_EQ(Only(Op::kSgdStep, SgdAttributes{}, plain), p.shape);
+  EXPECT_THAT(Error(Op::kSgdStep, SgdAttributes{.momentum = 0.9}, plain),
+              HasSubstr("instead of 5"));
+  TensorTypes adam = plain;
+  adam.insert(adam.end(), {p, p, F({})});
+  EXPECT_EQ(
+      InferTypes(Op::kAdamStep, AdamAttributes{.clip = true}, adam)->size(),
+      3u);
+}
+
+TEST(DropoutTypeTest, ProbabilityIsBelowOne) {
+  const TensorTypes inputs{F({4}), I64({}), I64({})};
+  EXPECT_EQ(Only(Op::kDropout, DropoutAttributes{.probability = 0}, inputs),
+            (Shape{4}));
+  EXPECT_THAT(Error(Op::kDropout, DropoutAttributes{.probability = 1}, inputs),
+              HasSubstr("probability 1"));
+}
+
+TEST(ReshapeTypeTest, KeepsTheElements) {
+  EXPECT_EQ(Only(Op::kReshape, ShapeAttributes{{6}}, {F({2, 3})}), (Shape{6}));
+  EXPECT_THAT(Error(Op::kReshape, ShapeAttributes{{5}}, {F({2, 3})}),
+              HasSubstr("[5]"));
+}
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -1,0 +1,207 @@
+#include "server/pool/worker_link.h"
+
+#include <fstream>
+
+#include "tests/server/pool/pool_fixture.h"
+
+namespace gpupool::server {
+namespace {
+
+using testing_pool::Eventually;
+using worker::v1::ToWorker;
+
+class WorkerLinkTest : public testing_pool::PoolFixture {
+ protected:
+  void DetachPool() {
+    pool_->Shutdown(WorkerPool::ShutdownMode::kDetach);
+    pool_.reset();
+  }
+};
+
+TEST_F(WorkerLinkTest, SecondPoolAdoptsTheLivingWorkerWithWhatItRuns) {
+  StartReadyPool(Options());
+  ASSERT_TRUE(StartJob(7, 1000000).ok());
+  ASSERT_TRUE(LoadVersion(5).ok());
+  ASSERT_TRUE(WaitProgress(7));
+  const auto before = observer_->ready("cpu:0")[0];
+  const auto old_ring = pool_->ring("cpu:0");
+  DetachPool();
+  EXPECT_TRUE(old_ring->failed());
+
+  StartReadyPool(Options());
+  const auto after = observer_->ready("cpu:0")[0];
+  EXPECT_EQ(after.pid(), before.pid());
+  EXPECT_EQ(after.worker_boot_id(), before.worker_boot_id());
+  ASSERT_EQ(after.running_size(), 1);
+  EXPECT_EQ(after.running(0).job_id(), 7u);
+  EXPECT_GT(after.running(0).step(), 0u);
+  ASSERT_EQ(after.loaded_version_ids_size(), 1);
+  EXPECT_EQ(after.loaded_version_ids(0), 5u);
+  EXPECT_EQ(pool_->status("cpu:0").restarts, 0u);
+
+  // The new ring serves, beside the job that goes on.
+  const auto ring = pool_->ring("cpu:0");
+  Slot slot = *ring->Acquire();
+  testing_pool::FillRow(&slot, 5);
+  std::promise<absl::Status> answer;
+  ring->Submit(std::move(slot),
+               [&](absl::Status status, Slot) { answer.set_value(status); });
+  EXPECT_TRUE(answer.get_future().get().ok());
+}
+
+TEST_F(WorkerLinkTest, ReportsMadeWhileNoDaemonListensAreSentAfterwards) {
+  StartReadyPool(Options());
+  ASSERT_TRUE(StartJob(7, 300).ok());
+  DetachPool();
+  absl::SleepFor(absl::Milliseconds(600));  // the job ends meanwhile
+
+  StartReadyPool(Options());
+  // To this daemon the job still runs: it hears of the end right after.
+  ASSERT_EQ(observer_->ready("cpu:0")[0].running_size(), 1);
+  ASSERT_TRUE(WaitEnded(7));
+  const uint64_t last = observer_->reports().back().sequence();
+  pool_->AcknowledgeReports("cpu:0", last);
+  ToWorker request;
+  request.mutable_get_memory();
+  ASSERT_TRUE(Ask("cpu:0", request).ok());  // comes after the acknowledgement
+  DetachPool();
+
+  StartReadyPool(Options());
+  EXPECT_EQ(observer_->ready("cpu:0")[0].running_size(), 0);
+  ASSERT_TRUE(Ask("cpu:0", request).ok());
+  EXPECT_TRUE(observer_->reports().empty());
+}
+
+TEST_F(WorkerLinkTest, ReportsUpToTheDaemonsDiskAreNotSentAgain) {
+  StartReadyPool(Options());
+  ASSERT_TRUE(StartJob(7, 5).ok());
+  ASSERT_TRUE(WaitEnded(7));
+  const auto reports = observer_->reports();
+  DetachPool();
+  PoolOptions options = Options();
+  options.devices[0].last_report_sequence = reports[1].sequence();
+  StartReadyPool(options);
+  ASSERT_TRUE(WaitEnded(7));
+  EXPECT_EQ(observer_->reports().size(), reports.size() - 2);
+}
+
+TEST_F(WorkerLinkTest, KilledWorkerIsNoticedAndReplaced) {
+  StartReadyPool(Options());
+  const pid_t first = pid("cpu:0");
+  const std::string first_boot = pool_->status("cpu:0").boot_id;
+  const absl::Time start = absl::Now();
+  ASSERT_EQ(::kill(first, SIGKILL), 0);
+  ASSERT_TRUE(Eventually([&] { return !observer_->lost("cpu:0").empty(); }));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(1));
+  EXPECT_NE(observer_->lost("cpu:0")[0].message().find("signal 9"),
+            std::string::npos)
+      << observer_->lost("cpu:0")[0];
+  ASSERT_TRUE(WaitReady("cpu:0", 2));
+  EXPECT_NE(pid("cpu:0"), first);
+  EXPECT_NE(pool_->status("cpu:0").boot_id, first_boot);
+  EXPECT_EQ(pool_->status("cpu:0").restarts, 1u);
+  EXPECT_EQ(observer_->log(), (std::vector<std::string>{
+                                  "ready cpu:0", "lost cpu:0", "ready cpu:0"}));
+}
+
+TEST_F(WorkerLinkTest, RequestsAndSlotsOutstandingAtACrashAreUnavailable) {
+  StartReadyPool(Options());
+  ASSERT_TRUE(LoadVersion(5).ok());
+  ASSERT_EQ(::kill(pid("cpu:0"), SIGSTOP), 0);
+  const auto ring = pool_->ring("cpu:0");
+  std::promise<absl::Status> slot_answer;
+  std::promise<absl::Status> reply;
+  Slot slot = *ring->Acquire();
+  testing_pool::FillRow(&slot, 5);
+  ring->Submit(std::move(slot), [&](absl::Status status, Slot) {
+    slot_answer.set_value(status);
+  });
+  ToWorker request;
+  request.mutable_get_memory();
+  pool_->Send("cpu:0", request, absl::Minutes(1),
+              [&](auto result) { reply.set_value(result.status()); });
+  ASSERT_EQ(::kill(pid("cpu:0"), SIGKILL), 0);
+  EXPECT_EQ(slot_answer.get_future().get().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(reply.get_future().get().code(), absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(WaitReady("cpu:0", 2));
+  EXPECT_NE(pool_->ring("cpu:0"), ring);
+}
+
+TEST_F(WorkerLinkTest, WorkerThatHangsIsKilledAndReplaced) {
+  PoolOptions options = Options();
+  options.heartbeat_timeout = absl::Milliseconds(600);
+  StartReadyPool(options);
+  const pid_t first = pid("cpu:0");
+  ASSERT_EQ(::kill(first, SIGSTOP), 0);
+  ASSERT_TRUE(WaitReady("cpu:0", 2));
+  EXPECT_NE(::kill(first, 0), 0);
+  EXPECT_NE(observer_->lost("cpu:0")[0].message().find("heartbeat"),
+            std::string::npos);
+}
+
+TEST_F(WorkerLinkTest, WorkerThatCannotStartIsTriedAgainLessAndLessOften) {
+  PoolOptions options = Options();
+  options.worker_binary = "/bin/false";
+  options.backoff_min = absl::Milliseconds(20);
+  options.backoff_max = absl::Milliseconds(80);
+  StartPool(options);
+  std::vector<absl::Time> times;
+  for (size_t i = 1; i <= 5; ++i) {
+    ASSERT_TRUE(
+        Eventually([&] { return observer_->lost("cpu:0").size() >= i; }));
+    times.push_back(absl::Now());
+  }
+  EXPECT_GE(times[1] - times[0], absl::Milliseconds(15));
+  EXPECT_GE(times[2] - times[1], absl::Milliseconds(35));
+  EXPECT_GE(times[3] - times[2], absl::Milliseconds(75));
+  EXPECT_GE(times[4] - times[3], absl::Milliseconds(75));
+  EXPECT_LT(times[4] - times[3], absl::Milliseconds(1000));
+  EXPECT_NE(observer_->lost("cpu:0")[0].message().find("exit code 1"),
+            std::string::npos)
+      << observer_->lost("cpu:0")[0];
+  EXPECT_EQ(pool_->ring("cpu:0"), nullptr);
+  ToWorker request;
+  request.mutable_get_memory();
+  EXPECT_EQ(Ask("cpu:0", request).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST_F(WorkerLinkTest, WorkerThatNeverAnswersIsGivenUpInTime) {
+  PoolOptions options = Options();
+  const std::string script = state_dir_ + "/silent";
+  {
+    std::ofstream file(script);
+    file << "#!/bin/sh\nexec sleep 1000\n";
+  }
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  options.worker_binary = script;
+  options.start_timeout = absl::Milliseconds(100);
+  StartPool(options);
+  ASSERT_TRUE(Eventually([&] { return observer_->lost("cpu:0").size() >= 2; }));
+  EXPECT_NE(observer_->lost("cpu:0")[0].message().find("did not answer"),
+            std::string::npos);
+}
+
+TEST_F(WorkerLinkTest, UnacknowledgedReportsOutliveTheWorkerToo) {
+  StartReadyPool(Options());
+  ASSERT_TRUE(StartJob(7, 3).ok());
+  ASSERT_TRUE(WaitEnded(7));
+  const auto first = observer_->reports();
+  ASSERT_EQ(::kill(pid("cpu:0"), SIGKILL), 0);
+  ASSERT_TRUE(WaitReady("cpu:0", 2));
+  // This daemon has seen them: they are not forwarded twice.
+  ASSERT_TRUE(StartJob(8, 3).ok());
+  ASSERT_TRUE(WaitEnded(8));
+  for (size_t i = first.size(); i < observer_->reports().size(); ++i) {
+    EXPECT_EQ(observer_->reports()[i].job_id(), 8u);
+  }
+  DetachPool();
+  // The next daemon has not.
+  StartReadyPool(Options());
+  ASSERT_TRUE(WaitEnded(8));
+  EXPECT_EQ(observer_->reports()[0].job_id(), 7u);
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,98 @@
+// gpupoold: the daemon.
+#include <pthread.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "server/config_flags.h"
+#include "server/server.h"
+
+namespace gpupool::server {
+namespace {
+
+// sysexits.h: EX_USAGE, EX_UNAVAILABLE.
+constexpr int kExitUsage = 64;
+constexpr int kExitCannotStart = 69;
+constexpr int kExitSecondSignal = 130;
+
+// Before any thread exists, so that all of them inherit the mask and only
+// WatchSignals sees these signals.
+sigset_t BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+// The first signal drains, the second ends the process at once.
+[[noreturn]] void WatchSignals(sigset_t signals, Server* server) {
+  int number = 0;
+  while (sigwait(&signals, &number) != 0) {
+  }
+  spdlog::info("signal {}: stopping; a second one ends at once", number);
+  server->RequestStop();
+  while (sigwait(&signals, &number) != 0) {
+  }
+  _exit(kExitSecondSignal);
+}
+
+void SetUpLog(const std::string& level) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("gpupoold"));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v",
+                      spdlog::pattern_time_type::utc);
+  spdlog::set_level(spdlog::level::from_str(level));
+  spdlog::flush_on(spdlog::level::info);
+}
+
+void WarnAboutListening(const Config& config) {
+  if (config.listen == "127.0.0.1" || config.listen == "::1") return;
+  spdlog::warn("listening beyond this machine without authentication listen={}",
+               config.listen);
+}
+
+int Run(const Config& config) {
+  const sigset_t signals = BlockSignals();
+  SetUpLog(config.log_level);
+  WarnAboutListening(config);
+  auto server = Server::Start(config, {GPUPOOL_VERSION, GPUPOOL_COMMIT});
+  if (!server.ok()) {
+    std::fprintf(stderr, "gpupoold: %s\n",
+                 std::string(server.status().message()).c_str());
+    return kExitCannotStart;
+  }
+  // Ends with the process, which may wait in sigwait for ever.
+  std::thread(WatchSignals, signals, server->get()).detach();
+  (*server)->WaitForStop();
+  (*server)->Drain();
+  server->reset();
+  spdlog::info("stopped");
+  spdlog::shutdown();
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  const auto line = ParseCommandLine(argc, argv, GPUPOOL_VERSION);
+  if (!line.ok()) {
+    std::fprintf(stderr, "gpupoold: %s\n",
+                 std::string(line.status().message()).c_str());
+    return kExitUsage;
+  }
+  if (line->answer.has_value()) {
+    std::fputs(line->answer->c_str(), stdout);
+    return 0;
+  }
+  return Run(line->config);
+}
+
+}  // namespace
+}  // namespace gpupool::server
+
+int main(int argc, char** argv) { return gpupool::server::Main(argc, argv); }

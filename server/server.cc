@@ -1,0 +1,336 @@
+#include "server/server.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "engine/base/status_macros.h"
+#include "google/protobuf/util/time_util.h"
+#include "server/api/api_server.h"
+#include "server/api/control_repository.h"
+#include "server/api/inference/inference_service.h"
+#include "server/clock.h"
+#include "server/control/control_loop.h"
+#include "server/devices.h"
+#include "server/http/http_server.h"
+#include "server/metrics/metrics.h"
+#include "server/metrics/metrics_endpoint.h"
+#include "server/pool/worker_pool.h"
+#include "server/serving_metrics.h"
+#include "server/serving/serving.h"
+#include "server/state_dir.h"
+#include "server/store/blob_store.h"
+#include "server/store/store.h"
+
+namespace gpupool::server {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+
+constexpr absl::Duration kWorkersStart = absl::Seconds(20);
+constexpr absl::Duration kCallsEnd = absl::Seconds(2);
+// sysexits.h EX_IOERR: the state folder's disk failed.
+constexpr int kExitDiskFailed = 74;
+
+std::string NewBootId() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(),
+                         random());
+}
+
+std::string WorkerBinary(const Config& config) {
+  if (!config.worker_binary.empty()) return config.worker_binary;
+  std::error_code error;
+  const std::filesystem::path self =
+      std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path() / "gpupool-worker").string();
+}
+
+// Nothing that was decided since may be answered or done: the next start
+// reads what the disk holds, and the workers go on meanwhile.
+[[noreturn]] void EndAfterDiskFailure(const absl::Status& status) {
+  spdlog::critical("the store failed, ending at once error=\"{}\"",
+                   std::string(status.message()));
+  spdlog::shutdown();
+  _exit(kExitDiskFailed);
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  Impl(const Config& config, const BuildInfo& build)
+      : config_(config), build_(build), started_(clock_.Now()) {}
+
+  ~Impl() { TakeDown(); }
+
+  absl::Status Start() {
+    worker_binary_ = WorkerBinary(config_);
+    ASSIGN_OR_RETURN(devices_,
+                     ChooseDevices(config_.devices, config_.device_memory_bytes,
+                                   ReadMachineFacts(worker_binary_)));
+    RETURN_IF_ERROR(OpenStorage());
+    RETURN_IF_ERROR(StartWork());
+    RETURN_IF_ERROR(StartEndpoints());
+    AwaitWorkers();
+    RETURN_IF_ERROR(WritePortFile());
+    spdlog::info(
+        "serving listen={} grpc_port={} http_port={} metrics_port={} "
+        "devices={} state_dir={}",
+        config_.listen, ports_.grpc, ports_.http, ports_.metrics,
+        devices_.size(), state_dir_->path());
+    return absl::OkStatus();
+  }
+
+  void Drain() {
+    spdlog::info("draining: no further jobs, running ones checkpoint");
+    const absl::Time deadline = clock_.Now() + config_.drain_grace;
+    api_->SetServing(false);
+    control_->Drain(/*stop=*/true, [](const auto&) {});
+    if (!control_->WaitUntilIdle(config_.drain_grace)) {
+      spdlog::warn(
+          "some jobs did not stop in time; they will resume from "
+          "their last checkpoint");
+    }
+    StopEndpoints();
+    pool_->Shutdown(WorkerPool::ShutdownMode::kDrain,
+                    std::max(deadline - clock_.Now(), kCallsEnd));
+    spdlog::info("drained");
+  }
+
+  const Ports& ports() const { return ports_; }
+  absl::Notification& stop() { return stop_; }
+  void RequestStop() {
+    absl::MutexLock lock(&stop_mutex_);
+    if (!stop_.HasBeenNotified()) stop_.Notify();
+  }
+
+ private:
+  absl::Status OpenStorage() {
+    ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
+    const std::string& folder = state_dir_->path();
+    ASSIGN_OR_RETURN(store_, Store::Open(folder + "/gpupool.db"));
+    ASSIGN_OR_RETURN(blobs_, BlobStore::Open(folder + "/blobs"));
+    metrics_.SetBuildInfo(build_.version, build_.commit);
+    return absl::OkStatus();
+  }
+
+  absl::Status StartWork() {
+    ASSIGN_OR_RETURN(control_,
+                     ControlLoop::Create(ControlSettings(), ControlNeeds()));
+    ASSIGN_OR_RETURN(pool_, WorkerPool::Create(PoolSettings(), control_.get()));
+    workers_ = std::make_unique<WorkerPoolPort>(pool_.get());
+    serving_ = std::make_unique<Serving>(ServingNeeds());
+    control_->Start(workers_.get(), serving_.get());
+    serving_->Start();
+    return absl::OkStatus();
+  }
+
+  absl::Status StartEndpoints() {
+    repository_ = std::make_unique<ControlRepository>(control_.get());
+    inference_ = std::make_unique<InferenceService>(
+        InferenceServiceOptions{.serving = serving_.get(),
+                                .repository = repository_.get(),
+                                .observer = &observer_,
+                                .server_version = build_.version});
+    ASSIGN_OR_RETURN(api_, ApiServer::Start(ApiSettings(), ApiNeeds()));
+    ports_.grpc = api_->port();
+    ASSIGN_OR_RETURN(http_, HttpServer::Start({.address = config_.listen,
+                                               .port = config_.http_port},
+                                              api_->InProcessChannel()));
+    ports_.http = static_cast<uint16_t>(http_->port());
+    ASSIGN_OR_RETURN(
+        endpoint_,
+        MetricsEndpoint::Start(config_.listen, config_.metrics_port, metrics_));
+    ports_.metrics = endpoint_->port();
+    return absl::OkStatus();
+  }
+
+  ControlOptions ControlSettings() const {
+    ControlOptions options;
+    for (const DeviceChoice& device : devices_) {
+      options.devices.push_back(
+          {device.name, device.limit_bytes, device.threads});
+    }
+    options.queue_limit = config_.event_queue_size;
+    return options;
+  }
+
+  ControlDependencies ControlNeeds() {
+    return {.store = store_.get(),
+            .blobs = blobs_.get(),
+            .metrics = &metrics_,
+            .now = [this] { return clock_.Now(); },
+            .fatal = EndAfterDiskFailure};
+  }
+
+  PoolOptions PoolSettings() const {
+    PoolOptions options;
+    options.state_dir = state_dir_->path();
+    options.worker_binary = worker_binary_;
+    options.daemon_boot_id = boot_id_;
+    options.ring.slot_count = config_.slot_count;
+    options.ring.slot_bytes = config_.slot_bytes;
+    for (const DeviceChoice& device : devices_) {
+      options.devices.push_back({device.name, device.limit_bytes,
+                                 device.threads,
+                                 control_->LastReportSequence(device.name)});
+    }
+    options.devices.push_back({.name = kMetaDevice});
+    return options;
+  }
+
+  ServingDependencies ServingNeeds() {
+    return {
+        .ring =
+            [this](const std::string& device) { return pool_->ring(device); },
+        .catalogue =
+            [this](absl::string_view model) {
+              return control_->GetModel(std::string(model));
+            },
+        .observer = &observer_};
+  }
+
+  ApiOptions ApiSettings() const {
+    return {.listen = config_.listen,
+            .port = config_.grpc_port,
+            .message_limit_bytes = config_.message_limit_bytes,
+            .dataset_limit_bytes = config_.dataset_limit_bytes,
+            .watch_limit = config_.watch_limit};
+  }
+
+  ApiDependencies ApiNeeds() {
+    return {.control = control_.get(),
+            .blobs = blobs_.get(),
+            .hooks = {.info = [this] { return Info(); },
+                      .stop = [this] { RequestStop(); }},
+            .more_services = {inference_.get()}};
+  }
+
+  v1::ServerInfo Info() const {
+    v1::ServerInfo info;
+    info.set_version(build_.version);
+    info.set_commit(build_.commit);
+    info.set_boot_id(boot_id_);
+    *info.mutable_start_time() =
+        TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(started_));
+    *info.mutable_uptime() = TimeUtil::MicrosecondsToDuration(
+        absl::ToInt64Microseconds(clock_.Now() - started_));
+    info.set_schema_version(store_->schema_version());
+    info.set_grpc_port(ports_.grpc);
+    info.set_http_port(ports_.http);
+    info.set_metrics_port(ports_.metrics);
+    info.set_draining(control_->draining());
+    return info;
+  }
+
+  bool Ready(const std::string& device) const {
+    return pool_->status(device).state == WorkerStatus::State::kReady;
+  }
+
+  // A server whose workers are still starting works, but "it serves" should
+  // mean that the first call finds them.
+  void AwaitWorkers() const {
+    const absl::Time deadline = clock_.Now() + kWorkersStart;
+    const auto ready = [this] {
+      return Ready(kMetaDevice) &&
+             std::all_of(devices_.begin(), devices_.end(),
+                         [this](const DeviceChoice& device) {
+                           return Ready(device.name);
+                         });
+    };
+    while (!ready()) {
+      if (clock_.Now() > deadline) {
+        spdlog::warn("some workers have not started; see the logs in {}",
+                     state_dir_->path() + "/workers");
+        return;
+      }
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+  }
+
+  absl::Status WritePortFile() const {
+    if (config_.port_file.empty()) return absl::OkStatus();
+    const nlohmann::json ports = {{"grpc_port", ports_.grpc},
+                                  {"http_port", ports_.http},
+                                  {"metrics_port", ports_.metrics},
+                                  {"listen", config_.listen},
+                                  {"pid", getpid()}};
+    return WriteFileAtomically(config_.port_file, ports.dump() + "\n");
+  }
+
+  // What waits in serving is answered before the calls are ended.
+  void StopEndpoints() {
+    http_.reset();
+    if (serving_ != nullptr) serving_->Stop();
+    if (api_ != nullptr) api_->Stop(kCallsEnd);
+  }
+
+  // The members' order does the rest.
+  void TakeDown() {
+    endpoint_.reset();
+    StopEndpoints();
+    api_.reset();
+    if (control_ != nullptr) control_->Stop();
+    pool_.reset();
+  }
+
+  const Config config_;
+  const BuildInfo build_;
+  const SystemClock clock_;
+  const absl::Time started_;
+  const std::string boot_id_ = NewBootId();
+  absl::Mutex stop_mutex_;
+  absl::Notification stop_;
+  std::string worker_binary_;
+  std::vector<DeviceChoice> devices_;
+  Ports ports_;
+
+  std::unique_ptr<StateDir> state_dir_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<BlobStore> blobs_;
+  Metrics metrics_;
+  ServingMetrics observer_{&metrics_};
+  std::unique_ptr<ControlLoop> control_;
+  std::unique_ptr<WorkerPool> pool_;
+  std::unique_ptr<WorkerPoolPort> workers_;
+  std::unique_ptr<Serving> serving_;
+  std::unique_ptr<ControlRepository> repository_;
+  std::unique_ptr<InferenceService> inference_;
+  std::unique_ptr<ApiServer> api_;
+  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<MetricsEndpoint> endpoint_;
+};
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Server::~Server() = default;
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Config& config,
+                                                      const BuildInfo& build) {
+  auto impl = std::make_unique<Impl>(config, build);
+  RETURN_IF_ERROR(impl->Start());
+  return absl::WrapUnique(new Server(std::move(impl)));
+}
+
+const Ports& Server::ports() const { return impl_->ports(); }
+
+void Server::RequestStop() { impl_->RequestStop(); }
+
+void Server::WaitForStop() { impl_->stop().WaitForNotification(); }
+
+void Server::Drain() { impl_->Drain(); }
+
+}  // namespace gpupool::server

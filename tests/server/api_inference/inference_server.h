@@ -51,7 +51,7 @@ class InferenceServer {
     options.max_bytes_in_flight = max_bytes_in_flight;
     service_ = std::make_unique<InferenceService>(options);
     grpc::ServerBuilder builder;
-    int port = 0;
+
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                              &port);
     builder.RegisterService(service_.get());
@@ -82,6 +82,7 @@ class InferenceServer {
       },
   }};
   std::unique_ptr<Stub> stub;
+  int port = 0;
 
  private:
   std::unique_ptr<InferenceService> service_;

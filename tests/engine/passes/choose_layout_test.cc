@@ -1,0 +1,64 @@
+#include "engine/passes/choose_layout.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/engine/passes/pass_testing.h"
+
+namespace gpupool::engine {
+namespace {
+
+using ::testing::ElementsAre;
+
+class ChooseLayoutTest : public testing::PassTest {
+ protected:
+  ValueId Conv(ValueId x, const std::string& weight) {
+    return Emit(Op::kConv2d, {x, Weight(weight, {2, 2, 1, 1})},
+                Conv2dAttributes{});
+  }
+};
+
+TEST_F(ChooseLayoutTest, ConvertsOnceAtEachBorderOfARegion) {
+  const ValueId x = Input("x", {1, 2, 3, 3});
+  const ValueId y = Conv(Emit(Op::kRelu, {Conv(x, "a")}), "b");
+  const ValueId sum = Emit(Op::kAdd, {y, x});
+  graph_.AddOutput("out", Emit(Op::kReshape, {sum}, ShapeAttributes{{1, 18}}));
+  Run(ChooseLayout);
+  EXPECT_THAT(Ops(), ElementsAre("layout_convert", "conv2d", "relu", "conv2d",
+                                 "add", "layout_convert", "reshape"));
+}
+
+TEST_F(ChooseLayoutTest, WeightsAndInputsStayRowMajor) {
+  graph_.AddOutput("out", Conv(Input("x", {1, 2, 3, 3}), "w"));
+  Run(ChooseLayout);
+  EXPECT_EQ(graph_.FindValue("x")->layout, Layout::kRowMajor);
+  EXPECT_EQ(graph_.FindValue("w")->layout, Layout::kRowMajor);
+}
+
+TEST_F(ChooseLayoutTest, OutputsAreRowMajor) {
+  graph_.AddOutput("out", Conv(Input("x", {1, 2, 3, 3}), "w"));
+  Run(ChooseLayout);
+  EXPECT_EQ(graph_.value(*graph_.FindOutput("out")).layout, Layout::kRowMajor);
+  EXPECT_THAT(Ops(), ElementsAre("layout_convert", "conv2d", "layout_convert"));
+}
+
+TEST_F(ChooseLayoutTest, ImagesWithoutConvolutionsAreLeftAlone) {
+  const ValueId x = Input("x", {1, 2, 4, 4});
+  graph_.AddOutput("out",
+                   Emit(Op::kMaxPool, {x}, Pool2dAttributes{{2, 2}, {2, 2}}));
+  Run(ChooseLayout);
+  EXPECT_THAT(Ops(), ElementsAre("max_pool"));
+}
+
+TEST_F(ChooseLayoutTest, WeightGradientsAreRowMajor) {
+  const ValueId x = Input("x", {1, 2, 3, 3});
+  const ValueId y = Conv(x, "w");
+  graph_.AddOutput("dw", Emit(Op::kConv2dWeightGrad, {y, x},
+                              Conv2dGradAttributes{.result = {2, 2, 1, 1}}));
+  Run(ChooseLayout);
+  EXPECT_EQ(graph_.value(*graph_.FindOutput("dw")).layout, Layout::kRowMajor);
+  EXPECT_THAT(Ops(),
+              ElementsAre("layout_convert", "conv2d", "conv2d_weight_grad"));
+}
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -20,7 +20,6 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
   arguments.SetMaxSendMessageSize(std::numeric_limits<int>::max());
   // gRPC's first reconnection waits a second; a local server restarts faster.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // A proxy in the environment is for the web, not for the pool next door.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

@@ -109,7 +109,7 @@ std::string FormatSpan(absl::Duration duration) {
 absl::StatusOr<absl::Duration> ParseSpan(absl::string_view text) {
   absl::Duration duration;
   double seconds = 0;
-  if (absl::SimpleAtod(text, &seconds)) {
+  if (absl::SimpleAtod(text, &seconds) && std::isfinite(seconds)) {
     duration = absl::Seconds(seconds);
   } else if (!absl::ParseDuration(std::string(text), &duration)) {
     return absl::InvalidArgumentError(

@@ -174,8 +174,9 @@ class Reader {
     YAML::Node name = value;
     YAML::Node content;
     if (value.IsMap() && value.size() == 1) {
-      name = value.begin()->first;
-      content = value.begin()->second;
+      // Not by assignment, which would change the document itself.
+      name.reset(value.begin()->first);
+      content.reset(value.begin()->second);
     }
     const std::vector<std::string> members = MembersOf(oneof);
     if (!name.IsScalar()) {

@@ -5,8 +5,11 @@
 #include <map>
 #include <ostream>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
+#include "client/cli/help_formatter.h"
 #include "client/cli/verbs.h"
 #include "client/suggest.h"
 #include "client/units.h"
@@ -41,7 +44,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
          [&options](const std::string& name) {
            options.output = kFormats.at(name);
          },
-         "How to print results: table, json or yaml (default: table)")
+         "How to print results (default: table)")
       ->check(CLI::IsMember({"table", "json", "yaml"}))
       ->type_name("FORMAT");
   app.add_option_function<std::string>(
@@ -84,40 +87,70 @@ const CLI::App* Innermost(const CLI::App* app) {
   return app;
 }
 
-// "; did you mean 'jobs'?" for the first argument that is no verb.
-std::string SuggestVerb(const CLI::App& app,
-                        const std::vector<std::string>& arguments) {
-  const CLI::App* at = Innermost(&app);
-  std::vector<std::string> names;
-  for (const CLI::App* verb : at->get_subcommands({})) {
-    names.push_back(verb->get_name());
+// "gpupool models" for the verb `load` below it; "" for the program.
+std::string ParentPath(const CLI::App* verb) {
+  std::string path;
+  for (const CLI::App* at = verb->get_parent(); at != nullptr;
+       at = at->get_parent()) {
+    path = at->get_name() + (path.empty() ? "" : " ") + path;
   }
-  for (const std::string& argument : arguments) {
-    if (argument.empty() || argument[0] == '-') continue;
-    if (std::find(names.begin(), names.end(), argument) != names.end()) {
-      return "";
+  return path;
+}
+
+std::string Help(const CLI::App& app) {
+  const CLI::App* verb = Innermost(&app);
+  return verb->help(ParentPath(verb));
+}
+
+// The words of the command line that are neither options nor their values.
+std::vector<std::string> Words(const CLI::App& app,
+                               const std::vector<std::string>& arguments) {
+  std::vector<std::string> words;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].empty() || arguments[i][0] != '-') {
+      words.push_back(arguments[i]);
+      continue;
     }
-    const std::string hint = DidYouMean(argument, names);
-    if (!hint.empty()) return hint;
+    const CLI::Option* option = app.get_option_no_throw(arguments[i]);
+    if (option != nullptr && option->get_items_expected_max() > 0) ++i;
   }
-  return "";
+  return words;
+}
+
+// "unknown verb 'jbs'; did you mean 'jobs'?" where that is the trouble, else
+// the parser's own text.
+std::string ErrorText(const CLI::App& app, const CLI::ParseError& error,
+                      const std::vector<std::string>& arguments) {
+  const CLI::App* verb = Innermost(&app);
+  std::vector<std::string> names;
+  for (const CLI::App* below : verb->get_subcommands({})) {
+    names.push_back(below->get_name());
+  }
+  size_t depth = 0;
+  for (const CLI::App* at = verb; at->get_parent() != nullptr;
+       at = at->get_parent()) {
+    ++depth;
+  }
+  const std::vector<std::string> words = Words(app, arguments);
+  if (names.empty() || words.size() <= depth) return error.what();
+  const std::string& word = words[depth];
+  return absl::StrCat("unknown verb '", word, "'", DidYouMean(word, names),
+                      " (known: ", absl::StrJoin(names, ", "), ")");
 }
 
 int ReportParseError(const CLI::App& app, const CLI::ParseError& error,
                      const std::vector<std::string>& arguments,
                      const Console& console) {
   if (error.get_exit_code() == 0) {  // --help
-    *console.out.stream << Innermost(&app)->help();
+    *console.out.stream << Help(app);
     return kOk;
   }
-  std::string path;
-  for (const CLI::App* at = Innermost(&app); at != nullptr;
-       at = at->get_parent()) {
-    path = at->get_name() + (path.empty() ? "" : " " + path);
-  }
+  const CLI::App* verb = Innermost(&app);
+  const std::string parent = ParentPath(verb);
   *console.err.stream << Paint(console.err, Style::kRed, "error:") << " "
-                      << error.what() << SuggestVerb(app, arguments)
-                      << "\nSee `" << path << " --help`." << std::endl;
+                      << ErrorText(app, error, arguments) << "\nSee `" << parent
+                      << (parent.empty() ? "" : " ") << verb->get_name()
+                      << " --help`." << std::endl;
   return kUsage;
 }
 
@@ -128,7 +161,7 @@ std::unique_ptr<CLI::App> MakeApp(GlobalOptions& options,
   auto app = std::make_unique<CLI::App>(kDescription, "gpupool");
   app->footer(kFooter);
   app->require_subcommand(1);
-  app->get_formatter()->column_width(34);
+  app->formatter(MakeHelpFormatter());
   AddGlobalOptions(*app, options);
   AddVerbs(*app, invocation);
   return app;
@@ -140,7 +173,7 @@ int RunCommandLine(const std::vector<std::string>& arguments,
   Invocation invocation;
   const std::unique_ptr<CLI::App> app = MakeApp(options, invocation);
   if (arguments.empty()) {
-    *console.err.stream << app->help();
+    *console.err.stream << Help(*app);
     return kUsage;
   }
   // CLI11 reports errors by exceptions; they end here.
@@ -151,7 +184,7 @@ int RunCommandLine(const std::vector<std::string>& arguments,
     return ReportParseError(*app, error, arguments, console);
   }
   if (!invocation.chosen()) {
-    *console.err.stream << Innermost(app.get())->help();
+    *console.err.stream << Help(*app);
     return kUsage;
   }
   Context context(options, console, std::move(stop));

@@ -70,7 +70,7 @@ void AddCompletion(CLI::App& app, Invocation& invocation) {
       "  source <(gpupool completion bash)\n"
       "  gpupool completion zsh > ~/.zfunc/_gpupool\n"
       "  gpupool completion fish > ~/.config/fish/completions/gpupool.fish");
-  verb->add_option("SHELL", *shell, "bash, zsh or fish")
+  verb->add_option("SHELL", *shell, "The shell")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   invocation.On(verb, [shell](Context& c) { return Completion(c, *shell); });

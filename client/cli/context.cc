@@ -48,9 +48,8 @@ CLI::App* AddVerb(CLI::App& app, const std::string& name,
   CLI::App* verb = app.add_subcommand(name, description);
   verb->fallthrough();
   verb->footer(absl::StrCat("Example:\n", example,
-                            "\n\nThe options of every verb (-o, --address, "
-                            "--timeout, --no-headers) are in `gpupool "
-                            "--help`."));
+                            "\n\n`gpupool --help` lists the options that "
+                            "every verb takes."));
   return verb;
 }
 

@@ -21,7 +21,7 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
   verb.add_flag("--header", options.has_header,
                 "CSV: the first line holds names");
   verb.add_option("--format", options.format,
-                  "csv, idx, npy or npz (default: by the file's name)")
+                  "How to read it (default: by the file's name)")
       ->check(CLI::IsMember({"csv", "idx", "npy", "npz"}))
       ->type_name("FORMAT");
   verb.add_option("--features-array", options.features_array,
@@ -34,7 +34,7 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
 
 void AddDataOption(CLI::App& verb, DataOptions& options) {
   verb.add_option("--data", options.file,
-                  "Upload this file as the job's data set first, unless the "
+                  "Upload this file as the job's dataset first, unless the "
                   "server has it")
       ->type_name("PATH");
   AddLayoutOptions(verb, options);
@@ -78,14 +78,14 @@ absl::Status EnsureData(Context& context, Client& client,
   if (options.file.empty()) return absl::OkStatus();
   if (name.empty()) {
     return absl::InvalidArgumentError(
-        "--data needs a name for the data set: set data.dataset in the job "
+        "--data needs a name for the dataset: set data.dataset in the job "
         "file");
   }
   const absl::StatusOr<EnsuredDataset> ensured = EnsureDataset(
       client, MakeUpload(name, options), UploadLine(context, name));
   ClearUploadLine(context);
   if (!ensured.ok()) return ensured.status();
-  context.Say(absl::StrCat("data set ", name,
+  context.Say(absl::StrCat("dataset ", name,
                            ensured->uploaded ? ": uploaded, " : ": present, ",
                            GroupDigits(ensured->dataset.rows()), " rows"));
   return absl::OkStatus();

@@ -103,7 +103,7 @@ int Delete(Context& context, const std::string& name) {
   const auto deleted = (*client)->DeleteDataset(request);
   if (!deleted.ok()) return context.Fail(deleted.status());
   context.Print(*deleted, [&] {
-    context.Say(absl::StrCat("data set ", name, " is deleted"));
+    context.Say(absl::StrCat("dataset ", name, " is deleted"));
   });
   return kOk;
 }
@@ -118,7 +118,7 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
       "is.",
       "  gpupool datasets upload digits examples/data/digits.csv.gz\n"
       "  gpupool datasets upload mnist images.idx3.gz --labels labels.idx1.gz");
-  verb->add_option("NAME", *name, "Name for the data set")->required();
+  verb->add_option("NAME", *name, "Name for the dataset")->required();
   verb->add_option("FILE", options->file, "CSV, IDX, NPY or NPZ; may be .gz")
       ->required();
   AddLayoutOptions(*verb, *options);
@@ -130,24 +130,24 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
 
 void AddDatasets(CLI::App& app, Invocation& invocation) {
   CLI::App* datasets =
-      AddVerb(app, "datasets", "Upload, list, show and delete data sets.",
+      AddVerb(app, "datasets", "Upload, list, show and delete datasets.",
               "  gpupool datasets list");
   datasets->require_subcommand(1);
   AddUpload(*datasets, invocation);
-  CLI::App* list = AddVerb(*datasets, "list", "List data sets.",
+  CLI::App* list = AddVerb(*datasets, "list", "List datasets.",
                            "  gpupool datasets list -o json");
   invocation.On(list, List);
 
   auto name = std::make_shared<std::string>();
-  CLI::App* get = AddVerb(*datasets, "get", "Show one data set.",
+  CLI::App* get = AddVerb(*datasets, "get", "Show one dataset.",
                           "  gpupool datasets get digits");
-  get->add_option("NAME", *name, "Name of the data set")->required();
+  get->add_option("NAME", *name, "Name of the dataset")->required();
   invocation.On(get, [name](Context& c) { return Get(c, *name); });
   CLI::App* remove = AddVerb(
       *datasets, "delete",
-      "Delete a data set. Refused while a job that has not ended uses it.",
+      "Delete a dataset. Refused while a job that has not ended uses it.",
       "  gpupool datasets delete digits");
-  remove->add_option("NAME", *name, "Name of the data set")->required();
+  remove->add_option("NAME", *name, "Name of the dataset")->required();
   invocation.On(remove, [name](Context& c) { return Delete(c, *name); });
 }
 

@@ -1,0 +1,67 @@
+#include "client/cli/completion_script.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+
+namespace gpupool::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<CompletionNode> Nodes() {
+  return {
+      {{}, "", {"jobs", "models"}, {{"--output", true, {"json", "yaml"}, ""}}},
+      {{"jobs"}, "List jobs", {}, {{"--state", true, {"running"}, "It's"}}},
+      {{"models"}, "Models", {"load", "list"}, {}},
+      {{"models", "load"}, "Load", {}, {{"--wait", false, {}, ""}}},
+  };
+}
+
+// What bash offers after the words of `line`, the last of which is being
+// typed. A real bash is asked.
+std::string Complete(const std::string& words) {
+  const std::string path = ::testing::TempDir() + "/completion_test.bash";
+  std::ofstream(path) << BashCompletion(Nodes()) << "COMP_WORDS=(" << words
+                      << ")\nCOMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))\n"
+                      << "_gpupool\necho \"${COMPREPLY[*]}\"\n";
+  std::FILE* bash = popen(("bash " + path + " 2>&1").c_str(), "r");
+  std::string answer;
+  char buffer[256];
+  while (std::fgets(buffer, sizeof(buffer), bash) != nullptr) answer += buffer;
+  pclose(bash);
+  return answer;
+}
+
+TEST(BashCompletionTest, OffersVerbsAndOptions) {
+  EXPECT_EQ(Complete("gpupool ''"), "jobs models --output\n");
+  EXPECT_EQ(Complete("gpupool mo"), "models\n");
+  EXPECT_EQ(Complete("gpupool models l"), "load list\n");
+  EXPECT_EQ(Complete("gpupool models load --w"), "--wait\n");
+}
+
+TEST(BashCompletionTest, OffersTheValuesOfAnOption) {
+  EXPECT_EQ(Complete("gpupool jobs --state ''"), "running\n");
+  EXPECT_EQ(Complete("gpupool --output j"), "json\n");
+  EXPECT_EQ(Complete("gpupool jobs --output j"), "json\n")
+      << "the program's options may follow a verb";
+}
+
+TEST(ZshCompletionTest, UsesTheSameFunctions) {
+  EXPECT_THAT(ZshCompletion(Nodes()), HasSubstr("#compdef gpupool\n"));
+  EXPECT_THAT(ZshCompletion(Nodes()), HasSubstr("bashcompinit"));
+}
+
+TEST(FishCompletionTest, NamesEachVerbUnderItsCondition) {
+  const std::string script = FishCompletion(Nodes());
+  EXPECT_THAT(script, HasSubstr("-n '__gpupool_at models' -a load -d 'Load'"));
+  EXPECT_THAT(script,
+              HasSubstr("-n '__gpupool_at jobs' -l state -r -f -a 'running' "
+                        "-d 'It\\'s'"));
+  EXPECT_THAT(script, HasSubstr("complete -c gpupool -l output -r"));
+}
+
+}  // namespace
+}  // namespace gpupool::client

@@ -1,0 +1,132 @@
+// jobs, get, cancel, wait, logs: verbs that look at jobs.
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "tests/client/cli/command_test_base.h"
+
+namespace gpupool::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+using JobsTest = CommandTest;
+
+TEST_F(JobsTest, ListsAllPagesNewestFirst) {
+  for (uint64_t id = 1; id <= 5; ++id) AddJob(id, "job", v1::RUNNING);
+  EXPECT_EQ(Run({"jobs", "--no-headers"}), 0);
+  EXPECT_EQ(out(),
+            "5\tjob\trunning\t-\t-\t-\t-\t-\n4\tjob\trunning\t-\t-\t-\t-\t-\n"
+            "3\tjob\trunning\t-\t-\t-\t-\t-\n2\tjob\trunning\t-\t-\t-\t-\t-\n"
+            "1\tjob\trunning\t-\t-\t-\t-\t-\n");
+}
+
+TEST_F(JobsTest, SendsItsFilters) {
+  AddJob(1, "digits", v1::RUNNING);
+  EXPECT_EQ(Run({"jobs", "--state", "running,backing_off", "--tenant", "lab",
+                 "--name", "digits", "--limit", "1", "-o", "json"}),
+            0);
+  EXPECT_EQ(nlohmann::json::parse(out())["jobs"].size(), 1u);
+  absl::MutexLock lock(&server_.state.mutex);
+  const v1::ListJobsRequest& request = server_.state.listed;
+  EXPECT_THAT(request.states(),
+              ::testing::ElementsAre(v1::RUNNING, v1::BACKING_OFF));
+  EXPECT_EQ(request.tenant(), "lab");
+  EXPECT_EQ(request.name(), "digits");
+  EXPECT_EQ(request.page_size(), 1);
+}
+
+TEST_F(JobsTest, RefusesAnUnknownState) {
+  EXPECT_EQ(Run({"jobs", "--state", "asleep"}), 2);
+  EXPECT_THAT(err(), HasSubstr("asleep"));
+}
+
+using GetTest = CommandTest;
+
+TEST_F(GetTest, FindsByIdAndByName) {
+  AddJob(1, "digits", v1::SUCCEEDED);
+  AddJob(2, "digits", v1::FAILED);
+  EXPECT_EQ(Run({"get", "1"}), 0);
+  EXPECT_THAT(out(), StartsWith("job:         1 (digits)\n"
+                                "state:       succeeded\n"));
+  EXPECT_EQ(Run({"get", "digits", "-o", "json"}), 0);
+  EXPECT_EQ(nlohmann::json::parse(out())["id"], "2") << "the newest";
+}
+
+TEST_F(GetTest, TellsWhichJobIsNotThere) {
+  EXPECT_EQ(Run({"get", "9"}), 3);
+  EXPECT_EQ(Run({"get", "nobody"}), 3);
+  EXPECT_THAT(err(), HasSubstr("no job is named 'nobody'"));
+  EXPECT_EQ(out(), "");
+}
+
+using CancelTest = CommandTest;
+
+TEST_F(CancelTest, CancelsAndSaysSo) {
+  AddJob(4, "digits", v1::RUNNING);
+  EXPECT_EQ(Run({"cancel", "digits"}), 0);
+  EXPECT_EQ(out(), "job 4 (digits) is cancelled\n");
+}
+
+using WaitTest = CommandTest;
+
+TEST_F(WaitTest, ReturnsTheJobsResult) {
+  AddJob(1, "good", v1::SUCCEEDED);
+  AddJob(2, "bad", v1::FAILED);
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.events[1] = {StateEvent(1, v1::SUCCEEDED)};
+    server_.state.events[2] = {StateEvent(1, v1::FAILED)};
+  }
+  EXPECT_EQ(Run({"wait", "1"}), 0);
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(Run({"wait", "2"}), 1);
+}
+
+TEST_F(WaitTest, EndsWith124WhenTheTimeIsOver) {
+  AddJob(1, "slow", v1::RUNNING);
+  const absl::Time start = absl::Now();
+  EXPECT_EQ(Run({"wait", "1", "--timeout", "0.2"}), 124);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  EXPECT_THAT(err(), HasSubstr("job 1 is still running after 0.2s"));
+}
+
+TEST_F(WaitTest, RefusesATimeoutThatIsNone) {
+  EXPECT_EQ(Run({"wait", "1", "--timeout", "later"}), 2);
+}
+
+using LogsTest = CommandTest;
+
+TEST_F(LogsTest, PrintsStoredLinesOfARunningJobAndEnds) {
+  AddJob(1, "digits", v1::RUNNING);
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.events[1] = {StateEvent(1, v1::RUNNING),
+                               ProgressEvent(2, 1, 2),
+                               LogEvent(3, "compiled in 12 ms")};
+  }
+  EXPECT_EQ(Run({"logs", "1"}), 0);
+  EXPECT_EQ(out(),
+            "1970-01-01T00:00:00.000Z STATE   running\n"
+            "1970-01-01T00:00:00.000Z INFO    compiled in 12 ms\n");
+}
+
+TEST_F(LogsTest, FollowsToTheEnd) {
+  AddJob(1, "digits", v1::RUNNING);
+  std::thread later([this] {
+    absl::SleepFor(absl::Milliseconds(100));
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.events[1] = {LogEvent(1, "late"),
+                               StateEvent(2, v1::SUCCEEDED)};
+  });
+  later.join();
+  EXPECT_EQ(Run({"logs", "digits", "-f", "-o", "json"}), 0);
+  std::istringstream lines(out());
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(nlohmann::json::parse(line)["log"]["text"], "late");
+}
+
+}  // namespace
+}  // namespace gpupool::client

@@ -1,0 +1,216 @@
+// datasets, models, devices, admin, version: verbs on the server's things.
+#include <nlohmann/json.hpp>
+
+#include "tests/client/cli/command_test_base.h"
+
+namespace gpupool::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+using DatasetsTest = CommandTest;
+
+TEST_F(DatasetsTest, UploadsListsGetsAndDeletes) {
+  const std::string file = WriteFile("a.csv", "h1,h2\n1,2\n");
+  EXPECT_EQ(Run({"datasets", "upload", "a", file, "--header", "--format", "csv",
+                 "--label-column", "-2"}),
+            0);
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    const v1::DatasetLayout& layout = server_.state.datasets["a"].layout();
+    EXPECT_TRUE(layout.has_header());
+    EXPECT_EQ(layout.format(), v1::CSV);
+    EXPECT_EQ(layout.label_column(), -2);
+  }
+  EXPECT_EQ(Run({"datasets", "list", "--no-headers"}), 0);
+  EXPECT_EQ(out(), "a\tCSV\t1797\t-\t-\t10 B\t-\n");
+  EXPECT_EQ(Run({"datasets", "get", "a", "-o", "json"}), 0);
+  EXPECT_EQ(nlohmann::json::parse(out())["rows"], "1797");
+  EXPECT_EQ(Run({"datasets", "delete", "a"}), 0);
+  EXPECT_EQ(Run({"datasets", "get", "a"}), 3);
+}
+
+TEST_F(DatasetsTest, ReportsARefusedUpload) {
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.failures["UploadDataset"] = {
+        absl::AlreadyExistsError("a exists with other content")};
+  }
+  EXPECT_EQ(Run({"datasets", "upload", "a", WriteFile("a.csv", "1,2\n")}), 6);
+  EXPECT_EQ(err(), "error: a exists with other content\n");
+}
+
+class ModelsTest : public CommandTest {
+ protected:
+  void AddVersion(v1::VersionState state) {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.models["sum"].set_name("sum");
+    v1::ModelVersion& version = *server_.state.models["sum"].add_versions();
+    version.set_model("sum");
+    version.set_version(1);
+    version.set_state(state);
+    version.set_error("needs 2 GiB");
+  }
+};
+
+TEST_F(ModelsTest, ListsAndGetsVersions) {
+  AddVersion(v1::READY);
+  EXPECT_EQ(Run({"models", "list", "--no-headers"}), 0);
+  EXPECT_THAT(out(), HasSubstr("sum\t1\tready\t"));
+  EXPECT_EQ(Run({"models", "get", "sum", "-o", "json"}), 0);
+  EXPECT_EQ(nlohmann::json::parse(out())["name"], "sum");
+  EXPECT_EQ(Run({"models", "get", "none"}), 3);
+}
+
+TEST_F(ModelsTest, PromotesAJobsCheckpoint) {
+  AddJob(7, "digits", v1::SUCCEEDED);
+  EXPECT_EQ(Run({"models", "promote", "digits", "--step", "500", "--model",
+                 "early", "--max-batch-size", "8", "--wait"}),
+            0);
+  absl::MutexLock lock(&server_.state.mutex);
+  const v1::PromoteCheckpointRequest& request = server_.state.promoted;
+  EXPECT_EQ(request.job_id(), 7u);
+  EXPECT_EQ(request.step(), 500u);
+  EXPECT_EQ(request.model(), "early");
+  EXPECT_EQ(request.serving().max_batch_size(), 8u);
+  EXPECT_TRUE(request.wait());
+}
+
+TEST_F(ModelsTest, FailsWhenAVersionCannotBeLoaded) {
+  AddVersion(v1::LOAD_FAILED);
+  EXPECT_EQ(Run({"models", "load", "sum", "--wait"}), 7);
+  EXPECT_THAT(err(), HasSubstr("sum version 1 cannot be loaded: needs 2 GiB"));
+}
+
+TEST_F(ModelsTest, UnloadsTheNamedVersion) {
+  EXPECT_EQ(Run({"models", "unload", "sum/4"}), 0);
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_EQ(server_.state.unloaded.model(), "sum");
+  EXPECT_EQ(server_.state.unloaded.version(), 4u);
+}
+
+TEST_F(ModelsTest, DeletesOnlyANamedVersion) {
+  EXPECT_EQ(Run({"models", "delete", "sum"}), 2);
+  EXPECT_THAT(err(), HasSubstr("sum/1"));
+  EXPECT_EQ(Run({"models", "delete", "sum/1"}), 0);
+  EXPECT_EQ(Run({"models", "load", "sum/x"}), 2);
+}
+
+using InferTest = CommandTest;
+
+TEST_F(InferTest, MeasuresAccuracyAndLatency) {
+  // The class is 0 unless the second number is negative.
+  const std::string file = WriteFile("rows.csv", "1,2,0\n1,-2,1\n1,3,1\n");
+  EXPECT_EQ(Run({"models", "infer", "sum", "--data", file, "-o", "json"}), 0);
+  const auto json = nlohmann::json::parse(out());
+  EXPECT_EQ(json["rows"], 3);
+  EXPECT_NEAR(json["accuracy"].get<double>(), 2.0 / 3, 1e-12);
+  EXPECT_GT(json["p50_ms"].get<double>(), 0);
+  EXPECT_GE(json["p99_ms"].get<double>(), json["p50_ms"].get<double>());
+  EXPECT_GT(json["rows_per_second"].get<double>(), 0);
+}
+
+TEST_F(InferTest, PrintsPredictionsOfChosenRows) {
+  const std::string file = WriteFile("rows.csv", "1,2\n1,-2\n1,3\n1,-4\n");
+  EXPECT_EQ(Run({"models", "infer", "sum", "--data", file, "--no-labels",
+                 "--rows", "every:2", "--print", "--no-headers"}),
+            0);
+  EXPECT_THAT(out(), HasSubstr("1\t1\t-\t-1 3\n3\t1\t-\t-3 5\nrows:      2\n"));
+}
+
+TEST_F(InferTest, TakesTheRowsThatAJobHoldsOut) {
+  const std::string rows = WriteFile("rows.csv", "1,2,0\n1,-2,1\n1,3,1\n");
+  const std::string job =
+      WriteFile("job.yaml", "data: {held_out: {last: 2}}\n");
+  EXPECT_EQ(Run({"models", "infer", "sum", "--data", rows, "--held-out-of", job,
+                 "--batch", "2", "-o", "json"}),
+            0);
+  EXPECT_EQ(nlohmann::json::parse(out())["accuracy"], 0.5);
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_THAT(server_.state.request_rows, ::testing::ElementsAre(2));
+}
+
+TEST_F(InferTest, ReportsBadInputClearly) {
+  const std::string file = WriteFile("rows.csv", "1,2,3,0\n");
+  EXPECT_EQ(Run({"models", "infer", "sum", "--data", file}), 2);
+  EXPECT_THAT(err(), HasSubstr("takes 2 numbers a row"));
+  EXPECT_EQ(Run({"models", "infer", "none", "--data", file}), 3);
+  EXPECT_EQ(Run({"models", "infer", "sum", "--data", "/no.csv"}), 3);
+  EXPECT_EQ(Run({"models", "infer", "sum", "--data", file, "--rows", "2:1"}),
+            2);
+  EXPECT_EQ(
+      Run({"models", "infer", "sum", "--data", file, "--concurrency", "0"}), 2);
+}
+
+class DevicesTest : public CommandTest {
+ protected:
+  DevicesTest() {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::Device& device = *server_.state.devices.add_devices();
+    device.set_name("cpu:0");
+    device.set_state(v1::DEVICE_READY);
+    device.set_limit_bytes(1 << 30);
+    device.set_utilization(0.5);
+    device.add_job_ids(7);
+    device.add_versions("digits/1");
+  }
+};
+
+TEST_F(DevicesTest, ListsThePool) {
+  EXPECT_EQ(Run({"devices", "--no-headers"}), 0);
+  EXPECT_EQ(out(), "cpu:0\tready\t1.0 GiB\t0 B\t0 B\t50%\t0\t7\tdigits/1\t-\n");
+}
+
+TEST_F(DevicesTest, WatchesUntilTheStreamEnds) {
+  EXPECT_EQ(Run({"devices", "--watch", "-o", "json"}), 0);
+  std::istringstream lines(out());
+  std::string line;
+  int count = 0;
+  for (; std::getline(lines, line); ++count) {
+    EXPECT_EQ(nlohmann::json::parse(line)["devices"][0]["name"], "cpu:0");
+  }
+  EXPECT_EQ(count, 2);
+}
+
+TEST_F(DevicesTest, ShowsAndTendsMemory) {
+  EXPECT_EQ(Run({"devices", "memory", "cpu:0"}), 0);
+  EXPECT_EQ(out(), "memory of cpu:0\n");
+  EXPECT_EQ(Run({"devices", "memory", "cpu:0", "-o", "json"}), 0);
+  EXPECT_EQ(nlohmann::json::parse(out())["limit_bytes"], "4096");
+  EXPECT_EQ(Run({"devices", "memory", "cpu:0", "--snapshot"}), 0);
+  EXPECT_EQ(nlohmann::json::parse(out())["segments"][0]["bytes"], "64");
+  EXPECT_EQ(Run({"devices", "empty-cache", "cpu:0"}), 0);
+  EXPECT_EQ(out(), "cpu:0: gave back 2.0 KiB\n");
+  EXPECT_EQ(Run({"devices", "reset-peak", "cpu:0"}), 0);
+  EXPECT_EQ(out(), "cpu:0: the peak is now 1.0 KiB\n");
+}
+
+using AdminTest = CommandTest;
+
+TEST_F(AdminTest, DrainsAndShowsState) {
+  EXPECT_EQ(Run({"admin", "drain"}), 0);
+  EXPECT_EQ(out(), "the server takes no more jobs; 3 running\n");
+  EXPECT_EQ(Run({"admin", "state", "--no-headers"}), 0);
+  EXPECT_EQ(out(), "11\t0\t-\tno\tno\n");
+}
+
+using VersionTest = CommandTest;
+
+TEST_F(VersionTest, TellsBothVersions) {
+  EXPECT_EQ(Run({"version"}), 0);
+  EXPECT_THAT(out(), HasSubstr("client: "));
+  EXPECT_THAT(out(), HasSubstr("server: 9.8.7\n"));
+  EXPECT_EQ(Run({"version", "-o", "json"}), 0);
+  EXPECT_EQ(nlohmann::json::parse(out())["server"]["version"], "9.8.7");
+}
+
+TEST_F(VersionTest, TellsItsOwnWithoutAServer) {
+  server_.Stop();
+  EXPECT_EQ(Run({"version", "--client"}), 0);
+  EXPECT_EQ(Run({"version"}), 5);
+  EXPECT_THAT(out(), HasSubstr("client: "));
+  EXPECT_THAT(err(), HasSubstr("cannot reach a server"));
+}
+
+}  // namespace
+}  // namespace gpupool::client

@@ -1,0 +1,118 @@
+#include "client/upload.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "client/client.h"
+#include "tests/client/testing/fake_server.h"
+
+namespace gpupool::client {
+namespace {
+
+class UploadTest : public ::testing::Test {
+ protected:
+  UploadTest() {
+    client_ = *Client::Create({.address = server_.address()});
+    upload_.name = "letters";
+    upload_.file = WriteFile("a.csv", "abc");
+  }
+
+  std::string WriteFile(const std::string& name, const std::string& bytes) {
+    const std::string path = ::testing::TempDir() + "/upload_test_" + name;
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path;
+  }
+
+  FakeServer server_;
+  std::unique_ptr<Client> client_;
+  DatasetUpload upload_;
+};
+
+TEST_F(UploadTest, DescribesSizeAndDigest) {
+  const auto files = DescribeFiles(upload_);
+  ASSERT_TRUE(files.ok()) << files.status();
+  ASSERT_EQ(files->size(), 1u);
+  EXPECT_EQ(files->at(0).role(), v1::DatasetFile::TABLE);
+  EXPECT_EQ(files->at(0).file_name(), "upload_test_a.csv");
+  EXPECT_EQ(files->at(0).total_bytes(), 3u);
+  // FIPS 180-2, appendix B.1.
+  EXPECT_EQ(files->at(0).sha256(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST_F(UploadTest, SendsBothFilesInChunksOfAtMostOneMebibyte) {
+  const std::string features((5 << 20) / 2, 'f');
+  upload_.file = WriteFile("features.idx3", features);
+  upload_.labels_file = WriteFile("labels.idx1", "labels");
+  uint64_t sent = 0, total = 0;
+  const auto dataset =
+      UploadDataset(*client_, upload_, [&](uint64_t s, uint64_t t) {
+        sent = s;
+        total = t;
+      });
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->files(0).role(), v1::DatasetFile::FEATURES);
+  EXPECT_EQ(dataset->files(1).role(), v1::DatasetFile::LABELS);
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_EQ(server_.state.uploaded_bytes, features + "labels");
+  EXPECT_EQ(server_.state.largest_chunk, 1u << 20);
+  EXPECT_EQ(sent, features.size() + 6);
+  EXPECT_EQ(total, sent);
+}
+
+TEST_F(UploadTest, RepeatsTheWholeUploadWhileUnavailable) {
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.failures["UploadDataset"] = {
+        absl::UnavailableError("starting")};
+  }
+  ASSERT_TRUE(UploadDataset(*client_, upload_, nullptr).ok());
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_EQ(server_.state.uploaded_bytes, "abc");
+  EXPECT_EQ(server_.state.calls["UploadDataset"], 2);
+}
+
+TEST_F(UploadTest, ReportsTheServersRefusal) {
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    server_.state.failures["UploadDataset"] = {
+        absl::InvalidArgumentError("line 3, column 2: 'x' is not a number")};
+  }
+  const absl::Status status =
+      UploadDataset(*client_, upload_, nullptr).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "line 3, column 2: 'x' is not a number");
+}
+
+TEST_F(UploadTest, RefusesMissingAndEmptyFiles) {
+  upload_.file = WriteFile("empty.csv", "");
+  EXPECT_EQ(UploadDataset(*client_, upload_, nullptr).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  upload_.file = "/no/such.csv";
+  EXPECT_EQ(UploadDataset(*client_, upload_, nullptr).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(UploadTest, EnsureUploadsOnceAndThenNoMore) {
+  auto first = EnsureDataset(*client_, upload_, nullptr);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(first->uploaded);
+  auto second = EnsureDataset(*client_, upload_, nullptr);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_FALSE(second->uploaded);
+}
+
+TEST_F(UploadTest, EnsureRefusesOtherContentUnderTheName) {
+  ASSERT_TRUE(EnsureDataset(*client_, upload_, nullptr).ok());
+  upload_.file = WriteFile("b.csv", "abd");
+  const absl::Status status =
+      EnsureDataset(*client_, upload_, nullptr).status();
+  EXPECT_TRUE(absl::IsAlreadyExists(status));
+  EXPECT_THAT(status.message(),
+              ::testing::HasSubstr("gpupool datasets delete letters"));
+}
+
+}  // namespace
+}  // namespace gpupool::client

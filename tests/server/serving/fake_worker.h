@@ -15,7 +15,6 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "gtest/gtest.h"
 #include "server/ipc/slot_ring.h"
 #include "server/ipc/slot_ring_server.h"
 

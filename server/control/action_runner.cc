@@ -1,0 +1,152 @@
+#include "server/control/action_runner.h"
+
+#include <utility>
+#include <variant>
+
+#include "server/store/store.h"
+
+namespace gpupool::server {
+namespace {
+
+worker::v1::StopJob::Reason ToProto(scheduler::StopReason reason) {
+  return reason == scheduler::StopReason::kDrain
+             ? worker::v1::StopJob::DRAIN
+             : worker::v1::StopJob::CANCELLED;
+}
+
+// The worker's word on the tensors, when the plan had none.
+void NoteTensors(Transaction& transaction, uint64_t version_id,
+                 const worker::v1::VersionReply& reply) {
+  v1::ModelVersion* version = transaction.ledger().FindVersion(version_id);
+  if (version == nullptr) return;
+  v1::Plan& plan = *version->mutable_plan();
+  if (reply.has_input()) *plan.mutable_input() = reply.input();
+  if (reply.has_output()) *plan.mutable_output() = reply.output();
+}
+
+}  // namespace
+
+ActionRunner::ActionRunner(const ControlContext& context, Ledger* ledger,
+                           ServingSink* serving,
+                           std::function<void(absl::Time)> set_timer)
+    : context_(context),
+      ledger_(ledger),
+      serving_(serving),
+      set_timer_(std::move(set_timer)) {}
+
+void ActionRunner::Perform(const scheduler::Action& action) {
+  std::visit([this](const auto& concrete) { Do(concrete); }, action);
+}
+
+void ActionRunner::Tell(scheduler::Event event) {
+  context_.queue->Push([event = std::move(event)](Transaction& transaction) {
+    transaction.Apply(event);
+  });
+}
+
+std::string ActionRunner::NameOf(scheduler::DeviceId id) const {
+  return ledger_->state.devices().at(id).name;
+}
+
+void ActionRunner::Do(const scheduler::StartJob& action) {
+  const uint64_t id = action.attempt.job.value();
+  const JobRow* row = ledger_->FindJob(id);
+  if (row == nullptr) return;
+  auto dataset = context_.store->GetDataset(row->job.spec().data().dataset());
+  if (!dataset.ok()) {
+    Tell(scheduler::AttemptEnded{action.device, action.attempt,
+                                 scheduler::Outcome::kFailed,
+                                 std::string(dataset.status().message())});
+    return;
+  }
+  worker::v1::ToWorker message;
+  worker::v1::StartJob& start = *message.mutable_start_job();
+  start.set_job_id(id);
+  start.set_attempt(action.attempt.number);
+  *start.mutable_spec() = row->job.spec();
+  *start.mutable_dataset() = *std::move(dataset);
+  start.set_resume_manifest_sha256(
+      row->job.last_checkpoint().manifest_sha256());
+  start.set_limit_bytes(action.limit_bytes);
+  context_.workers->Post(NameOf(action.device), std::move(message));
+}
+
+void ActionRunner::Do(const scheduler::StopJob& action) {
+  worker::v1::ToWorker message;
+  worker::v1::StopJob& stop = *message.mutable_stop_job();
+  stop.set_job_id(action.attempt.job.value());
+  stop.set_attempt(action.attempt.number);
+  stop.set_reason(ToProto(action.reason));
+  context_.workers->Post(NameOf(action.device), std::move(message));
+}
+
+// The transaction has done it: a version is a row.
+void ActionRunner::Do(const scheduler::CreateVersion&) {}
+
+void ActionRunner::Do(const scheduler::LoadVersion& action) {
+  const uint64_t id = action.version.value();
+  const v1::ModelVersion* row = ledger_->FindVersion(id);
+  if (row == nullptr) return;
+  worker::v1::ToWorker message;
+  worker::v1::LoadVersion& load = *message.mutable_load_version();
+  load.set_version_id(id);
+  load.set_name(absl::StrCat(row->model(), "/", row->version()));
+  load.set_manifest_sha256(row->manifest_sha256());
+  load.set_max_batch_size(row->serving().max_batch_size());
+  load.set_limit_bytes(action.limit_bytes);
+  context_.workers->Send(
+      NameOf(action.device), std::move(message), context_.options.load_timeout,
+      [queue = context_.queue,
+       action](const absl::StatusOr<worker::v1::FromWorker>& reply) {
+        queue->Push([action, reply](Transaction& transaction) {
+          if (reply.ok()) {
+            NoteTensors(transaction, action.version.value(), reply->version());
+            transaction.Apply(scheduler::VersionLoaded{
+                action.version, action.device, action.load});
+          } else {
+            transaction.Apply(scheduler::VersionLoadFailed{
+                action.version, action.device, action.load, reply.status()});
+          }
+        });
+      });
+}
+
+void ActionRunner::Do(const scheduler::ServeVersion& action) {
+  const v1::ModelVersion* row = ledger_->FindVersion(action.version.value());
+  if (row == nullptr || serving_ == nullptr) return;
+  serving_->VersionReady(*row, NameOf(action.device), row->plan().input(),
+                         row->plan().output());
+}
+
+void ActionRunner::Do(const scheduler::DrainVersion& action) {
+  const auto drained = [queue = context_.queue, version = action.version] {
+    queue->Push([version](Transaction& transaction) {
+      transaction.Apply(scheduler::VersionDrained{version});
+    });
+  };
+  if (serving_ == nullptr) return drained();
+  serving_->VersionDraining(action.version.value(), drained);
+}
+
+void ActionRunner::Do(const scheduler::UnloadVersion& action) {
+  worker::v1::ToWorker message;
+  message.mutable_unload_version()->set_version_id(action.version.value());
+  context_.workers->Send(
+      NameOf(action.device), std::move(message), absl::InfiniteDuration(),
+      [queue = context_.queue,
+       action](const absl::StatusOr<worker::v1::FromWorker>& reply) {
+        // A lost worker is told by WorkerLost. Any other answer means that
+        // the worker does not hold the version (any more).
+        if (absl::IsUnavailable(reply.status())) return;
+        queue->Push([action](Transaction& transaction) {
+          transaction.Apply(
+              scheduler::VersionUnloaded{action.version, action.device});
+        });
+      });
+}
+
+void ActionRunner::Do(const scheduler::SetTimer& action) {
+  set_timer_(action.time);
+}
+
+}  // namespace gpupool::server

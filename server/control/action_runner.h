@@ -1,0 +1,46 @@
+// Performs what the scheduler decided; decides nothing. Answers come back as
+// events through the queue.
+//
+// Thread-safety: Perform on the control thread, after the commit. Ownership:
+// everything is borrowed and outlives the runner's last answer.
+#pragma once
+
+#include <functional>
+
+#include "scheduler/action.h"
+#include "scheduler/event.h"
+#include "server/control/context.h"
+#include "server/control/ledger.h"
+#include "server/control/serving_sink.h"
+
+namespace gpupool::server {
+
+class ActionRunner {
+ public:
+  // `serving` may be null: then nothing is served. `set_timer` asks for a
+  // TimerFired.
+  ActionRunner(const ControlContext& context, Ledger* ledger,
+               ServingSink* serving, std::function<void(absl::Time)> set_timer);
+
+  void Perform(const scheduler::Action& action);
+
+ private:
+  void Do(const scheduler::StartJob& action);
+  void Do(const scheduler::StopJob& action);
+  void Do(const scheduler::CreateVersion& action);
+  void Do(const scheduler::LoadVersion& action);
+  void Do(const scheduler::ServeVersion& action);
+  void Do(const scheduler::DrainVersion& action);
+  void Do(const scheduler::UnloadVersion& action);
+  void Do(const scheduler::SetTimer& action);
+
+  void Tell(scheduler::Event event);
+  std::string NameOf(scheduler::DeviceId id) const;
+
+  const ControlContext& context_;
+  Ledger* ledger_;
+  ServingSink* serving_;
+  std::function<void(absl::Time)> set_timer_;
+};
+
+}  // namespace gpupool::server

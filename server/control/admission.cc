@@ -1,0 +1,246 @@
+#include "server/control/admission.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "scheduler/placement_policy.h"
+#include "server/control/rows.h"
+#include "server/store/store.h"
+
+namespace gpupool::server {
+namespace {
+
+using JobCallback = ControlLoop::Callback<v1::Job>;
+
+// What the steps of one submission carry along.
+struct Submission {
+  v1::SubmitJobRequest request;
+  worker::v1::PlanReply plan;
+  JobCallback callback;
+};
+
+absl::StatusOr<v1::Job> SameOrRefuse(const v1::Job& job,
+                                     const v1::SubmitJobRequest& request) {
+  if (CanonicalBytes(job.spec()) == CanonicalBytes(request.spec())) return job;
+  return absl::AlreadyExistsError(absl::StrCat(
+      "request_id \"", request.request_id(), "\" was used for job ", job.id(),
+      " with another spec; use a new request_id for a new job"));
+}
+
+// The job that was submitted with this request id before, committed or not.
+absl::StatusOr<std::optional<v1::Job>> Earlier(
+    Transaction& transaction, const v1::SubmitJobRequest& request) {
+  const JobRow* row = transaction.ledger().FindRequest(request.spec().tenant(),
+                                                       request.request_id());
+  if (row != nullptr) return std::optional<v1::Job>(row->job);
+  return transaction.store().FindByRequestId(request.spec().tenant(),
+                                             request.request_id());
+}
+
+absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
+                       const Submission& submission) {
+  const scheduler::State& state = transaction.ledger().state;
+  if (state.draining()) {
+    return absl::UnavailableError(
+        "the server is draining and takes no jobs; try again after its "
+        "restart");
+  }
+  if (transaction.ledger().jobs.size() >= context.options.active_job_limit) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the queue is full (", context.options.active_job_limit,
+                     " jobs have not ended); try again later"));
+  }
+  const scheduler::Need need{submission.plan.plan().training().peak(),
+                             submission.request.spec().device_kind()};
+  const scheduler::Placement placement = scheduler::Place(state, need);
+  if (placement.fit != scheduler::Fit::kNever) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      scheduler::NeverFitsText(need, placement),
+      "; use a smaller batch_size or model, or raise the device's limit"));
+}
+
+absl::Status CheckDataset(Transaction& transaction, const std::string& name) {
+  auto dataset = FindDataset(transaction.store(), name);
+  if (!dataset.ok()) return dataset.status();
+  const auto& gone = transaction.batch().delete_datasets;
+  if (std::find(gone.begin(), gone.end(), dataset->id()) == gone.end()) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(
+      absl::StrCat("dataset \"", name, "\" has just been deleted"));
+}
+
+v1::Job NewJob(Transaction& transaction, const Submission& submission) {
+  v1::Job job;
+  job.set_id(transaction.store().AllocateId(IdKind::kJob));
+  *job.mutable_spec() = submission.request.spec();
+  job.set_request_id(submission.request.request_id());
+  job.set_state(v1::QUEUED);
+  *job.mutable_plan() = submission.plan.plan();
+  job.mutable_progress()->set_total_steps(submission.plan.total_steps());
+  *job.mutable_create_time() = ToTimestamp(transaction.now());
+  job.mutable_memory()->set_planned_peak_bytes(
+      submission.plan.plan().training().peak());
+  return job;
+}
+
+uint64_t AddJob(Transaction& transaction, const Submission& submission) {
+  Ledger& ledger = transaction.ledger();
+  JobRow& row = ledger.AddJob(NewJob(transaction, submission));
+  row.queued_since = transaction.now();
+  ++ledger.job_counts[v1::QUEUED];
+  v1::JobEvent event;
+  event.mutable_state_change()->set_to(v1::QUEUED);
+  event.mutable_state_change()->set_reason("submitted");
+  transaction.AppendEvent(row, std::move(event));
+  const uint64_t id = row.job.id();
+  transaction.Apply(ToEvent(row.job));
+  return id;
+}
+
+// Answers with the job as it is after the commit. The row is looked up then,
+// since the transaction may take it further.
+void AnswerWithJob(const ControlContext& context, Transaction& transaction,
+                   uint64_t id, JobCallback callback) {
+  transaction.AfterCommit([&context, &ledger = transaction.ledger(), id,
+                           callback = std::move(callback)] {
+    const JobRow* row = ledger.FindJob(id);
+    if (row == nullptr) return callback(context.store->GetJob(id));
+    callback(WithReason(*context.board, row->job));
+  });
+}
+
+void Admit(const ControlContext& context, Transaction& transaction,
+           const std::shared_ptr<Submission>& submission) {
+  auto earlier = Earlier(transaction, submission->request);
+  if (!earlier.ok()) return submission->callback(earlier.status());
+  if (earlier->has_value()) {
+    // It may be new in this very transaction: answer after the commit.
+    transaction.AfterCommit([job = **earlier, submission] {
+      submission->callback(SameOrRefuse(job, submission->request));
+    });
+    return;
+  }
+  absl::Status status = CheckRoom(context, transaction, *submission);
+  if (status.ok()) {
+    status =
+        CheckDataset(transaction, submission->request.spec().data().dataset());
+  }
+  if (!status.ok()) return submission->callback(status);
+  const uint64_t id = AddJob(transaction, *submission);
+  AnswerWithJob(context, transaction, id, submission->callback);
+}
+
+worker::v1::ToWorker PlanTraining(const v1::JobSpec& spec,
+                                  const v1::Dataset& dataset) {
+  worker::v1::ToWorker message;
+  *message.mutable_plan_training()->mutable_spec() = spec;
+  *message.mutable_plan_training()->mutable_dataset() = dataset;
+  return message;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
+                                        const std::string& name) {
+  auto dataset = store.GetDataset(name);
+  if (!absl::IsNotFound(dataset.status())) return dataset;
+  return absl::NotFoundError(
+      absl::StrCat("dataset \"", name,
+                   "\" does not exist; upload it with `gpupool datasets "
+                   "upload` or see `gpupool datasets list`"));
+}
+
+v1::Job WithReason(const DeviceBoard& board, v1::Job job) {
+  if (job.state() != v1::QUEUED) return job;
+  job.set_waiting_reason(board.WaitingReason(job.id()));
+  if (job.waiting_reason().empty()) {
+    job.set_waiting_reason("waits behind many other jobs");
+  }
+  return job;
+}
+
+void SubmitJob(const ControlContext& context,
+               const v1::SubmitJobRequest& request, JobCallback callback) {
+  auto earlier = context.store->FindByRequestId(request.spec().tenant(),
+                                                request.request_id());
+  if (!earlier.ok()) return callback(earlier.status());
+  if (earlier->has_value()) return callback(SameOrRefuse(**earlier, request));
+  if (context.board->draining()) {
+    return callback(absl::UnavailableError(
+        "the server is draining and takes no jobs; try again after its "
+        "restart"));
+  }
+  auto dataset = FindDataset(*context.store, request.spec().data().dataset());
+  if (!dataset.ok()) return callback(dataset.status());
+
+  auto submission = std::make_shared<Submission>();
+  submission->request = request;
+  submission->callback = callback;
+  Ask<v1::Job>(context, kMetaDevice, PlanTraining(request.spec(), *dataset),
+               context.options.plan_timeout, callback,
+               [&context, submission](const worker::v1::FromWorker& reply) {
+                 submission->plan = reply.plan();
+                 Enqueue<v1::Job>(
+                     context, submission->callback,
+                     [&context, submission](Transaction& transaction) {
+                       Admit(context, transaction, submission);
+                     });
+               });
+}
+
+void CancelJob(const ControlContext& context, uint64_t id,
+               JobCallback callback) {
+  Enqueue<v1::Job>(
+      context, callback, [&context, id, callback](Transaction& transaction) {
+        if (transaction.ledger().FindJob(id) == nullptr) {
+          // Ended, which is a no-op, or unknown.
+          return callback(context.store->GetJob(id));
+        }
+        transaction.Apply(scheduler::JobCancelRequested{scheduler::JobId(id)});
+        AnswerWithJob(context, transaction, id, callback);
+      });
+}
+
+void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
+             ControlLoop::Callback<v1::PlanJobResponse> callback) {
+  auto dataset = FindDataset(*context.store, spec.data().dataset());
+  if (!dataset.ok()) return callback(dataset.status());
+  Ask<v1::PlanJobResponse>(
+      context, kMetaDevice, PlanTraining(spec, *dataset),
+      context.options.plan_timeout, callback,
+      [&context, callback,
+       kind = spec.device_kind()](const worker::v1::FromWorker& reply) {
+        v1::PlanJobResponse response;
+        *response.mutable_plan() = reply.plan().plan();
+        response.set_total_steps(reply.plan().total_steps());
+        const uint64_t bytes = response.plan().training().peak();
+        for (auto& fit : context.board->Fits(bytes, kind)) {
+          *response.add_devices() = std::move(fit);
+        }
+        callback(std::move(response));
+      });
+}
+
+void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
+               uint32_t max_batch_size,
+               ControlLoop::Callback<v1::PlanModelResponse> callback) {
+  worker::v1::ToWorker message;
+  *message.mutable_plan_inference()->mutable_spec() = spec;
+  message.mutable_plan_inference()->set_max_batch_size(
+      max_batch_size > 0 ? max_batch_size : kDefaultMaxBatchSize);
+  Ask<v1::PlanModelResponse>(
+      context, kMetaDevice, std::move(message), context.options.plan_timeout,
+      callback, [&context, callback](const worker::v1::FromWorker& reply) {
+        v1::PlanModelResponse response;
+        *response.mutable_plan() = reply.plan().plan();
+        const uint64_t bytes = response.plan().inference().peak();
+        for (auto& fit : context.board->Fits(bytes, "")) {
+          *response.add_devices() = std::move(fit);
+        }
+        callback(std::move(response));
+      });
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,34 @@
+// How a job gets in: look up the request id and the dataset, let the meta
+// worker plan, then write the row. Also plans that are only asked for.
+//
+// Thread-safety: any thread; see context.h.
+#pragma once
+
+#include <cstdint>
+
+#include "server/control/context.h"
+
+namespace gpupool::server {
+
+void SubmitJob(const ControlContext& context,
+               const v1::SubmitJobRequest& request,
+               ControlLoop::Callback<v1::Job> callback);
+
+void CancelJob(const ControlContext& context, uint64_t id,
+               ControlLoop::Callback<v1::Job> callback);
+
+void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
+             ControlLoop::Callback<v1::PlanJobResponse> callback);
+
+void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
+               uint32_t max_batch_size,
+               ControlLoop::Callback<v1::PlanModelResponse> callback);
+
+// The dataset, or NotFound that says what to do.
+absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
+                                        const std::string& name);
+
+// The row with the reason why it waits.
+v1::Job WithReason(const DeviceBoard& board, v1::Job job);
+
+}  // namespace gpupool::server

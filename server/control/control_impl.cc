@@ -1,0 +1,237 @@
+#include "server/control/control_impl.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/control/recovery.h"
+#include "server/control/report_intake.h"
+#include "server/store/store.h"
+#include "spdlog/spdlog.h"
+
+namespace gpupool::server {
+namespace {
+
+// The longest sleep of the control thread; a bound on the effect of a clock
+// that is set back.
+constexpr absl::Duration kLongestSleep = absl::Seconds(1);
+
+scheduler::WorkerReady ToEvent(scheduler::DeviceId device,
+                               const worker::v1::HelloReply& reply) {
+  scheduler::WorkerReady event;
+  event.device = device;
+  event.limit_bytes = reply.info().limit_bytes();
+  for (const auto& running : reply.running()) {
+    event.running.push_back(
+        {scheduler::JobId(running.job_id()), running.attempt()});
+  }
+  for (uint64_t id : reply.loaded_version_ids()) {
+    event.loaded.push_back(scheduler::VersionId(id));
+  }
+  return event;
+}
+
+}  // namespace
+
+ControlLoop::Impl::Impl(ControlOptions options,
+                        ControlDependencies dependencies)
+    : options_(std::move(options)),
+      dependencies_(std::move(dependencies)),
+      queue_(options_.queue_limit),
+      context_{
+          options_, dependencies_.store, dependencies_.blobs, &queue_, &board_,
+          &waiters_},
+      janitor_({options_.sweep_interval, options_.sweep_min_age},
+               dependencies_.store, dependencies_.blobs) {
+  context_.want_sweep = [this] { janitor_.Want(); };
+  for (const ControlDevice& device : options_.devices) {
+    board_.AddDevice(device.name, device.limit_bytes, device.threads);
+  }
+  if (dependencies_.metrics != nullptr) {
+    queue_metrics_ =
+        dependencies_.metrics->ForQueue("control", options_.queue_limit);
+  }
+}
+
+absl::Status ControlLoop::Impl::Recover() {
+  const absl::Status status = server::Recover(options_, *dependencies_.store,
+                                              dependencies_.now(), ledger_);
+  if (!status.ok()) return status;
+  for (const auto& [device, sequence] : ledger_.report_sequences) {
+    recovered_sequences_[device] = sequence;
+  }
+  board_.Publish(ledger_);
+  if (dependencies_.metrics != nullptr) {
+    dependencies_.metrics->SetJobs(ledger_.job_counts);
+  }
+  return absl::OkStatus();
+}
+
+void ControlLoop::Impl::Start(WorkerPort* workers, ServingSink* serving) {
+  context_.workers = workers;
+  serving_ = serving;
+  runner_ = std::make_unique<ActionRunner>(
+      context_, &ledger_, serving,
+      [this](absl::Time time) { timers_.insert(time); });
+  // Recovered jobs that back off are due at once.
+  timers_.insert(dependencies_.now());
+  janitor_.Start();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void ControlLoop::Impl::Stop() {
+  queue_.Close();
+  if (thread_.joinable()) thread_.join();
+  janitor_.Stop();
+}
+
+uint64_t ControlLoop::Impl::LastReportSequence(
+    const std::string& device) const {
+  auto it = recovered_sequences_.find(device);
+  return it == recovered_sequences_.end() ? 0 : it->second;
+}
+
+void ControlLoop::Impl::Run() {
+  queue_.SetConsumer(std::this_thread::get_id());
+  bool healthy = true;
+  while (healthy && !queue_.closed_and_empty()) healthy = RunOnce();
+  if (!healthy) queue_.Close();
+  waiters_.FailAll(NotRunning());
+}
+
+absl::Time ControlLoop::Impl::NextDeadline() const {
+  absl::Duration sleep = kLongestSleep;
+  if (!timers_.empty()) {
+    sleep = std::min(sleep, *timers_.begin() - dependencies_.now());
+  }
+  return absl::Now() + std::max(sleep, absl::ZeroDuration());
+}
+
+bool ControlLoop::Impl::RunOnce() {
+  const std::vector<Work> batch =
+      queue_.PopBatch(options_.batch_limit, NextDeadline());
+  Transaction transaction(&ledger_, dependencies_.store, dependencies_.now());
+  FireTimers(transaction);
+  for (const Work& work : batch) work(transaction);
+  if (!Commit(transaction)) return false;
+  AfterCommit(transaction);
+  return true;
+}
+
+void ControlLoop::Impl::FireTimers(Transaction& transaction) {
+  if (timers_.empty() || *timers_.begin() > transaction.now()) return;
+  timers_.erase(timers_.begin(), timers_.upper_bound(transaction.now()));
+  transaction.Apply(scheduler::TimerFired{});
+}
+
+bool ControlLoop::Impl::Commit(Transaction& transaction) {
+  const absl::Time begin = absl::Now();
+  const absl::Status status = transaction.Commit();
+  if (status.ok()) {
+    if (dependencies_.metrics != nullptr) {
+      dependencies_.metrics->ObserveStoreCommit(absl::Now() - begin);
+    }
+    return true;
+  }
+  spdlog::critical("event=store_failed error=\"{}\"",
+                   std::string(status.message()));
+  if (dependencies_.fatal) dependencies_.fatal(status);
+  return false;
+}
+
+void ControlLoop::Impl::AfterCommit(Transaction& transaction) {
+  if (transaction.changed_plan()) board_.Publish(ledger_);
+  Count(transaction);
+  for (auto& answer : transaction.answers()) answer();
+  for (const auto& [device, sequence] : transaction.acknowledgements()) {
+    context_.workers->AcknowledgeReports(device, sequence);
+  }
+  for (const auto& action : transaction.actions()) runner_->Perform(action);
+  waiters_.Check(ledger_, transaction.touched_versions());
+  streams_.Wake(transaction.jobs_with_events());
+  transaction.ForgetEnded();
+}
+
+void ControlLoop::Impl::Count(const Transaction& transaction) {
+  Metrics* metrics = dependencies_.metrics;
+  if (metrics == nullptr) return;
+  queue_metrics_->SetDepth(queue_.size());
+  if (transaction.decision_time() > absl::ZeroDuration()) {
+    metrics->ObserveSchedulerDecision(transaction.decision_time());
+  }
+  for (absl::Duration wait : transaction.queue_waits()) {
+    metrics->ObserveQueueWait(wait);
+  }
+  if (transaction.changed_plan()) metrics->SetJobs(ledger_.job_counts);
+}
+
+void ControlLoop::Impl::WorkerIsReady(const std::string& device,
+                                      const worker::v1::HelloReply& reply) {
+  if (!board_.Has(device)) return;  // the meta worker is not scheduled
+  queue_.Push([this, device, reply](Transaction& transaction) {
+    board_.SetReady(device, reply);
+    const auto* known = transaction.ledger().state.FindDevice(device);
+    transaction.Apply(ToEvent(known->id, reply));
+  });
+  if (dependencies_.metrics != nullptr) {
+    dependencies_.metrics->SetDeviceUp(device, true);
+  }
+}
+
+void ControlLoop::Impl::WorkerIsLost(const std::string& device,
+                                     const absl::Status& reason) {
+  if (!board_.Has(device)) return;
+  queue_.Push([this, device, reason](Transaction& transaction) {
+    board_.SetLost(device);
+    if (serving_ != nullptr) serving_->WorkerLost(device);
+    const auto* known = transaction.ledger().state.FindDevice(device);
+    transaction.Apply(
+        scheduler::WorkerLost{known->id, std::string(reason.message())});
+  });
+  if (dependencies_.metrics != nullptr) {
+    dependencies_.metrics->SetDeviceUp(device, false);
+    dependencies_.metrics->CountWorkerRestart(device);
+  }
+}
+
+void ControlLoop::Impl::TakeHeartbeat(const std::string& device,
+                                      const worker::v1::Heartbeat& heartbeat) {
+  const auto found =
+      board_.TakeHeartbeat(device, heartbeat, dependencies_.now());
+  for (const Disagreement& disagreement : found) {
+    PutRight(device, disagreement);
+  }
+  Metrics* metrics = dependencies_.metrics;
+  if (metrics == nullptr || !board_.Has(device)) return;
+  if (!found.empty()) metrics->CountReconcileMismatches(found.size());
+  metrics->SetDeviceMemory(heartbeat.memory());
+  metrics->SetDeviceUtilization(device, heartbeat.utilization());
+  metrics->SetTrainingSteps(device, heartbeat.step_count(),
+                            heartbeat.step_seconds_total());
+}
+
+// The scheduler is told in its own words: an attempt that a worker does not
+// have has been interrupted; one that it should not have is to be stopped.
+void ControlLoop::Impl::PutRight(const std::string& device,
+                                 const Disagreement& disagreement) {
+  spdlog::warn("event=mismatch device={} job={} attempt={} on_worker={}",
+               device, disagreement.attempt.job.value(),
+               disagreement.attempt.number, disagreement.on_worker);
+  queue_.Push([this, device, disagreement](Transaction& transaction) {
+    const auto* known = transaction.ledger().state.FindDevice(device);
+    if (!disagreement.on_worker) {
+      transaction.Apply(scheduler::AttemptEnded{
+          known->id, disagreement.attempt, scheduler::Outcome::kInterrupted,
+          "the worker no longer has the attempt"});
+    } else if (!transaction.ledger().state.IsLiveAttempt(
+                   disagreement.attempt)) {
+      transaction.AfterCommit([this, id = known->id, disagreement] {
+        runner_->Perform(scheduler::StopJob{disagreement.attempt, id});
+      });
+    }
+  });
+}
+
+}  // namespace gpupool::server

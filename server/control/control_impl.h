@@ -1,0 +1,78 @@
+// Private to ControlLoop: its parts and its thread.
+//
+// Which thread touches what: `ledger_`, `waiters_`, `timers_` and `runner_`
+// belong to the control thread once it runs; everything else is safe from any
+// thread or set before it starts.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/container/btree_set.h"
+#include "server/control/action_runner.h"
+#include "server/control/blob_janitor.h"
+#include "server/control/context.h"
+#include "server/control/control_loop.h"
+#include "server/control/event_streams.h"
+#include "server/metrics/metrics.h"
+
+namespace gpupool::server {
+
+class ControlLoop::Impl {
+ public:
+  Impl(ControlOptions options, ControlDependencies dependencies);
+
+  absl::Status Recover();
+  void Start(WorkerPort* workers, ServingSink* serving);
+  void Stop();
+
+  // From the pool's thread.
+  void WorkerIsReady(const std::string& device,
+                     const worker::v1::HelloReply& reply);
+  void WorkerIsLost(const std::string& device, const absl::Status& reason);
+  void TakeHeartbeat(const std::string& device,
+                     const worker::v1::Heartbeat& heartbeat);
+  WorkQueue::Result Push(Work work) { return queue_.Push(std::move(work)); }
+
+  const ControlOptions& options() const { return options_; }
+  ControlContext& context() { return context_; }
+  const ControlContext& context() const { return context_; }
+  EventStreams& streams() { return streams_; }
+  DeviceBoard& board() { return board_; }
+  const DeviceBoard& board() const { return board_; }
+  Store& store() { return *dependencies_.store; }
+  const Store& store() const { return *dependencies_.store; }
+  uint64_t LastReportSequence(const std::string& device) const;
+
+ private:
+  void Run();
+  // False when the store failed: the thread must end.
+  bool RunOnce();
+  // True when the turn is on disk.
+  bool Commit(Transaction& transaction);
+  void FireTimers(Transaction& transaction);
+  absl::Time NextDeadline() const;
+  void AfterCommit(Transaction& transaction);
+  void Count(const Transaction& transaction);
+  void PutRight(const std::string& device, const Disagreement& disagreement);
+
+  const ControlOptions options_;
+  const ControlDependencies dependencies_;
+  WorkQueue queue_;
+  DeviceBoard board_;
+  EventStreams streams_;
+  VersionWaiters waiters_;
+  ControlContext context_;
+  Ledger ledger_;
+  BlobJanitor janitor_;
+  std::unique_ptr<ActionRunner> runner_;
+  ServingSink* serving_ = nullptr;
+  absl::btree_set<absl::Time> timers_;
+  std::map<std::string, uint64_t> recovered_sequences_;
+  std::shared_ptr<QueueMetrics> queue_metrics_;
+  std::thread thread_;
+};
+
+}  // namespace gpupool::server

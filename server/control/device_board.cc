@@ -1,0 +1,228 @@
+#include "server/control/device_board.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/queue_policy.h"
+
+namespace gpupool::server {
+namespace {
+
+using scheduler::AttemptRef;
+using scheduler::JobId;
+
+// Waiting reasons are kept for this many jobs at the head of the queue.
+constexpr size_t kReasons = 1000;
+
+std::string KindOf(const std::string& name) {
+  return name.substr(0, name.find(':'));
+}
+
+AttemptRef RefOf(const worker::v1::RunningAttempt& running) {
+  return {JobId(running.job_id()), running.attempt()};
+}
+
+}  // namespace
+
+void DeviceBoard::AddDevice(const std::string& name, uint64_t limit_bytes,
+                            uint32_t threads) {
+  absl::MutexLock lock(&mutex_);
+  v1::Device& device = entries_[name].device;
+  device.set_name(name);
+  device.set_kind(KindOf(name));
+  device.set_state(v1::DEVICE_STARTING);
+  device.set_limit_bytes(limit_bytes);
+  device.set_threads(threads);
+}
+
+void DeviceBoard::SetReady(const std::string& name,
+                           const worker::v1::HelloReply& reply) {
+  absl::MutexLock lock(&mutex_);
+  auto it = entries_.find(name);
+  if (it == entries_.end()) return;
+  v1::Device& device = it->second.device;
+  device.set_state(v1::DEVICE_READY);
+  device.set_description(reply.info().description());
+  if (reply.info().threads() > 0) device.set_threads(reply.info().threads());
+  if (reply.info().has_memory()) {
+    *device.mutable_memory() = reply.info().memory();
+  }
+  device.set_worker_pid(reply.pid());
+  it->second.running.clear();
+}
+
+void DeviceBoard::SetLost(const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  auto it = entries_.find(name);
+  if (it == entries_.end()) return;
+  it->second.device.set_state(v1::DEVICE_LOST);
+  it->second.device.set_utilization(0);
+  it->second.device.set_worker_pid(0);
+  it->second.running.clear();
+}
+
+void DeviceBoard::PublishDevice(const Ledger& ledger,
+                                const scheduler::Device& device, Entry& entry) {
+  entry.device.set_limit_bytes(device.limit_bytes);
+  entry.device.set_committed_bytes(device.committed_bytes());
+  entry.device.clear_job_ids();
+  entry.device.clear_versions();
+  std::map<AttemptRef, absl::Time> expected;
+  for (JobId id : device.jobs) {
+    entry.device.add_job_ids(id.value());
+    const AttemptRef attempt{id, ledger.state.jobs().at(id).attempt};
+    auto known = entry.expected.find(attempt);
+    expected[attempt] =
+        known == entry.expected.end() ? absl::InfiniteFuture() : known->second;
+  }
+  entry.expected = std::move(expected);
+  for (scheduler::VersionId id : device.versions) {
+    const scheduler::Version& version = ledger.state.versions().at(id);
+    entry.device.add_versions(absl::StrCat(version.model, "/", version.number));
+  }
+  const v1::DeviceState state = entry.device.state();
+  if (ledger.state.draining() && state == v1::DEVICE_READY) {
+    entry.device.set_state(v1::DEVICE_DRAINING);
+  }
+}
+
+void DeviceBoard::Publish(const Ledger& ledger) {
+  auto reasons = scheduler::WaitingReasons(ledger.state, kReasons);
+  absl::MutexLock lock(&mutex_);
+  live_attempts_ = 0;
+  for (const auto& [id, device] : ledger.state.devices()) {
+    auto it = entries_.find(device.name);
+    if (it == entries_.end()) continue;
+    PublishDevice(ledger, device, it->second);
+    live_attempts_ += device.jobs.size();
+  }
+  reasons_.clear();
+  for (auto& [id, reason] : reasons) {
+    reasons_[id.value()] = std::move(reason);
+  }
+  draining_ = ledger.state.draining();
+}
+
+void DeviceBoard::CollectUnseen(Entry& entry, absl::Time now,
+                                std::vector<Disagreement>& found) {
+  for (auto& [attempt, since] : entry.expected) {
+    if (entry.running.contains(attempt)) {
+      since = absl::InfiniteFuture();
+    } else if (since == absl::InfiniteFuture()) {
+      since = now;
+    } else if (now - since > kPatience && since != absl::InfinitePast()) {
+      found.push_back({attempt, false});
+      since = absl::InfinitePast();  // said once
+    }
+  }
+  for (auto& [attempt, since] : entry.running) {
+    if (entry.expected.contains(attempt)) {
+      since = now;
+    } else if (now - since > kPatience && since != absl::InfinitePast()) {
+      found.push_back({attempt, true});
+      since = absl::InfinitePast();
+    }
+  }
+}
+
+std::vector<Disagreement> DeviceBoard::TakeHeartbeat(
+    const std::string& name, const worker::v1::Heartbeat& heartbeat,
+    absl::Time now) {
+  std::vector<Disagreement> found;
+  absl::MutexLock lock(&mutex_);
+  auto it = entries_.find(name);
+  if (it == entries_.end()) return found;
+  Entry& entry = it->second;
+  *entry.device.mutable_memory() = heartbeat.memory();
+  entry.device.set_utilization(heartbeat.utilization());
+  std::map<AttemptRef, absl::Time> running;
+  for (const auto& item : heartbeat.running()) {
+    auto known = entry.running.find(RefOf(item));
+    running[RefOf(item)] = known == entry.running.end() ? now : known->second;
+  }
+  entry.running = std::move(running);
+  CollectUnseen(entry, now, found);
+  mismatches_ += found.size();
+  return found;
+}
+
+bool DeviceBoard::Has(const std::string& name) const {
+  absl::MutexLock lock(&mutex_);
+  return entries_.contains(name);
+}
+
+std::vector<v1::Device> DeviceBoard::List() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<v1::Device> devices;
+  for (const auto& [name, entry] : entries_) devices.push_back(entry.device);
+  return devices;
+}
+
+std::vector<v1::DeviceFit> DeviceBoard::Fits(uint64_t bytes,
+                                             const std::string& kind) const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<v1::DeviceFit> fits;
+  for (const auto& [name, entry] : entries_) {
+    const v1::Device& device = entry.device;
+    const bool matches = kind.empty() || kind == device.kind();
+    v1::DeviceFit& fit = fits.emplace_back();
+    fit.set_device(name);
+    fit.set_limit_bytes(device.limit_bytes());
+    fit.set_free_bytes(
+        device.limit_bytes() -
+        std::min(device.limit_bytes(), device.committed_bytes()));
+    fit.set_fits_now(matches && bytes <= fit.free_bytes());
+    fit.set_fits_ever(matches && bytes <= device.limit_bytes());
+  }
+  return fits;
+}
+
+v1::ReconcileState DeviceBoard::Reconcile() const {
+  absl::MutexLock lock(&mutex_);
+  v1::ReconcileState state;
+  state.set_mismatches_total(mismatches_);
+  for (const auto& [name, entry] : entries_) {
+    std::set<AttemptRef> all;
+    for (const auto& [attempt, since] : entry.expected) all.insert(attempt);
+    for (const auto& [attempt, since] : entry.running) all.insert(attempt);
+    for (const AttemptRef& attempt : all) {
+      v1::ReconcileState::Attempt& row = *state.add_attempts();
+      row.set_job_id(attempt.job.value());
+      row.set_attempt(attempt.number);
+      row.set_device(name);
+      row.set_in_store(entry.expected.contains(attempt));
+      row.set_on_worker(entry.running.contains(attempt));
+    }
+  }
+  return state;
+}
+
+uint64_t DeviceBoard::mismatches_total() const {
+  absl::MutexLock lock(&mutex_);
+  return mismatches_;
+}
+
+std::string DeviceBoard::WaitingReason(uint64_t job) const {
+  absl::MutexLock lock(&mutex_);
+  auto it = reasons_.find(job);
+  return it == reasons_.end() ? "" : it->second;
+}
+
+bool DeviceBoard::draining() const {
+  absl::MutexLock lock(&mutex_);
+  return draining_;
+}
+
+size_t DeviceBoard::live_attempts() const {
+  absl::MutexLock lock(&mutex_);
+  return live_attempts_;
+}
+
+bool DeviceBoard::WaitUntilIdle(absl::Duration timeout) const {
+  absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(absl::Condition(this, &DeviceBoard::Idle),
+                                 timeout);
+}
+
+}  // namespace gpupool::server

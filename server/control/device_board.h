@@ -1,0 +1,86 @@
+// What is known about the devices now, for readers of any thread: what the
+// control thread placed, what workers say in their heartbeats, and whether the
+// two agree.
+//
+// Thread-safety: any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "gpupool/v1/admin.pb.h"
+#include "gpupool/v1/device.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/types.h"
+#include "server/control/ledger.h"
+
+namespace gpupool::server {
+
+// An attempt on which control and worker have disagreed for a while.
+struct Disagreement {
+  scheduler::AttemptRef attempt;
+  bool on_worker = false;  // it runs but should not; else the opposite
+};
+
+class DeviceBoard {
+ public:
+  // How long both may differ: a start or an end is on its way.
+  static constexpr absl::Duration kPatience = absl::Seconds(5);
+
+  void AddDevice(const std::string& name, uint64_t limit_bytes,
+                 uint32_t threads);
+
+  void SetReady(const std::string& name, const worker::v1::HelloReply& reply);
+  void SetLost(const std::string& name);
+  // Publishes the placements and the waiting reasons of `ledger`.
+  void Publish(const Ledger& ledger);
+  // Returns what should be put right, each disagreement once.
+  std::vector<Disagreement> TakeHeartbeat(
+      const std::string& name, const worker::v1::Heartbeat& heartbeat,
+      absl::Time now);
+
+  bool Has(const std::string& name) const;
+  std::vector<v1::Device> List() const;
+  // Where something of `bytes` on a device of `kind` (empty: any) fits.
+  std::vector<v1::DeviceFit> Fits(uint64_t bytes,
+                                  const std::string& kind) const;
+  v1::ReconcileState Reconcile() const;
+  uint64_t mismatches_total() const;
+  // Empty when the job is not known to wait.
+  std::string WaitingReason(uint64_t job) const;
+  bool draining() const;
+  size_t live_attempts() const;
+  // False when `timeout` passed first.
+  bool WaitUntilIdle(absl::Duration timeout) const;
+
+ private:
+  struct Entry {
+    v1::Device device;
+    std::map<scheduler::AttemptRef, absl::Time> expected;  // since
+    std::map<scheduler::AttemptRef, absl::Time> running;   // since
+  };
+  bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return live_attempts_ == 0;
+  }
+  static void PublishDevice(const Ledger& ledger,
+                            const scheduler::Device& device, Entry& entry);
+  void CollectUnseen(Entry& entry, absl::Time now,
+                     std::vector<Disagreement>& found)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable absl::Mutex mutex_;
+  std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::string> reasons_ ABSL_GUARDED_BY(mutex_);
+  uint64_t mismatches_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t live_attempts_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace gpupool::server

@@ -1,0 +1,73 @@
+#include "server/control/recovery.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/control/rows.h"
+#include "server/store/store.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr char kReports[] = "reports/";
+
+std::string KindOf(const std::string& name) {
+  return name.substr(0, name.find(':'));
+}
+
+absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
+                        Ledger& ledger) {
+  const uint64_t id = job.id();
+  ASSIGN_OR_RETURN(const uint64_t last, store.LastEventSequence(id));
+  ASSIGN_OR_RETURN(const uint64_t failures,
+                   store.GetCounter(absl::StrCat("failures/", id)));
+  ASSIGN_OR_RETURN(const auto checkpoints, store.LoadCheckpoints(id));
+  JobRow& row = ledger.AddJob(std::move(job));
+  row.next_sequence = last + 1;
+  row.queued_since = now;
+  for (const v1::Checkpoint& checkpoint : checkpoints) {
+    row.checkpoint_steps.push_back(checkpoint.step());
+  }
+  const scheduler::Device* device = ledger.state.FindDevice(row.job.device());
+  scheduler::Job restored =
+      ToSchedulerJob(row.job, static_cast<uint32_t>(failures), device, now);
+  const auto state = static_cast<v1::JobState>(restored.state);
+  if (state != row.job.state()) {
+    --ledger.job_counts[row.job.state()];
+    ++ledger.job_counts[state];
+    row.job.set_state(state);
+  }
+  ledger.state.RestoreJob(std::move(restored));
+  return absl::OkStatus();
+}
+
+void RecoverVersion(v1::ModelVersion version, Ledger& ledger) {
+  v1::ModelVersion& row = ledger.AddVersion(std::move(version));
+  ledger.state.RestoreVersion(
+      ToSchedulerVersion(row, ledger.state.FindDevice(row.device())));
+}
+
+}  // namespace
+
+absl::Status Recover(const ControlOptions& options, const Store& store,
+                     absl::Time now, Ledger& ledger) {
+  for (const ControlDevice& device : options.devices) {
+    ledger.state.AddDevice(device.name, KindOf(device.name),
+                           device.limit_bytes);
+  }
+  ASSIGN_OR_RETURN(ledger.job_counts, store.CountJobs());
+  ASSIGN_OR_RETURN(auto versions, store.LoadVersions());
+  for (auto& version : versions) RecoverVersion(std::move(version), ledger);
+  ASSIGN_OR_RETURN(auto jobs, store.LoadAllActiveJobs());
+  for (auto& job : jobs) {
+    RETURN_IF_ERROR(RecoverJob(store, now, std::move(job), ledger));
+  }
+  ASSIGN_OR_RETURN(const auto sequences, store.LoadCounters(kReports));
+  for (const auto& [name, sequence] : sequences) {
+    ledger.report_sequences[name.substr(sizeof(kReports) - 1)] = sequence;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,182 @@
+#include "server/control/report_intake.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/control/rows.h"
+
+namespace gpupool::server {
+namespace {
+
+using scheduler::AttemptRef;
+using scheduler::DeviceId;
+using scheduler::JobId;
+
+constexpr size_t kMaxLogBytes = 4096;
+
+struct Intake {
+  Transaction& transaction;
+  DeviceId device;
+  const worker::v1::Report& report;
+  AttemptRef attempt;
+  size_t keep_checkpoints;
+
+  // Of the job that the attempt belongs to, while it has not ended and no
+  // later attempt was started; null otherwise.
+  JobRow* row() const {
+    JobRow* row = transaction.ledger().FindJob(report.job_id());
+    if (row == nullptr || row->job.attempt() != report.attempt()) {
+      return nullptr;
+    }
+    const auto state = static_cast<scheduler::JobState>(row->job.state());
+    return scheduler::IsEnded(state) ? nullptr : row;
+  }
+
+  v1::JobEvent NewEvent() const {
+    v1::JobEvent event;
+    if (report.time_unix_nanos() > 0) {
+      *event.mutable_time() =
+          ToTimestamp(absl::FromUnixNanos(report.time_unix_nanos()));
+    }
+    return event;
+  }
+};
+
+void TakeStarted(const Intake& in) {
+  if (!in.transaction.Apply(scheduler::AttemptStarted{in.device, in.attempt})) {
+    return;
+  }
+  JobRow* row = in.row();
+  v1::Progress& progress = *row->job.mutable_progress();
+  progress.set_step(in.report.started().from_step());
+  progress.set_total_steps(in.report.started().total_steps());
+  in.transaction.TouchJob(row->job.id());
+}
+
+void TakeProgress(const Intake& in) {
+  const v1::Progress& progress = in.report.progress();
+  if (!in.transaction.Apply(
+          scheduler::ProgressMade{in.device, in.attempt, progress.step()})) {
+    return;
+  }
+  JobRow* row = in.row();
+  *row->job.mutable_progress() = progress;
+  v1::JobEvent event = in.NewEvent();
+  *event.mutable_progress() = progress;
+  in.transaction.AppendEvent(*row, std::move(event));
+}
+
+void TakeEvaluation(const Intake& in) {
+  JobRow* row = in.row();
+  if (row == nullptr) return;
+  *row->job.mutable_evaluation() = in.report.evaluation();
+  v1::JobEvent event = in.NewEvent();
+  *event.mutable_evaluation() = in.report.evaluation();
+  in.transaction.AppendEvent(*row, std::move(event));
+}
+
+void TakeLog(const Intake& in) {
+  JobRow* row = in.row();
+  if (row == nullptr) return;
+  v1::JobEvent event = in.NewEvent();
+  *event.mutable_log() = in.report.log();
+  if (event.log().text().size() > kMaxLogBytes) {
+    event.mutable_log()->mutable_text()->resize(kMaxLogBytes);
+  }
+  in.transaction.AppendEvent(*row, std::move(event));
+}
+
+void PruneCheckpoints(const Intake& in, JobRow& row) {
+  auto& steps = row.checkpoint_steps;
+  size_t excess = steps.size() > in.keep_checkpoints
+                      ? steps.size() - in.keep_checkpoints
+                      : 0;
+  for (auto it = steps.begin(); it != steps.end() && excess > 0; --excess) {
+    if (in.transaction.ledger().IsPublished(row.job.id(), *it)) {
+      ++it;
+      continue;
+    }
+    in.transaction.batch().delete_checkpoints.push_back({row.job.id(), *it});
+    it = steps.erase(it);
+  }
+}
+
+void TakeCheckpoint(const Intake& in) {
+  v1::Checkpoint checkpoint = in.report.checkpoint();
+  if (!in.transaction.Apply(scheduler::CheckpointSaved{in.device, in.attempt,
+                                                       checkpoint.step()})) {
+    return;
+  }
+  JobRow* row = in.row();
+  v1::JobEvent event = in.NewEvent();
+  checkpoint.set_job_id(in.report.job_id());
+  checkpoint.set_attempt(in.report.attempt());
+  if (!checkpoint.has_time()) {
+    *checkpoint.mutable_time() =
+        event.has_time() ? event.time() : ToTimestamp(in.transaction.now());
+  }
+  *row->job.mutable_last_checkpoint() = checkpoint;
+  in.transaction.batch().upsert_checkpoints.push_back(checkpoint);
+  if (row->checkpoint_steps.empty() ||
+      row->checkpoint_steps.back() < checkpoint.step()) {
+    row->checkpoint_steps.push_back(checkpoint.step());
+  }
+  *event.mutable_checkpoint() = std::move(checkpoint);
+  in.transaction.AppendEvent(*row, std::move(event));
+  PruneCheckpoints(in, *row);
+}
+
+void TakeEnded(const Intake& in) {
+  const worker::v1::JobEnded& ended = in.report.ended();
+  JobRow* row = in.row();
+  if (row != nullptr && ended.has_memory()) {
+    *row->job.mutable_memory() = ended.memory();
+  }
+  auto outcome = scheduler::Outcome::kInterrupted;
+  if (ended.outcome() != worker::v1::JobEnded::OUTCOME_UNSPECIFIED) {
+    outcome = static_cast<scheduler::Outcome>(ended.outcome());
+  }
+  const bool taken = in.transaction.Apply(
+      scheduler::AttemptEnded{in.device, in.attempt, outcome,
+                              ended.error().message()},
+      &ended.error());
+  if (row != nullptr && taken) in.transaction.TouchJob(in.report.job_id());
+}
+
+void TakeEvent(const Intake& in) {
+  switch (in.report.event_case()) {
+    case worker::v1::Report::kStarted:
+      return TakeStarted(in);
+    case worker::v1::Report::kProgress:
+      return TakeProgress(in);
+    case worker::v1::Report::kLog:
+      return TakeLog(in);
+    case worker::v1::Report::kCheckpoint:
+      return TakeCheckpoint(in);
+    case worker::v1::Report::kEvaluation:
+      return TakeEvaluation(in);
+    case worker::v1::Report::kEnded:
+      return TakeEnded(in);
+    case worker::v1::Report::EVENT_NOT_SET:
+      return;
+  }
+}
+
+}  // namespace
+
+void TakeReport(Transaction& transaction, const std::string& device,
+                const worker::v1::Report& report, size_t keep_checkpoints) {
+  const scheduler::Device* known =
+      transaction.ledger().state.FindDevice(device);
+  if (known == nullptr) return;
+  uint64_t& last = transaction.ledger().report_sequences[device];
+  const bool is_new = report.sequence() > last;
+  if (is_new) last = report.sequence();
+  transaction.acknowledgements()[device] = last;
+  if (!is_new) return;
+  TakeEvent({transaction, known->id, report,
+             AttemptRef{JobId(report.job_id()), report.attempt()},
+             keep_checkpoints});
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,159 @@
+#include "server/control/rows.h"
+
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+
+namespace gpupool::server {
+
+google::protobuf::Timestamp ToTimestamp(absl::Time time) {
+  google::protobuf::Timestamp timestamp;
+  const int64_t nanos = absl::ToUnixNanos(time);
+  int64_t seconds = nanos / 1000000000;
+  int64_t rest = nanos % 1000000000;
+  if (rest < 0) {
+    rest += 1000000000;
+    --seconds;
+  }
+  timestamp.set_seconds(seconds);
+  timestamp.set_nanos(static_cast<int32_t>(rest));
+  return timestamp;
+}
+
+absl::Time FromTimestamp(const google::protobuf::Timestamp& timestamp) {
+  return absl::FromUnixSeconds(timestamp.seconds()) +
+         absl::Nanoseconds(timestamp.nanos());
+}
+
+std::string CanonicalBytes(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
+
+v1::ServingOptions WithDefaults(v1::ServingOptions options) {
+  if (options.max_batch_size() == 0) {
+    options.set_max_batch_size(kDefaultMaxBatchSize);
+  }
+  if (options.max_queue_size() == 0) {
+    options.set_max_queue_size(kDefaultMaxQueueSize);
+  }
+  return options;
+}
+
+std::string PublishedModelName(const v1::JobSpec& spec) {
+  return spec.publish().model().empty() ? spec.name() : spec.publish().model();
+}
+
+scheduler::JobSubmitted ToEvent(const v1::Job& job) {
+  const v1::RetrySpec& retry = job.spec().retry();
+  const double backoff = retry.backoff_seconds() > 0 ? retry.backoff_seconds()
+                                                     : kDefaultBackoffSeconds;
+  return {
+      .job = scheduler::JobId(job.id()),
+      .priority = job.spec().priority(),
+      .bytes = job.plan().training().peak(),
+      .device_kind = job.spec().device_kind(),
+      .max_attempts =
+          retry.has_max_attempts() ? retry.max_attempts() : kDefaultMaxAttempts,
+      .first_backoff = absl::Seconds(backoff),
+      .publish_on_success = job.spec().publish().on_success(),
+  };
+}
+
+scheduler::VersionCreated ToEvent(const v1::ModelVersion& version) {
+  return {.version = scheduler::VersionId(version.id()),
+          .model = version.model(),
+          .number = version.version(),
+          .bytes = version.plan().inference().peak()};
+}
+
+scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
+                              const scheduler::Device* device, absl::Time now) {
+  const scheduler::JobSubmitted submitted = ToEvent(row);
+  scheduler::Job job;
+  job.id = submitted.job;
+  job.priority = submitted.priority;
+  job.bytes = submitted.bytes;
+  job.device_kind = submitted.device_kind;
+  job.max_attempts = submitted.max_attempts > 0 ? submitted.max_attempts : 1;
+  job.first_backoff = submitted.first_backoff;
+  job.publish_on_success = submitted.publish_on_success;
+  job.state = static_cast<scheduler::JobState>(row.state());
+  job.attempt = row.attempt();
+  job.failures = failures;
+  job.checkpoint_step = row.last_checkpoint().step();
+  if (IsLive(job.state) && device == nullptr) {
+    job.state = scheduler::JobState::kBackingOff;
+  }
+  if (IsLive(job.state)) job.device = device->id;
+  if (job.state == scheduler::JobState::kBackingOff) job.wake_time = now;
+  return job;
+}
+
+scheduler::Version ToSchedulerVersion(const v1::ModelVersion& row,
+                                      const scheduler::Device* device) {
+  using scheduler::VersionState;
+  const scheduler::VersionCreated created = ToEvent(row);
+  scheduler::Version version;
+  version.id = created.version;
+  version.model = created.model;
+  version.number = created.number;
+  version.bytes = created.bytes;
+  version.error = row.error();
+  version.state = static_cast<VersionState>(row.state());
+  // It had not answered yet when the server ended, so it replaces what it was
+  // made to replace.
+  version.replaces_older = version.state == VersionState::kLoading ||
+                           version.state == VersionState::kUnloaded;
+  if (!MayHoldBytes(version.state)) return version;
+  if (device != nullptr) {
+    version.device = device->id;
+  } else if (version.state == VersionState::kUnloading) {
+    version.state = VersionState::kUnloaded;
+  } else {
+    version.state = VersionState::kLoading;
+  }
+  return version;
+}
+
+v1::ModelVersion VersionOf(const v1::Job& job,
+                           const v1::Checkpoint& checkpoint) {
+  v1::ModelVersion version;
+  version.set_model(PublishedModelName(job.spec()));
+  version.set_state(v1::UNLOADED);
+  version.set_job_id(job.id());
+  version.set_step(checkpoint.step());
+  version.set_manifest_sha256(checkpoint.manifest_sha256());
+  *version.mutable_plan() = job.plan();
+  version.mutable_plan()->clear_training();
+  *version.mutable_serving() = WithDefaults(job.spec().publish().serving());
+  *version.mutable_spec() = job.spec().model();
+  return version;
+}
+
+bool SameContent(const v1::Dataset& a, const v1::Dataset& b) {
+  if (CanonicalBytes(a.layout()) != CanonicalBytes(b.layout())) return false;
+  if (a.files_size() != b.files_size()) return false;
+  for (int i = 0; i < a.files_size(); ++i) {
+    if (a.files(i).sha256() != b.files(i).sha256()) return false;
+    if (a.files(i).role() != b.files(i).role()) return false;
+  }
+  return true;
+}
+
+v1::JobError ErrorOf(absl::string_view reason, uint64_t step) {
+  v1::JobError error;
+  error.set_code(static_cast<int>(absl::StatusCode::kAborted));
+  error.set_message(std::string(reason));
+  error.set_hint(
+      "see `gpupool devices` for restarts and the worker's log; raise "
+      "retry.max_attempts to try more often");
+  error.set_step(step);
+  return error;
+}
+
+}  // namespace gpupool::server

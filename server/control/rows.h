@@ -1,0 +1,60 @@
+// Between the rows of the store and the scheduler's own types: pure functions.
+//
+// Thread-safety: any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/timestamp.pb.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "scheduler/event.h"
+#include "scheduler/state.h"
+
+namespace gpupool::server {
+
+inline constexpr uint32_t kDefaultMaxAttempts = 3;
+inline constexpr double kDefaultBackoffSeconds = 1;
+inline constexpr uint32_t kDefaultMaxBatchSize = 32;
+inline constexpr uint32_t kDefaultMaxQueueSize = 1024;
+
+google::protobuf::Timestamp ToTimestamp(absl::Time time);
+absl::Time FromTimestamp(const google::protobuf::Timestamp& timestamp);
+
+// The same bytes for equal messages within one build; for comparing only.
+std::string CanonicalBytes(const google::protobuf::Message& message);
+
+// Defaults of model.proto filled in.
+v1::ServingOptions WithDefaults(v1::ServingOptions options);
+// The model's name that a job publishes under.
+std::string PublishedModelName(const v1::JobSpec& spec);
+
+scheduler::JobSubmitted ToEvent(const v1::Job& job);
+scheduler::VersionCreated ToEvent(const v1::ModelVersion& version);
+
+// A job that has not ended, as the scheduler knew it. `device` is where it is
+// live, if it is; a live job without a device (it was taken out of the
+// configuration) becomes one that backs off until `now`.
+scheduler::Job ToSchedulerJob(const v1::Job& job, uint32_t failures,
+                              const scheduler::Device* device, absl::Time now);
+// The same for a version; without its device it waits for a place.
+scheduler::Version ToSchedulerVersion(const v1::ModelVersion& version,
+                                      const scheduler::Device* device);
+
+// A version of the job's checkpoint, without id, number and time.
+v1::ModelVersion VersionOf(const v1::Job& job,
+                           const v1::Checkpoint& checkpoint);
+
+// True when both have the same layout and the same bytes under the same roles.
+bool SameContent(const v1::Dataset& a, const v1::Dataset& b);
+
+// The error of a job that failed without one of its own.
+v1::JobError ErrorOf(absl::string_view reason, uint64_t step);
+
+}  // namespace gpupool::server

@@ -1,0 +1,179 @@
+#include "server/control/transaction.h"
+
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/control/rows.h"
+
+namespace gpupool::server {
+
+using scheduler::JobId;
+using scheduler::VersionId;
+
+Transaction::Transaction(Ledger* ledger, Store* store, absl::Time now)
+    : ledger_(ledger), store_(store), now_(now) {}
+
+bool Transaction::Apply(const scheduler::Event& event,
+                        const v1::JobError* error) {
+  const absl::Time begin = absl::Now();
+  scheduler::StepResult result = scheduler::Step(ledger_->state, event, now_);
+  decision_time_ += absl::Now() - begin;
+  for (const auto& change : result.job_changes) MirrorChange(change, error);
+  for (JobId id : result.changed_jobs) MirrorJob(id.value());
+  for (VersionId id : result.changed_versions) MirrorVersion(id.value());
+  changed_plan_ = changed_plan_ || !result.changed_jobs.empty() ||
+                  !result.changed_versions.empty() ||
+                  !result.changed_devices.empty();
+  for (scheduler::Action& action : result.actions) {
+    if (const auto* create = std::get_if<scheduler::CreateVersion>(&action)) {
+      Publish(create->job.value());
+    } else {
+      actions_.push_back(std::move(action));
+    }
+  }
+  return !result.stale;
+}
+
+void Transaction::MirrorChange(const scheduler::JobChange& change,
+                               const v1::JobError* error) {
+  JobRow* row = ledger_->FindJob(change.job.value());
+  if (row == nullptr) return;
+  v1::Job& job = row->job;
+  const auto from = static_cast<v1::JobState>(change.from);
+  const auto to = static_cast<v1::JobState>(change.to);
+  job.set_state(to);
+  job.set_attempt(change.attempt);
+  --ledger_->job_counts[from];
+  ++ledger_->job_counts[to];
+  if (to == v1::STARTING) {
+    queue_waits_.push_back(now_ - row->queued_since);
+    if (!job.has_start_time()) *job.mutable_start_time() = ToTimestamp(now_);
+  }
+  if (to == v1::QUEUED) row->queued_since = now_;
+  if (to == v1::FAILED) {
+    *job.mutable_error() = error != nullptr && !error->message().empty()
+                               ? *error
+                               : ErrorOf(change.reason, job.progress().step());
+  }
+  if (scheduler::IsEnded(change.to)) {
+    *job.mutable_end_time() = ToTimestamp(now_);
+    ended_jobs_.insert(job.id());
+  }
+  v1::JobEvent event;
+  v1::StateChange& state_change = *event.mutable_state_change();
+  state_change.set_from(from);
+  state_change.set_to(to);
+  state_change.set_reason(change.reason);
+  if (to == v1::FAILED) *state_change.mutable_error() = job.error();
+  AppendEvent(*row, std::move(event));
+}
+
+void Transaction::MirrorJob(uint64_t id) {
+  JobRow* row = ledger_->FindJob(id);
+  const scheduler::Job* job = ledger_->state.FindJob(JobId(id));
+  if (row == nullptr || job == nullptr) return;
+  if (job->device) row->job.set_device(DeviceName(*job->device));
+  CountFailures(id);
+  TouchJob(id);
+}
+
+// The count of failures has no place in the public row.
+void Transaction::CountFailures(uint64_t id) {
+  const scheduler::Job& job = *ledger_->state.FindJob(JobId(id));
+  const std::string name = absl::StrCat("failures/", id);
+  if (scheduler::IsEnded(job.state)) {
+    batch_.set_counters.erase(name);
+    batch_.delete_counters.push_back(name);
+  } else if (job.attempt > 0) {
+    batch_.set_counters[name] = job.failures;
+  }
+}
+
+void Transaction::MirrorVersion(uint64_t id) {
+  const scheduler::Version* version = ledger_->state.FindVersion(VersionId(id));
+  if (version == nullptr) {
+    ledger_->RemoveVersion(id);
+    touched_versions_.insert(id);
+    return;
+  }
+  v1::ModelVersion* row = ledger_->FindVersion(id);
+  if (row == nullptr) return;
+  row->set_state(static_cast<v1::VersionState>(version->state));
+  row->set_error(version->error);
+  row->set_device(version->device ? DeviceName(*version->device) : "");
+  TouchVersion(id);
+}
+
+void Transaction::AppendEvent(JobRow& row, v1::JobEvent event) {
+  event.set_sequence(row.next_sequence++);
+  event.set_job_id(row.job.id());
+  event.set_attempt(row.job.attempt());
+  if (!event.has_time()) *event.mutable_time() = ToTimestamp(now_);
+  jobs_with_events_.insert(row.job.id());
+  TouchJob(row.job.id());
+  batch_.append_events.push_back(std::move(event));
+}
+
+uint64_t Transaction::CreateVersion(v1::ModelVersion version) {
+  version.set_id(store_->AllocateId(IdKind::kVersion));
+  version.set_version(store_->AllocateVersion(version.model()));
+  *version.mutable_create_time() = ToTimestamp(now_);
+  const v1::ModelVersion& row = ledger_->AddVersion(std::move(version));
+  const uint64_t id = row.id();
+  Apply(ToEvent(row));
+  return id;
+}
+
+void Transaction::Publish(uint64_t job_id) {
+  JobRow* row = ledger_->FindJob(job_id);
+  if (row == nullptr) return;
+  const uint64_t id =
+      CreateVersion(VersionOf(row->job, row->job.last_checkpoint()));
+  const v1::ModelVersion& version = *ledger_->FindVersion(id);
+  v1::JobEvent event;
+  v1::LogLine& log = *event.mutable_log();
+  log.set_severity(v1::LogLine::INFO);
+  log.set_text(absl::StrCat("published as ", version.model(), " version ",
+                            version.version()));
+  AppendEvent(*row, std::move(event));
+  Apply(scheduler::VersionLoadRequested{VersionId(id)});
+}
+
+void Transaction::AfterCommit(std::function<void()> run) {
+  answers_.push_back(std::move(run));
+}
+
+absl::Status Transaction::Commit() {
+  for (uint64_t id : touched_jobs_) {
+    JobRow* row = ledger_->FindJob(id);
+    if (row != nullptr) batch_.upsert_jobs.push_back(row->job);
+  }
+  for (uint64_t id : touched_versions_) {
+    const v1::ModelVersion* row = ledger_->FindVersion(id);
+    if (row != nullptr) {
+      batch_.upsert_versions.push_back(*row);
+    } else {
+      batch_.delete_versions.push_back(id);
+    }
+  }
+  for (const auto& [device, sequence] : acknowledgements_) {
+    batch_.set_counters[absl::StrCat("reports/", device)] = sequence;
+  }
+  return store_->Commit(batch_);
+}
+
+void Transaction::ForgetEnded() {
+  for (uint64_t id : ended_jobs_) {
+    ledger_->RemoveJob(id);
+    ledger_->state.ForgetJob(JobId(id));
+  }
+}
+
+std::string Transaction::DeviceName(scheduler::DeviceId id) const {
+  const scheduler::Device* device = ledger_->state.FindDevice(id);
+  return device == nullptr ? "" : device->name;
+}
+
+}  // namespace gpupool::server

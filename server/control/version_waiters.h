@@ -1,0 +1,49 @@
+// Callers that want the answer only when versions have arrived somewhere
+// (`wait` of PromoteCheckpoint, LoadVersion and UnloadVersion).
+//
+// Thread-safety: none; the control thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <vector>
+
+#include "absl/container/btree_set.h"
+#include "absl/status/statusor.h"
+#include "gpupool/v1/model.pb.h"
+#include "server/control/ledger.h"
+
+namespace gpupool::server {
+
+using VersionCallback = std::function<void(absl::StatusOr<v1::ModelVersion>)>;
+
+class VersionWaiters {
+ public:
+  enum class For {
+    // READY or LOAD_FAILED; also LOADING with an error, which says that there
+    // is no room now, and UNLOADED by somebody else.
+    kLoaded,
+    kUnloaded,
+  };
+
+  // Answers with the row of the last of `ids` when all have arrived.
+  void Add(For what, std::vector<uint64_t> ids, VersionCallback callback);
+  // Looks at those who wait for one of `changed`. Deleted counts as arrived;
+  // if the last one is gone the answer is NotFound.
+  void Check(Ledger& ledger, const absl::btree_set<uint64_t>& changed);
+  // Answers everybody with the status.
+  void FailAll(const absl::Status& status);
+
+ private:
+  struct Waiter {
+    For what;
+    std::vector<uint64_t> ids;
+    VersionCallback callback;
+  };
+  static bool Arrived(Ledger& ledger, const Waiter& waiter);
+
+  std::list<Waiter> waiters_;
+};
+
+}  // namespace gpupool::server

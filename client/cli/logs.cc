@@ -5,6 +5,7 @@
 #include <ostream>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -37,7 +38,9 @@ std::string EventLine(const v1::JobEvent& event) {
   std::string text =
       absl::StrFormat("%s %-7s %s", time, "STATE", StateText(change.to()));
   if (!change.reason().empty()) absl::StrAppend(&text, ": ", change.reason());
-  if (change.has_error()) {
+  // The reason often quotes the error already.
+  if (change.has_error() &&
+      !absl::StrContains(change.reason(), change.error().message())) {
     absl::StrAppend(&text, ": ", change.error().message());
   }
   return text;

@@ -75,7 +75,7 @@ void PrintPlan(const Context& context, const v1::JobSpec& spec,
   out << spec.name() << ": " << GroupDigits(plan.parameters())
       << " parameters, " << GroupDigits(answer.total_steps()) << " steps of "
       << FormatCount(static_cast<double>(plan.training_flops_per_step()))
-      << "FLOP\n\n";
+      << " FLOPs\n\n";
   PrintBytes(context, plan);
   out << "\n";
   PrintLayers(context, plan);

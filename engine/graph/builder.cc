@@ -9,7 +9,7 @@
 namespace gpupool::engine {
 
 GraphBuilder::GraphBuilder(Graph* graph) : graph_(graph) {
-  for (const Value& value : graph->values()) names_.insert(value.name);
+  for (const Value& value : graph->values()) names_[value.name] = value.id;
 }
 
 void GraphBuilder::SetSource(absl::string_view source, int region) {
@@ -18,18 +18,18 @@ void GraphBuilder::SetSource(absl::string_view source, int region) {
 }
 
 absl::StatusOr<ValueId> GraphBuilder::Named(Value value) {
-  if (names_.contains(value.name)) {
-    const Value* found = graph_->FindValue(value.name);
-    GPUPOOL_CHECK(found != nullptr);
-    if (found->kind == value.kind && found->type() == value.type()) {
-      return found->id;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the name '", value.name, "' stands for ", found->shape.ToString(),
-        " and for ", value.shape.ToString(), "; rename a layer"));
+  const auto taken = names_.find(value.name);
+  if (taken == names_.end()) {
+    const std::string name = value.name;
+    return names_[name] = graph_->AddValue(std::move(value));
   }
-  names_.insert(value.name);
-  return graph_->AddValue(std::move(value));
+  const Value& found = graph_->value(taken->second);
+  if (found.kind == value.kind && found.type() == value.type()) {
+    return found.id;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the name '", value.name, "' stands for ", found.shape.ToString(),
+      " and for ", value.shape.ToString(), "; rename a layer"));
 }
 
 absl::StatusOr<ValueId> GraphBuilder::Input(absl::string_view name,
@@ -54,13 +54,11 @@ absl::StatusOr<ValueId> GraphBuilder::Persistent(absl::string_view name,
 ValueId GraphBuilder::Constant(TensorType type, std::vector<double> numbers) {
   GPUPOOL_CHECK(numbers.size() == 1 ||
                 numbers.size() == static_cast<size_t>(type.shape.elements()));
-  Value value{.name = FreshName("constant"),
-              .dtype = type.dtype,
-              .shape = type.shape,
-              .kind = ValueKind::kConstant,
-              .memory_class = MemoryClass::kIo,
-              .constant = std::move(numbers)};
-  return graph_->AddValue(std::move(value));
+  return AddFresh("constant", {.dtype = type.dtype,
+                               .shape = type.shape,
+                               .kind = ValueKind::kConstant,
+                               .memory_class = MemoryClass::kIo,
+                               .constant = std::move(numbers)});
 }
 
 absl::StatusOr<ValueIds> GraphBuilder::Emit(Op op,
@@ -83,9 +81,9 @@ absl::StatusOr<ValueIds> GraphBuilder::Emit(Op op,
             .stage = stage_};
   const bool load = stage_ == Stage::kLoad;
   for (const TensorType& type : *types) {
-    node.outputs.push_back(graph_->AddValue(
-        {.name = FreshName(OpName(op)),
-         .dtype = type.dtype,
+    node.outputs.push_back(AddFresh(
+        OpName(op),
+        {.dtype = type.dtype,
          .shape = type.shape,
          .kind = load ? ValueKind::kDerived : ValueKind::kIntermediate,
          .memory_class = load ? MemoryClass::kWeight : memory_class_}));
@@ -116,15 +114,15 @@ absl::Status GraphBuilder::Update(ValueId value, ValueId persistent) {
   return absl::OkStatus();
 }
 
-// "<layer>/<what>.<n>": names stay readable and cannot meet those of weights,
-// which have no slash before the layer's name ends.
-std::string GraphBuilder::FreshName(absl::string_view what) {
-  for (;;) {
-    std::string name =
-        absl::StrCat(source_.empty() ? "" : source_, source_.empty() ? "" : "/",
-                     what, ".", next_name_++);
-    if (names_.insert(name).second) return name;
-  }
+// Names the value "<layer>/<what>.<n>": names stay readable and cannot meet
+// those of weights, which have no slash before the layer's name ends.
+ValueId GraphBuilder::AddFresh(absl::string_view what, Value value) {
+  do {
+    value.name = absl::StrCat(source_, source_.empty() ? "" : "/", what, ".",
+                              next_name_++);
+  } while (names_.contains(value.name));
+  const std::string name = value.name;
+  return names_[name] = graph_->AddValue(std::move(value));
 }
 
 }  // namespace gpupool::engine

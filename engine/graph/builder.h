@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -53,7 +53,8 @@ class GraphBuilder {
 
  private:
   absl::StatusOr<ValueId> Named(Value value);
-  std::string FreshName(absl::string_view what);
+  // Adds the value under a name that nothing else has.
+  ValueId AddFresh(absl::string_view what, Value value);
 
   Graph* graph_;
   std::string source_;
@@ -61,7 +62,7 @@ class GraphBuilder {
   Stage stage_ = Stage::kStep;
   MemoryClass memory_class_ = MemoryClass::kActivation;
   int64_t next_name_ = 0;
-  absl::flat_hash_set<std::string> names_;
+  absl::flat_hash_map<std::string, ValueId> names_;
 };
 
 }  // namespace gpupool::engine

@@ -156,11 +156,14 @@ absl::StatusOr<LossParts> MakeLoss(const v1::TrainingSpec& training,
                 "mean_squared_error");
 }
 
+// In the order of the layers, as the persistents are.
 std::vector<ValueId> TrainableValues(const ModelGraph& model) {
   std::vector<ValueId> values;
-  for (const PersistentSpec& persistent : model.persistents) {
-    if (persistent.memory_class != MemoryClass::kWeight) continue;
-    values.push_back(model.graph.FindValue(persistent.name)->id);
+  for (const Value& value : model.graph.values()) {
+    if (value.kind == ValueKind::kPersistent &&
+        value.memory_class == MemoryClass::kWeight) {
+      values.push_back(value.id);
+    }
   }
   return values;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "engine/graph/print.h"
 #include "engine/import/model_programs.h"
 #include "tests/engine/testing/graph_testing.h"
@@ -122,6 +123,24 @@ TEST(PipelineTest, ReportsAndShowsEveryPass) {
                                 "layout", "dce", "schedule", "alias"));
   EXPECT_THAT(report.ToString(), HasSubstr("fuse: off"));
   EXPECT_EQ(report.passes.size(), 8u);
+}
+
+TEST(PipelineTest, TheLongestModelTakesModestTime) {
+  v1::ModelSpec spec;
+  spec.add_input_shape(2);
+  while (spec.layers_size() < kMaxLayers) {
+    spec.add_layers()->mutable_dense()->set_units(2);
+    spec.add_layers()->mutable_relu();
+    spec.add_layers()->mutable_dropout()->set_probability(0.1);
+    spec.add_layers()->mutable_add()->set_from("dense_0");
+  }
+  const absl::Time begin = absl::Now();
+  auto model = Train(spec, "adam {}");
+  ASSERT_TRUE(model.ok()) << model.status();
+  PassReport report;
+  ASSERT_TRUE(RunPasses(model->graph, {}, &report).ok());
+  // Quadratic algorithms would take minutes.
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(5)) << report.ToString();
 }
 
 TEST(PipelineTest, RefusesABrokenGraph) {

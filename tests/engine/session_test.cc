@@ -10,13 +10,13 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
 #include <vector>
 
 #include "engine/base/sha256.h"
+#include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine {
 namespace {
@@ -61,10 +61,6 @@ std::string ReadFile(const std::string& path) {
 class SessionTest : public testing::Test {
  protected:
   void SetUp() override {
-    blob_dir_ = testing::TempDir() + "/session_test_" +
-                testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(blob_dir_);
-    std::filesystem::create_directories(blob_dir_);
     session_ = Open("cpu:0");
     ASSERT_NE(session_, nullptr);
   }
@@ -143,7 +139,8 @@ class SessionTest : public testing::Test {
   // The rows that `held_out { every: 5 }` keeps, 64 features and the label.
   static std::vector<std::vector<float>> HeldOutDigits();
 
-  std::string blob_dir_;
+  const ScratchFolder folder_;
+  const std::string blob_dir_ = folder_.path();
   std::unique_ptr<Session> session_;
 };
 
@@ -218,6 +215,7 @@ TEST_F(SessionTest, ResumingGivesTheWeightsOfAnUndisturbedRun) {
   spec.mutable_training()->mutable_schedule()->set_warmup_steps(10);
   for (const bool adam : {true, false}) {
     if (!adam) {
+      session_ = Open("cpu:0", 2);
       spec.mutable_training()->mutable_sgd()->set_learning_rate(0.05);
       spec.mutable_training()->mutable_sgd()->set_momentum(0.9);
     }

@@ -4,6 +4,8 @@
 
 #include <fstream>
 
+#include "tests/engine/scratch_folder.h"
+
 namespace gpupool::engine {
 namespace {
 
@@ -28,7 +30,8 @@ TEST(Sha256Test, PiecesGiveTheDigestOfTheWhole) {
 }
 
 TEST(Sha256Test, ReadsFiles) {
-  const std::string path = testing::TempDir() + "/sha256_test_file";
+  const ScratchFolder folder;
+  const std::string path = folder.path() + "/file";
   std::ofstream(path, std::ios::binary) << "abc";
   auto digest = Sha256HexOfFile(path);
   ASSERT_TRUE(digest.ok()) << digest.status();

@@ -7,6 +7,7 @@
 
 #include "engine/base/sha256.h"
 #include "tests/engine/data/files.h"
+#include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine {
 namespace {
@@ -34,7 +35,8 @@ class DatasetReaderTest : public testing::Test {
     return ReadDataset(layout, files, dir_, {});
   }
 
-  const std::string dir_ = testing::TempDir();
+  const ScratchFolder folder_;
+  const std::string dir_ = folder_.path();
 };
 
 TEST_F(DatasetReaderTest, TellsTheFormatByTheFileName) {

@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "tests/engine/data/files.h"
+#include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine {
 namespace {
 
 TEST(MappedFileTest, ShowsTheBytesOfTheFile) {
-  const std::string path = testing::TempDir() + "/mapped_file_test";
+  const ScratchFolder folder;
+  const std::string path = folder.path() + "/file";
   files::WriteFile(path, "hello");
   auto file = MappedFile::Open(path);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -23,12 +25,12 @@ TEST(MappedFileTest, ShowsTheBytesOfTheFile) {
 }
 
 TEST(MappedFileTest, RefusesWhatIsNoFile) {
-  EXPECT_EQ(MappedFile::Open(testing::TempDir() + "/none").status().code(),
+  const ScratchFolder folder;
+  EXPECT_EQ(MappedFile::Open(folder.path() + "/none").status().code(),
             absl::StatusCode::kNotFound);
-  EXPECT_EQ(MappedFile::Open(testing::TempDir()).status().code(),
+  EXPECT_EQ(MappedFile::Open(folder.path()).status().code(),
             absl::StatusCode::kInvalidArgument);
-  const std::string link = testing::TempDir() + "/mapped_file_link";
-  unlink(link.c_str());
+  const std::string link = folder.path() + "/link";
   ASSERT_EQ(symlink("/etc/passwd", link.c_str()), 0);
   EXPECT_EQ(MappedFile::Open(link).status().code(),
             absl::StatusCode::kNotFound);

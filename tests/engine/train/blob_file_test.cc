@@ -7,16 +7,13 @@
 #include <fstream>
 
 #include "engine/base/sha256.h"
+#include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine {
 namespace {
 
 class BlobFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::remove_all(dir_);
-    std::filesystem::create_directories(dir_);
-  }
   size_t FileCount() const {
     size_t count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
@@ -25,7 +22,8 @@ class BlobFileTest : public testing::Test {
     return count;
   }
 
-  const std::string dir_ = testing::TempDir() + "/blob_file_test";
+  const ScratchFolder folder_;
+  const std::string dir_ = folder_.path();
 };
 
 TEST_F(BlobFileTest, PartsAreStoredUnderTheDigestOfTheWhole) {

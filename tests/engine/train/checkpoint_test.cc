@@ -4,9 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine {
 namespace {
@@ -15,10 +16,6 @@ using testing::HasSubstr;
 
 class CheckpointTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::remove_all(dir_);
-    std::filesystem::create_directories(dir_);
-  }
   // A tensor over `storage_`.
   TensorBytes Tensor(const std::string& name, Shape shape, size_t at,
                      DType dtype = DType::kFloat32) {
@@ -26,7 +23,8 @@ class CheckpointTest : public testing::Test {
     return {facts, absl::MakeSpan(storage_).subspan(at, facts.bytes())};
   }
 
-  const std::string dir_ = testing::TempDir() + "/checkpoint_test";
+  const ScratchFolder folder_;
+  const std::string dir_ = folder_.path();
   std::vector<std::byte> storage_ = std::vector<std::byte>(256);
 };
 

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -14,16 +13,12 @@
 #include "engine/memory/segment_source.h"
 #include "engine/train/device_context.h"
 #include "gpupool/v1/dataset.pb.h"
+#include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine {
 
 class RunFixture : public testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::remove_all(blob_dir_);
-    std::filesystem::create_directories(blob_dir_);
-  }
-
   DeviceContext Device() { return {&backend_, &allocator_, blob_dir_}; }
 
   v1::Dataset StoreCsv(const std::string& text) {
@@ -37,9 +32,8 @@ class RunFixture : public testing::Test {
     return dataset;
   }
 
-  const std::string blob_dir_ =
-      testing::TempDir() + "/run_" +
-      testing::UnitTest::GetInstance()->current_test_info()->name();
+  const ScratchFolder folder_;
+  const std::string blob_dir_ = folder_.path();
   HostSegmentSource source_;
   CachingAllocator allocator_{"cpu:0", uint64_t{1} << 28, &source_};
   CpuBackend backend_{1};

@@ -290,6 +290,33 @@ TEST_F(SessionTest, PlannedPeakIsTheMeasuredPeakToTheByte) {
   EXPECT_EQ(session_->memory_stats().allocated_bytes(), 0u);
 }
 
+TEST_F(SessionTest, ThePlannedBytesAreEnoughAndNoneIsSpare) {
+  const v1::Dataset digits = Digits();
+  auto plan = session_->PlanTraining(DigitsJob(), digits);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  TrainingRequest request{
+      .job_id = 7, .attempt = 1, .spec = DigitsJob(), .dataset = digits};
+  request.limit_bytes = plan->plan.training().peak() - 1;
+  EXPECT_EQ(session_->StartTraining(request).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  request.limit_bytes = plan->plan.training().peak();
+  auto run = session_->StartTraining(request);
+  ASSERT_TRUE(run.ok()) << run.status();
+  auto checkpoint = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(checkpoint.ok());
+  const uint64_t peak = plan->plan.inference().peak();
+  LoadRequest load{.name = "digits/1",
+                   .manifest_sha256 = checkpoint->manifest_sha256(),
+                   .max_batch_size = 32,
+                   .limit_bytes = peak - 1};
+  EXPECT_EQ(session_->LoadModel(load).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  load.limit_bytes = peak;
+  auto model = session_->LoadModel(load);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->measured_bytes(), peak);
+}
+
 TEST_F(SessionTest, MetaPlansAsTheDeviceItselfDoes) {
   auto meta = Open("meta");
   const v1::Dataset digits = Digits();

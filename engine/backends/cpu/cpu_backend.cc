@@ -1,11 +1,13 @@
 #include "engine/backends/cpu/cpu_backend.h"
 
+#include <hwy/targets.h>
 #include <omp.h>
 
 #include <dnnl.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/context.h"
+#include "engine/backends/cpu/flush_denormals.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
@@ -93,6 +95,11 @@ absl::Status CheckType(const Value& value) {
 CpuBackend::CpuBackend(int threads)
     : context_(std::make_unique<CpuContext>(threads)) {
   GPUPOOL_CHECK(threads >= 1);
+  // Kernels keep the addresses of their functions, so Highway must have chosen
+  // its target before: until then an address is that of the slow chooser.
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+#pragma omp parallel num_threads(threads)
+  FlushDenormals();
 }
 
 CpuBackend::~CpuBackend() = default;
@@ -118,6 +125,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> CpuBackend::Compile(
   }
 }
 
-void CpuBackend::BeginRun() { omp_set_num_threads(context_->threads()); }
+void CpuBackend::BeginRun() {
+  omp_set_num_threads(context_->threads());
+  FlushDenormals();
+}
 
 }  // namespace gpupool::engine

@@ -24,7 +24,7 @@ class CpuBackend : public DeviceBackend {
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(
       const CompileRequest& request) override;
-  // Sets the size of the calling thread's team.
+  // Sets the size of the calling thread's team, and that denormals are zero.
   void BeginRun() override;
 
  private:

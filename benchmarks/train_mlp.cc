@@ -1,0 +1,220 @@
+// How fast is a training step of a 784-128-10 perceptron, batch 64, Adam?
+//
+// Beside it, in turns in the same run, the five matrix products that such a
+// step cannot do without, by oneDNN alone: a lower bound, not a trainer.
+//
+//   train_mlp [threads] [rounds]
+//
+// prints {"bench","case","ours","peer","ratio","unit"}; the figures are
+// medians over the rounds. `train_mlp --profile [threads]` prints the time of
+// each node.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dnnl.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/backends/cpu/cpu_backend.h"
+#include "engine/base/check.h"
+#include "engine/base/philox.h"
+#include "engine/import/model_programs.h"
+#include "engine/memory/caching_allocator.h"
+#include "engine/passes/pipeline.h"
+#include "engine/runtime/executor.h"
+#include "gpupool/v1/job.pb.h"
+
+namespace gpupool::engine {
+namespace {
+
+constexpr int kBatch = 64, kInputs = 784, kHidden = 128, kClasses = 10;
+constexpr int kStepsPerRound = 50, kBatches = 16;
+
+Graph MlpTrainingGraph() {
+  v1::ModelSpec model;
+  model.add_input_shape(kInputs);
+  model.add_layers()->mutable_dense()->set_units(kHidden);
+  model.add_layers()->mutable_relu();
+  model.add_layers()->mutable_dense()->set_units(kClasses);
+  v1::TrainingSpec training;
+  training.mutable_cross_entropy();
+  training.mutable_adam();
+  training.set_batch_size(kBatch);
+  Graph graph = BuildTrainingGraph(model, {}, training)->graph;
+  GPUPOOL_CHECK(RunPasses(graph, {}, nullptr).ok());
+  return graph;
+}
+
+// The engine's own step.
+class OurStep {
+ public:
+  explicit OurStep(int threads)
+      : backend_(threads), allocator_("cpu:0", 1 << 30, &source_) {
+    const Graph graph = MlpTrainingGraph();
+    Program program = *Program::Compile(graph, &backend_);
+    weights_ = std::make_unique<WeightStore>(*WeightStore::Create(
+        *WeightLayout::Create({&graph}), "bench", &allocator_));
+    arena_ = *allocator_.Allocate(program.bytes().arena, {"bench", "arena"});
+    executor_ = *Executor::Create(std::move(program), *weights_,
+                                  {arena_.data(), arena_.bytes()}, "bench",
+                                  &allocator_);
+    Philox random(7);
+    for (const WeightEntry& entry : weights_->layout().entries()) {
+      if (entry.in_optimizer_block()) continue;
+      auto* data = reinterpret_cast<float*>(weights_->bytes_of(entry).data());
+      for (int64_t i = 0; i < entry.shape.elements(); ++i) {
+        data[i] = (random.NextFloat() - 0.5f) * 0.05f;
+      }
+    }
+    images_.resize(kBatches * kBatch * kInputs);
+    for (float& x : images_) x = random.NextFloat();
+    labels_.resize(kBatches * kBatch);
+    for (int64_t& label : labels_) {
+      label = static_cast<int64_t>(random.NextBelow(kClasses));
+    }
+    GPUPOOL_CHECK(executor_->Load().ok());
+  }
+
+  void SetInputs() {
+    ++step_;
+    const double rate = 1e-3;
+    const int64_t batch = step_ % kBatches * kBatch;
+    Copy("input", images_.data() + batch * kInputs);
+    Copy("labels", labels_.data() + batch);
+    Copy("learning_rate", &rate);
+    Copy("step", &step_);
+  }
+  void Run() {
+    SetInputs();
+    GPUPOOL_CHECK(executor_->Run().ok());
+  }
+  std::string ProfileTable(int runs) {
+    Profile profile(0);
+    for (int i = 0; i < runs; ++i) {
+      SetInputs();
+      GPUPOOL_CHECK(executor_->RunProfiled(&profile).ok());
+    }
+    return profile.Table(executor_->program().graph());
+  }
+
+ private:
+  void Copy(const char* name, const void* from) {
+    const auto to = executor_->input(name);
+    std::memcpy(to.data(), from, to.size());
+  }
+
+  CpuBackend backend_;
+  HostSegmentSource source_;
+  CachingAllocator allocator_;
+  std::unique_ptr<WeightStore> weights_;
+  Allocation arena_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<float> images_;
+  std::vector<int64_t> labels_;
+  int64_t step_ = 0;
+};
+
+// The five products: two forward, two for weights' gradients, one for the
+// hidden layer's.
+class BareProducts {
+ public:
+  BareProducts() {
+    Add(kBatch, kHidden, kInputs, false, true);
+    Add(kBatch, kClasses, kHidden, false, true);
+    Add(kClasses, kHidden, kBatch, true, false);
+    Add(kBatch, kHidden, kClasses, false, false);
+    Add(kHidden, kInputs, kBatch, true, false);
+  }
+  void Run() {
+    for (Product& product : products_) {
+      GPUPOOL_CHECK(dnnl_primitive_execute(product.primitive.get(),
+                                           stream_.get(), 3,
+                                           product.arguments) == dnnl_success);
+    }
+  }
+
+ private:
+  struct Product {
+    dnnl::matmul primitive;
+    dnnl::memory a, b, y;
+    dnnl_exec_arg_t arguments[3];
+  };
+
+  dnnl::memory Matrix(int rows, int columns, bool transposed) {
+    using Tag = dnnl::memory::format_tag;
+    const dnnl::memory::desc desc({rows, columns}, dnnl::memory::data_type::f32,
+                                  transposed ? Tag::ba : Tag::ab);
+    dnnl::memory memory(desc, engine_);
+    std::memset(memory.get_data_handle(), 0, desc.get_size());
+    return memory;
+  }
+  void Add(int m, int n, int k, bool transpose_a, bool transpose_b) {
+    Product p;
+    p.a = Matrix(m, k, transpose_a);
+    p.b = Matrix(k, n, transpose_b);
+    p.y = Matrix(m, n, false);
+    p.primitive = dnnl::matmul(dnnl::matmul::primitive_desc(
+        {p.a.get_desc(), p.b.get_desc(), p.y.get_desc()}, engine_));
+    p.arguments[0] = {DNNL_ARG_SRC, p.a.get()};
+    p.arguments[1] = {DNNL_ARG_WEIGHTS, p.b.get()};
+    p.arguments[2] = {DNNL_ARG_DST, p.y.get()};
+    products_.push_back(std::move(p));
+  }
+
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream_{engine_};
+  std::vector<Product> products_;
+};
+
+template <typename Work>
+double MicrosecondsPerStep(Work& work) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  for (int i = 0; i < kStepsPerRound; ++i) work.Run();
+  const std::chrono::duration<double, std::micro> taken = Clock::now() - begin;
+  return taken.count() / kStepsPerRound;
+}
+
+double Median(std::vector<double> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  return numbers[numbers.size() / 2];
+}
+
+void Compare(int threads, int rounds) {
+  OurStep ours(threads);
+  BareProducts peer;  // with the team that the back end has set
+  MicrosecondsPerStep(ours);
+  MicrosecondsPerStep(peer);
+  std::vector<double> our_times, peer_times;
+  for (int round = 0; round < rounds; ++round) {
+    our_times.push_back(MicrosecondsPerStep(ours));
+    CpuBackend(threads).BeginRun();
+    peer_times.push_back(MicrosecondsPerStep(peer));
+  }
+  const double our_time = Median(our_times), peer_time = Median(peer_times);
+  std::printf(
+      "{\"bench\":\"train-mlp\",\"case\":\"784-128-10 batch 64 adam, %d "
+      "threads, peer: its matrix products alone\",\"ours\":%.2f,\"peer\":%.2f,"
+      "\"ratio\":%.3f,\"unit\":\"us/step\"}\n",
+      threads, our_time, peer_time, our_time / peer_time);
+}
+
+}  // namespace
+}  // namespace gpupool::engine
+
+int main(int count, char** arguments) {
+  const std::string first = count > 1 ? arguments[1] : "2";
+  if (first == "--profile") {
+    const int threads = count > 2 ? std::max(1, std::atoi(arguments[2])) : 2;
+    std::fputs(gpupool::engine::OurStep(threads).ProfileTable(500).c_str(),
+               stdout);
+    return 0;
+  }
+  const int threads = std::max(1, std::atoi(first.c_str()));
+  const int rounds = count > 2 ? std::max(1, std::atoi(arguments[2])) : 41;
+  gpupool::engine::Compare(threads, rounds);
+  return 0;
+}

@@ -1,0 +1,224 @@
+#include "server/api/api_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/sha256.h"
+#include "gpupool/v1/admin.grpc.pb.h"
+#include "gpupool/v1/dataset.grpc.pb.h"
+#include "gpupool/v1/device.grpc.pb.h"
+#include "gpupool/v1/job.grpc.pb.h"
+#include "gpupool/v1/model.grpc.pb.h"
+#include "tests/server/api/api_fixture.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ApiServerTest : public ApiFixture {
+ protected:
+  grpc::Status Submit(const v1::SubmitJobRequest& request, v1::Job* job) {
+    grpc::ClientContext context;
+    return v1::JobService::NewStub(channel_)->SubmitJob(&context, request, job);
+  }
+
+  grpc::Status Upload(const std::string& name, const std::string& announced,
+                      const std::string& sent, v1::Dataset* dataset) {
+    grpc::ClientContext context;
+    auto stub = v1::DatasetService::NewStub(channel_);
+    auto writer = stub->UploadDataset(&context, dataset);
+    v1::UploadDatasetRequest message;
+    auto* header = message.mutable_header();
+    header->set_name(name);
+    v1::DatasetFile* file = header->add_files();
+    file->set_file_name("d.csv");
+    file->set_total_bytes(announced.size());
+    file->set_sha256(engine::Sha256Hex(announced));
+    bool open = writer->Write(message);
+    for (size_t at = 0; open && at < sent.size(); at += 1 << 20) {
+      message.mutable_chunk()->set_data(sent.substr(at, 1 << 20));
+      open = writer->Write(message);
+    }
+    writer->WritesDone();
+    return writer->Finish();
+  }
+};
+
+TEST_F(ApiServerTest, BadRequestNeverReachesControl) {
+  v1::SubmitJobRequest request = NewJob("x");
+  request.mutable_spec()->set_name("../etc");
+  v1::Job job;
+  const grpc::Status status = Submit(request, &job);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("../etc"));
+}
+
+TEST_F(ApiServerTest, SameRequestIsTheSameJobAndAnotherSpecIsRefused) {
+  AddDataset();
+  v1::Job first;
+  v1::Job again;
+  ASSERT_TRUE(Submit(NewJob("one"), &first).ok());
+  ASSERT_TRUE(Submit(NewJob("one"), &again).ok());
+  EXPECT_EQ(first.id(), again.id());
+  v1::SubmitJobRequest other = NewJob("one");
+  other.mutable_spec()->set_name("other");
+  EXPECT_EQ(Submit(other, &again).error_code(),
+            grpc::StatusCode::ALREADY_EXISTS);
+}
+
+TEST_F(ApiServerTest, JobThatWasAnsweredIsInTheStore) {
+  AddDataset();
+  v1::Job job;
+  ASSERT_TRUE(Submit(NewJob("one"), &job).ok());
+  EXPECT_TRUE(store_->GetJob(job.id()).ok());
+  auto stub = v1::JobService::NewStub(channel_);
+  v1::GetJobRequest get;
+  get.set_id(job.id());
+  v1::Job found;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub->GetJob(&context, get, &found).ok());
+  EXPECT_EQ(found.spec().tenant(), "default");
+  v1::ListJobsRequest list;
+  v1::ListJobsResponse jobs;
+  grpc::ClientContext list_context;
+  ASSERT_TRUE(stub->ListJobs(&list_context, list, &jobs).ok());
+  EXPECT_EQ(jobs.jobs_size(), 1);
+}
+
+TEST_F(ApiServerTest, DatasetArrivesInChunksAndIsRegistered) {
+  const std::string bytes((3 << 20) + 17, '7');
+  v1::Dataset dataset;
+  const grpc::Status status = Upload("digits", bytes, bytes, &dataset);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(dataset.rows(), 10u);
+  EXPECT_EQ(dataset.layout().format(), v1::CSV);
+  EXPECT_TRUE(blobs_->Contains(engine::Sha256Hex(bytes)));
+}
+
+TEST_F(ApiServerTest, SameDatasetAgainIsANoOpAndOtherContentIsRefused) {
+  v1::Dataset first;
+  ASSERT_TRUE(Upload("digits", "1,2\n", "1,2\n", &first).ok());
+  v1::Dataset again;
+  ASSERT_TRUE(Upload("digits", "1,2\n", "1,2\n", &again).ok());
+  EXPECT_EQ(first.id(), again.id());
+  EXPECT_EQ(Upload("digits", "3,4\n", "3,4\n", &again).error_code(),
+            grpc::StatusCode::ALREADY_EXISTS);
+}
+
+TEST_F(ApiServerTest, WrongDigestStoresNothing) {
+  v1::Dataset dataset;
+  const grpc::Status status = Upload("digits", "1,2\n", "1,3\n", &dataset);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("sha256"));
+  EXPECT_TRUE(absl::IsNotFound(store_->GetDataset("digits").status()));
+}
+
+TEST_F(ApiServerTest, UploadModelSaysThatItIsNotBuilt) {
+  grpc::ClientContext context;
+  v1::ModelVersion version;
+  auto stub = v1::ModelService::NewStub(channel_);
+  auto writer = stub->UploadModel(&context, &version);
+  const grpc::Status status = writer->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("promote"));
+}
+
+TEST_F(ApiServerTest, UnknownModelIsNotFound) {
+  grpc::ClientContext context;
+  v1::GetModelRequest request;
+  request.set_name("nobody");
+  v1::Model model;
+  EXPECT_EQ(v1::ModelService::NewStub(channel_)
+                ->GetModel(&context, request, &model)
+                .error_code(),
+            grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ApiServerTest, MemorySummaryComesFromTheWorker) {
+  grpc::ClientContext context;
+  v1::GetMemorySummaryRequest request;
+  request.set_device("cpu:0");
+  v1::GetMemorySummaryResponse response;
+  const grpc::Status status =
+      v1::DeviceService::NewStub(channel_)->GetMemorySummary(&context, request,
+                                                             &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.text(), "a table");
+}
+
+TEST_F(ApiServerTest, WatchDevicesWritesAtOnceAndEndsWithTheServer) {
+  grpc::ClientContext context;
+  v1::WatchDevicesRequest request;
+  request.set_interval_seconds(3600);
+  auto stub = v1::DeviceService::NewStub(channel_);
+  auto reader = stub->WatchDevices(&context, request);
+  v1::ListDevicesResponse devices;
+  ASSERT_TRUE(reader->Read(&devices));
+  ASSERT_EQ(devices.devices_size(), 1);
+  EXPECT_EQ(devices.devices(0).name(), "cpu:0");
+  const absl::Time start = absl::Now();
+  api_->Stop(absl::Seconds(5));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  EXPECT_FALSE(reader->Read(&devices));
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(ApiServerTest, WatchDevicesRefusesABadInterval) {
+  grpc::ClientContext context;
+  v1::WatchDevicesRequest request;
+  request.set_interval_seconds(-1);
+  auto stub = v1::DeviceService::NewStub(channel_);
+  auto reader = stub->WatchDevices(&context, request);
+  v1::ListDevicesResponse devices;
+  EXPECT_FALSE(reader->Read(&devices));
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(ApiServerTest, DrainStopsAdmissionAndAsksTheProcessToEnd) {
+  AddDataset();
+  auto stub = v1::AdminService::NewStub(channel_);
+  v1::DrainRequest request;
+  v1::DrainResponse response;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub->Drain(&context, request, &response).ok());
+  EXPECT_FALSE(stop_asked_.HasBeenNotified());
+  v1::Job job;
+  EXPECT_EQ(Submit(NewJob("late"), &job).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  request.set_stop(true);
+  grpc::ClientContext stop_context;
+  ASSERT_TRUE(stub->Drain(&stop_context, request, &response).ok());
+  EXPECT_TRUE(stop_asked_.WaitForNotificationWithTimeout(absl::Seconds(5)));
+}
+
+TEST_F(ApiServerTest, ServerInfoIsTheProcesss) {
+  grpc::ClientContext context;
+  v1::ServerInfo info;
+  ASSERT_TRUE(v1::AdminService::NewStub(channel_)
+                  ->GetServerInfo(&context, {}, &info)
+                  .ok());
+  EXPECT_EQ(info.version(), "1.2.3");
+}
+
+TEST_F(ApiServerTest, TakenPortIsUnavailableAndNamed) {
+  const auto second =
+      ApiServer::Start({.port = api_->port()},
+                       {.control = control_.get(), .blobs = blobs_.get()});
+  EXPECT_TRUE(absl::IsUnavailable(second.status())) << second.status();
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr(std::to_string(api_->port())));
+}
+
+TEST_F(ApiServerTest, OversizedMessageIsRefused) {
+  AddDataset();
+  v1::SubmitJobRequest request = NewJob("big");
+  request.mutable_spec()->mutable_model()->mutable_layers(0)->set_name(
+      std::string(70 << 20, 'x'));
+  v1::Job job;
+  EXPECT_EQ(Submit(request, &job).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,6 +1,7 @@
 // How long does a request take from the daemon to a worker process and back,
-// with nothing computed? Beside it, the least that the kernel asks for the same
-// hand-over: one byte over a socket pair, there and back.
+// with nothing computed? Once with one request after the other, once with both
+// sides asleep before each. Beside it, the least that the kernel asks for the
+// same hand-over: one byte over a socket pair, there and back.
 #include "server/ipc/slot_ring.h"
 
 #include <fcntl.h>
@@ -10,12 +11,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <future>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "server/ipc/slot_ring_server.h"
@@ -28,8 +32,15 @@ using gpupool::server::SlotRingServer;
 using gpupool::server::UniqueFd;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kWarmUp = 2000;
-constexpr int kRounds = 50000;
+constexpr int kWarmUp = 100;
+
+// `pause` before each round puts both sides to sleep.
+struct Pace {
+  int rounds;
+  std::chrono::microseconds pause;
+};
+constexpr Pace kBackToBack = {50000, std::chrono::microseconds(0)};
+constexpr Pace kAfterIdle = {500, std::chrono::milliseconds(2)};
 
 struct Percentiles {
   double p50_us;
@@ -41,13 +52,14 @@ Percentiles Summarize(std::vector<double> micros) {
   return {micros[micros.size() / 2], micros[micros.size() * 99 / 100]};
 }
 
+// `round` makes one round trip and returns when it was over.
 template <typename Round>
-Percentiles Measure(Round round) {
+Percentiles Measure(const Pace& pace, Round round) {
   std::vector<double> micros;
-  for (int i = 0; i < kWarmUp + kRounds; ++i) {
+  for (int i = 0; i < kWarmUp + pace.rounds; ++i) {
+    if (pace.pause.count() > 0) std::this_thread::sleep_for(pace.pause);
     const Clock::time_point start = Clock::now();
-    round();
-    const std::chrono::duration<double, std::micro> took = Clock::now() - start;
+    const std::chrono::duration<double, std::micro> took = round() - start;
     if (i >= kWarmUp) micros.push_back(took.count());
   }
   return Summarize(std::move(micros));
@@ -68,37 +80,66 @@ UniqueFd CopyOf(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
   }
 }
 
-Percentiles MeasureRing() {
-  auto ring = SlotRingClient::Create({8, 4096});
-  if (!ring.ok()) std::abort();
-  const pid_t worker = ::fork();
-  if (worker == 0) RunWorker((*ring)->descriptors());
-  // The answer is counted where the daemon's callback runs, as the batcher
-  // sees it; the next request leaves from there.
+// A ring with a worker process behind it, killed at the end.
+class RingWithWorker {
+ public:
+  RingWithWorker() {
+    auto ring = SlotRingClient::Create({8, 4096});
+    if (!ring.ok()) std::abort();
+    ring_ = *std::move(ring);
+    worker_ = ::fork();
+    if (worker_ == 0) RunWorker(ring_->descriptors());
+  }
+  RingWithWorker(const RingWithWorker&) = delete;
+  RingWithWorker& operator=(const RingWithWorker&) = delete;
+  ~RingWithWorker() {
+    ring_->FailAll(absl::UnavailableError("measured"));
+    ::kill(worker_, SIGKILL);
+    ::waitpid(worker_, nullptr, 0);
+  }
+  SlotRingClient& ring() { return *ring_; }
+
+ private:
+  std::shared_ptr<SlotRingClient> ring_;
+  pid_t worker_;
+};
+
+// Each answer sends the next request, from where the daemon's callback runs.
+Percentiles MeasureRingBackToBack() {
+  RingWithWorker pair;
   std::vector<double> micros;
   std::promise<void> finished;
   Clock::time_point start;
   int round = 0;
   std::function<void(Slot)> submit = [&](Slot slot) {
     start = Clock::now();
-    (*ring)->Submit(std::move(slot), [&](absl::Status status, Slot answer) {
+    pair.ring().Submit(std::move(slot), [&](absl::Status status, Slot answer) {
       const std::chrono::duration<double, std::micro> took =
           Clock::now() - start;
       if (!status.ok()) std::abort();
       if (round >= kWarmUp) micros.push_back(took.count());
-      if (++round == kWarmUp + kRounds) return finished.set_value();
+      if (++round == kWarmUp + kBackToBack.rounds) return finished.set_value();
       submit(std::move(answer));
     });
   };
-  submit(*(*ring)->Acquire());
+  submit(*pair.ring().Acquire());
   finished.get_future().wait();
-  (*ring)->FailAll(absl::UnavailableError("measured"));
-  ::kill(worker, SIGKILL);
-  ::waitpid(worker, nullptr, 0);
   return Summarize(std::move(micros));
 }
 
-Percentiles MeasureSocketPair() {
+Percentiles MeasureRingAfterIdle() {
+  RingWithWorker pair;
+  return Measure(kAfterIdle, [&] {
+    std::promise<Clock::time_point> end;
+    pair.ring().Submit(*pair.ring().Acquire(), [&](absl::Status status, Slot) {
+      if (!status.ok()) std::abort();
+      end.set_value(Clock::now());
+    });
+    return end.get_future().get();
+  });
+}
+
+Percentiles MeasureSocketPair(const Pace& pace) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) std::abort();
   const pid_t worker = ::fork();
@@ -109,13 +150,16 @@ Percentiles MeasureSocketPair() {
     }
     ::_exit(0);
   }
-  const Percentiles result = Measure([&] {
+  const Percentiles result = Measure(pace, [&] {
     if (::write(ends[0], &byte, 1) != 1 || ::read(ends[0], &byte, 1) != 1) {
       std::abort();
     }
+    return Clock::now();
   });
   ::kill(worker, SIGKILL);
   ::waitpid(worker, nullptr, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
   return result;
 }
 
@@ -129,9 +173,12 @@ void Print(const char* name, double ours, double peer) {
 }  // namespace
 
 int main() {
-  const Percentiles peer = MeasureSocketPair();
-  const Percentiles ours = MeasureRing();
+  const Percentiles peer = MeasureSocketPair(kBackToBack);
+  const Percentiles ours = MeasureRingBackToBack();
   Print("round-trip-p50", ours.p50_us, peer.p50_us);
   Print("round-trip-p99", ours.p99_us, peer.p99_us);
+  const Percentiles idle_peer = MeasureSocketPair(kAfterIdle);
+  const Percentiles idle_ours = MeasureRingAfterIdle();
+  Print("after-idle-p50", idle_ours.p50_us, idle_peer.p50_us);
   return 0;
 }

@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kPrefixBytes = 4;
 constexpr size_t kReadBytes = 64 << 10;
+constexpr size_t kMaxIdleBytes = 1 << 20;
 
 std::string Prefix(uint32_t length) {
   std::string prefix(kPrefixBytes, '\0');
@@ -187,6 +188,9 @@ absl::StatusOr<std::optional<uint32_t>> ControlChannel::FrameLength() const {
 
 absl::StatusOr<bool> ControlChannel::ReadSome() {
   received_.erase(0, std::exchange(consumed_, 0));
+  if (received_.empty() && received_.capacity() > kMaxIdleBytes) {
+    received_.shrink_to_fit();  // after a large message
+  }
   const size_t before = received_.size();
   received_.resize(before + kReadBytes);
   iovec part = {received_.data() + before, kReadBytes};

@@ -19,8 +19,9 @@ using SteadyClock = std::chrono::steady_clock;
 // for as long at most doubles the cost of a wait (Karlin and others,
 // "Competitive randomized algorithms for nonuniform problems", 1990).
 constexpr std::chrono::microseconds kSpinLimit{50};
-constexpr int kQuickWaitsToSpin = 2;
-constexpr int kMaxQuickWaits = 8;
+// After a spin in vain so many waits sleep at once, at most: an idle queue and
+// a machine with more threads than cores must not pay for spinning.
+constexpr uint32_t kMaxSpinPause = 256;
 
 void Pause() {
 #if defined(__x86_64__)
@@ -83,26 +84,27 @@ uint64_t SlotQueue::Pop() {
 }
 
 void SlotQueue::Wait(int wake_fd, absl::Duration timeout) {
-  const SteadyClock::time_point start = SteadyClock::now();
-  if (quick_waits_ >= kQuickWaitsToSpin && timeout > absl::ZeroDuration()) {
-    Spin();
+  if (waits_until_spin_ > 0) {
+    --waits_until_spin_;
+  } else if (Spin()) {
+    spin_pause_ = 0;
+    return;
+  } else {
+    spin_pause_ = std::clamp(2 * spin_pause_, uint32_t{1}, kMaxSpinPause);
+    waits_until_spin_ = spin_pause_;
   }
-  if (Look() == Ready::kEmpty) Sleep(wake_fd, timeout);
-  // A wait that a spin could have covered; sleeping itself adds about as much.
-  const bool quick =
-      Look() != Ready::kEmpty && SteadyClock::now() - start < 2 * kSpinLimit;
-  quick_waits_ = quick ? std::min(quick_waits_ + 1, kMaxQuickWaits)
-                       : std::max(quick_waits_ - 2, 0);
+  Sleep(wake_fd, timeout);
 }
 
-void SlotQueue::Spin() {
+bool SlotQueue::Spin() {
   const SteadyClock::time_point end = SteadyClock::now() + kSpinLimit;
   do {
     for (int i = 0; i < 16; ++i) {
-      if (Look() != Ready::kEmpty) return;
+      if (Look() != Ready::kEmpty) return true;
       Pause();
     }
   } while (SteadyClock::now() < end);
+  return false;
 }
 
 void SlotQueue::Sleep(int wake_fd, absl::Duration timeout) {

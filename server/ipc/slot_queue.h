@@ -51,12 +51,12 @@ class SlotQueue {
   uint64_t Pop();
   // Returns when Look() is not kEmpty, the bell or `wake_fd` (an eventfd, or
   // -1) was written, or `timeout` has passed. Drains both eventfds. Spins for
-  // a moment before it sleeps while entries have been coming in quick
-  // succession: waking a thread costs more than such a moment.
+  // a moment before it sleeps where that has paid lately: waking a thread
+  // costs more than such a moment.
   void Wait(int wake_fd, absl::Duration timeout);
 
  private:
-  void Spin();
+  bool Spin();
   void Sleep(int wake_fd, absl::Duration timeout);
 
   SlotQueueHeader* header_;
@@ -65,7 +65,8 @@ class SlotQueue {
   int bell_fd_;
   uint32_t head_ = 0;  // private copies: the shared ones may be overwritten
   uint32_t tail_ = 0;
-  int quick_waits_ = 0;  // rises with short waits, falls with long ones
+  uint32_t spin_pause_ = 0;  // doubles with every spin in vain
+  uint32_t waits_until_spin_ = 0;
 };
 
 }  // namespace gpupool::server

@@ -95,8 +95,9 @@ class SlotRingClient : public std::enable_shared_from_this<SlotRingClient> {
   // failed ring call `done` on this thread.
   void Submit(Slot slot, Done done);
 
-  // Answers every outstanding slot with `status` and every later Submit too;
-  // Acquire returns nothing from now on. Idempotent. Not from a Done.
+  // Answers every slot that the worker has not answered, and every later
+  // Submit, with `status`; Acquire returns nothing from now on. Idempotent. Not
+  // from a Done.
   void FailAll(const absl::Status& status);
   bool failed() const;
 
@@ -121,6 +122,7 @@ class SlotRingClient : public std::enable_shared_from_this<SlotRingClient> {
   void Complete(uint64_t queue_entry);
   absl::Status ReadAnswer(uint32_t index);
   void FailOutstanding(const absl::Status& status);
+  void DeliverAnswered();
   void Free(uint32_t index);
   std::byte* SlotAddress(uint32_t index) const;
 

@@ -219,8 +219,17 @@ void SlotRingClient::FailAll(const absl::Status& status) {
     if (::write(daemon_bell_.get(), &one, sizeof(one)) < 0) {
     }
     thread.join();
+    DeliverAnswered();
   }
   FailOutstanding(status);
+}
+
+// What the worker has answered counts, even when it was lost a moment later.
+void SlotRingClient::DeliverAnswered() {
+  for (uint32_t i = 0; i < geometry_.slot_count; ++i) {
+    if (completions_.Look() != SlotQueue::Ready::kEntry) return;
+    Complete(completions_.Pop());
+  }
 }
 
 bool SlotRingClient::failed() const {

@@ -51,7 +51,8 @@ class WorkerObserver {
   // The worker is gone or unreachable: its slots and requests have been
   // answered Unavailable. `reason` says what was seen (exit code, signal, no
   // heartbeat). Also told when a worker cannot be started at all; then there
-  // was no OnWorkerReady before.
+  // was no OnWorkerReady before. Not told of workers that end because
+  // Shutdown drains them.
   virtual void OnWorkerLost(const std::string& device,
                             const absl::Status& reason) = 0;
   // Acknowledge once it is on disk.
@@ -98,8 +99,9 @@ class WorkerPool {
       std::function<void(absl::StatusOr<worker::v1::FromWorker>)>;
 
   // Starts the pool's thread, which at once begins to adopt or spawn every
-  // device. `observer` must outlive the pool. InvalidArgument for a bad or
-  // doubled device name; NotFound when the binary is not executable.
+  // device: the observer may be called before Create has returned. `observer`
+  // must outlive the pool. InvalidArgument for a bad or doubled device name;
+  // NotFound when the binary is not executable.
   static absl::StatusOr<std::unique_ptr<WorkerPool>> Create(
       PoolOptions options, WorkerObserver* observer);
   // Detaches when Shutdown was not called.

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -34,6 +35,7 @@ namespace {
 
 constexpr size_t kMaxLogBytes = 8u << 20;
 constexpr size_t kLogFiles = 2;
+constexpr int kOutOfMemoryScore = 300;
 
 struct Flags {
   EngineOptions engine;
@@ -80,6 +82,12 @@ int Refuse(const absl::Status& status, int code) {
   return code;
 }
 
+// When memory runs out, a worker goes before the daemon: its jobs resume from
+// their checkpoints. Allowed to fail.
+void OfferToOutOfMemoryKiller() {
+  std::ofstream("/proc/self/oom_score_adj") << kOutOfMemoryScore;
+}
+
 // Core dumps of a worker would hold users' models and data.
 void LimitProcess(const std::string& device) {
   const rlimit none = {0, 0};
@@ -87,6 +95,7 @@ void LimitProcess(const std::string& device) {
   ::umask(077);
   ::setsid();  // fails when the server has done so already
   ::signal(SIGPIPE, SIG_IGN);
+  OfferToOutOfMemoryKiller();
   ::prctl(PR_SET_NAME, absl::StrCat("worker ", device).c_str());
 }
 

@@ -23,7 +23,8 @@ FollowView::FollowView(const Stream& stream, const v1::Job& job)
 }
 
 void FollowView::OnJob(const v1::Job& job) {
-  view_.memory_bytes = job.memory().measured_peak_bytes();
+  const uint64_t measured = job.memory().measured_peak_bytes();
+  view_.memory_bytes = measured > 0 ? measured : job.plan().training().peak();
   if (view_.state == job.state() &&
       view_.waiting_reason != job.waiting_reason()) {
     view_.waiting_reason = job.waiting_reason();

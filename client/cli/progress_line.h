@@ -15,7 +15,7 @@ struct ProgressView {
   v1::JobState state = v1::QUEUED;
   std::string waiting_reason;  // while it waits
   v1::Progress progress;
-  uint64_t memory_bytes = 0;  // 0: not known
+  uint64_t memory_bytes = 0;  // measured, else planned; 0: not known
   absl::Duration waited;      // since it was submitted
 };
 

@@ -85,6 +85,17 @@ TEST_F(FollowViewTest, ShowsTheReasonThatTheServerGives) {
               HasSubstr("queued 1.0s: waits for 2.0 GiB"));
 }
 
+TEST_F(FollowViewTest, ShowsMeasuredMemoryElsePlanned) {
+  job_.mutable_plan()->mutable_training()->set_peak(2 << 20);
+  FollowView view(terminal_, job_);
+  view.OnEvent(StateEvent(1, v1::RUNNING));
+  view.OnEvent(ProgressEvent(2, 5, 10));
+  EXPECT_THAT(Printed([&] { view.Draw(At(1)); }), HasSubstr("mem 2.0 MiB"));
+  job_.mutable_memory()->set_measured_peak_bytes(3 << 20);
+  view.OnJob(job_);
+  EXPECT_THAT(Printed([&] { view.Draw(At(2)); }), HasSubstr("mem 3.0 MiB"));
+}
+
 TEST_F(FollowViewTest, DrawsNothingAfterTheEnd) {
   FollowView view(terminal_, job_);
   view.OnEvent(StateEvent(1, v1::SUCCEEDED));

@@ -1,0 +1,126 @@
+#include "server/control/admission.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "tests/server/control/control_fixture.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AdmissionTest : public ControlTest {
+ protected:
+  void SetUp() override {
+    ControlTest::SetUp();
+    AddDataset("digits");
+  }
+};
+
+TEST_F(AdmissionTest, TheSameRequestTwiceIsOneJob) {
+  const auto first = Submit(Request("r1"));
+  const auto second = Submit(Request("r1"));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(first->id(), second->id());
+}
+
+TEST_F(AdmissionTest, TheSameRequestWithAnotherSpecIsRefused) {
+  ASSERT_TRUE(Submit(Request("r1")).ok());
+  v1::SubmitJobRequest other = Request("r1");
+  other.mutable_spec()->set_priority(7);
+  const auto status = Submit(other).status();
+  EXPECT_TRUE(absl::IsAlreadyExists(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("request_id \"r1\""));
+}
+
+TEST_F(AdmissionTest, TheSameRequestOfAnotherTenantIsAnotherJob) {
+  const auto first = Submit(Request("r1"));
+  v1::SubmitJobRequest other = Request("r1");
+  other.mutable_spec()->set_tenant("lab");
+  EXPECT_NE(Submit(other)->id(), first->id());
+}
+
+TEST_F(AdmissionTest, TheSameRequestManyTimesAtOnceIsOneJob) {
+  std::vector<Answer<v1::Job>> answers(50);
+  for (auto& answer : answers) {
+    loop->SubmitJob(Request("r1"), answer.callback());
+  }
+  std::set<uint64_t> ids;
+  for (auto& answer : answers) {
+    const auto job = answer.Wait();
+    ASSERT_TRUE(job.ok()) << job.status();
+    ids.insert(job->id());
+  }
+  EXPECT_EQ(ids.size(), 1u);
+}
+
+TEST_F(AdmissionTest, TheRequestIsRememberedAfterTheJobHasEnded) {
+  Hello("cpu:0");
+  const v1::Job job = FinishedJob("r1", false);
+  v1::SubmitJobRequest request = Request("r1");
+  *request.mutable_spec() = job.spec();
+  const auto again = Submit(request);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->id(), job.id());
+  EXPECT_EQ(again->state(), v1::SUCCEEDED);
+}
+
+TEST_F(AdmissionTest, AnUnknownDatasetIsNamed) {
+  v1::SubmitJobRequest request = Request("r1");
+  request.mutable_spec()->mutable_data()->set_dataset("nope");
+  const auto status = Submit(request).status();
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"nope\""));
+}
+
+TEST_F(AdmissionTest, ThePlannersErrorPassesThrough) {
+  workers->meta = [](const worker::v1::ToWorker&) {
+    return absl::InvalidArgumentError("layer \"dense_1\": shapes differ");
+  };
+  EXPECT_EQ(Submit(Request("r1")).status(),
+            absl::InvalidArgumentError("layer \"dense_1\": shapes differ"));
+}
+
+TEST_F(AdmissionTest, AJobThatFitsNowhereIsRefusedWithBothNumbers) {
+  planned_bytes = kLimit + 1;
+  const auto status = Submit(Request("r1")).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr("never fits: needs 1001 B, the largest device has 1000 B"));
+  planned_bytes = kLimit;
+  EXPECT_TRUE(Submit(Request("r1")).ok());
+}
+
+TEST_F(AdmissionTest, TooManyActiveJobsAreRefused) {
+  loop.reset();
+  store.reset();
+  options.active_job_limit = 2;
+  StartLoop();
+  ASSERT_TRUE(Submit(Request("r1")).ok());
+  ASSERT_TRUE(Submit(Request("r2")).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Submit(Request("r3")).status()));
+}
+
+TEST_F(AdmissionTest, PlanningStoresNothingAndSaysWhereItFits) {
+  Answer<v1::PlanJobResponse> answer;
+  planned_bytes = 400;
+  loop->PlanJob(Request("r1").spec(), answer.callback());
+  const auto plan = answer.Wait();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->total_steps(), 20u);
+  ASSERT_EQ(plan->devices_size(), 1);
+  EXPECT_TRUE(plan->devices(0).fits_now());
+  EXPECT_EQ(loop->ListJobs({})->jobs_size(), 0);
+}
+
+TEST_F(AdmissionTest, PlanModelUsesTheInferenceBytes) {
+  Answer<v1::PlanModelResponse> answer;
+  loop->PlanModel({}, 8, answer.callback());
+  EXPECT_EQ(answer.Wait()->plan().inference().peak(), 50u);
+}
+
+}  // namespace
+}  // namespace gpupool::server

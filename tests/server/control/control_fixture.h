@@ -1,0 +1,128 @@
+// A control loop on a real store in a temporary folder, with fake workers and
+// a serving sink that remembers. Restart() ends the loop and makes a new one
+// on the same store, as after a crash.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "server/control/control_loop.h"
+#include "server/store/blob_store.h"
+#include "server/store/store.h"
+#include "tests/server/control/fake_workers.h"
+
+namespace gpupool::server {
+
+class FakeSink : public ServingSink {
+ public:
+  void VersionReady(const v1::ModelVersion& version, const std::string& device,
+                    const v1::TensorSpec&, const v1::TensorSpec&) override {
+    std::lock_guard lock(mutex_);
+    served_[version.id()] = device;
+  }
+  void VersionDraining(uint64_t id, std::function<void()> drained) override {
+    {
+      std::lock_guard lock(mutex_);
+      served_.erase(id);
+    }
+    drained();
+  }
+  void WorkerLost(const std::string& device) override {
+    std::lock_guard lock(mutex_);
+    std::erase_if(served_, [&](auto& item) { return item.second == device; });
+  }
+  std::map<uint64_t, std::string> served() {
+    std::lock_guard lock(mutex_);
+    return served_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<uint64_t, std::string> served_;
+};
+
+// Takes a callback's answer to the waiting test.
+template <typename T>
+class Answer {
+ public:
+  std::function<void(absl::StatusOr<T>)> callback() {
+    return [promise = promise_](absl::StatusOr<T> answer) {
+      promise->set_value(std::move(answer));
+    };
+  }
+  absl::StatusOr<T> Wait() {
+    if (future_.wait_for(std::chrono::seconds(5)) !=
+        std::future_status::ready) {
+      return absl::InternalError("the test got no answer in 5 s");
+    }
+    return future_.get();
+  }
+  bool Ready() {
+    return future_.wait_for(std::chrono::milliseconds(20)) ==
+           std::future_status::ready;
+  }
+
+ private:
+  std::shared_ptr<std::promise<absl::StatusOr<T>>> promise_ =
+      std::make_shared<std::promise<absl::StatusOr<T>>>();
+  std::future<absl::StatusOr<T>> future_ = promise_->get_future();
+};
+
+class ControlTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kLimit = 1000;
+
+  void SetUp() override;
+  void TearDown() override;
+
+  void StartLoop();
+  // As kill -9: nothing is said to anybody, the store stays.
+  void Restart();
+
+  // A worker of `device` connects with what it holds.
+  void Hello(const std::string& device,
+             std::vector<std::pair<uint64_t, uint32_t>> running = {},
+             std::vector<uint64_t> loaded = {});
+  void Report(const std::string& device, worker::v1::Report report);
+  void ReportStarted(uint64_t job, uint32_t attempt);
+  void ReportProgress(uint64_t job, uint32_t attempt, uint64_t step);
+  void ReportCheckpoint(uint64_t job, uint32_t attempt, uint64_t step);
+  void ReportEnded(uint64_t job, uint32_t attempt,
+                   worker::v1::JobEnded::Outcome outcome,
+                   const v1::JobError& error = {});
+
+  void AddDataset(const std::string& name);
+  v1::SubmitJobRequest Request(const std::string& request_id);
+  absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request);
+  // Submits, and takes the StartJob that must follow.
+  v1::Job SubmitAndStart(const v1::SubmitJobRequest& request);
+  // A job that ran to its end with one checkpoint.
+  v1::Job FinishedJob(const std::string& request_id, bool publish);
+  // Answers the LoadVersion that must have been sent; returns its version.
+  uint64_t AnswerLoad(const std::string& device,
+                      const absl::Status& status = absl::OkStatus());
+  // Waits until the job is in the state.
+  bool Becomes(uint64_t job, v1::JobState state);
+  bool VersionBecomes(const std::string& model, uint64_t number,
+                      v1::VersionState state);
+
+  std::filesystem::path folder;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<BlobStore> blobs;
+  ControlOptions options;
+  std::unique_ptr<FakeWorkers> workers;
+  std::unique_ptr<FakeSink> sink;
+  std::unique_ptr<ControlLoop> loop;
+  uint64_t planned_bytes = 100;
+  uint64_t sequence = 0;
+};
+
+}  // namespace gpupool::server

@@ -1,0 +1,95 @@
+#include "server/control/device_board.h"
+
+#include <gtest/gtest.h>
+
+#include "scheduler/step.h"
+
+namespace gpupool::server {
+namespace {
+
+using scheduler::AttemptRef;
+using scheduler::JobId;
+
+class DeviceBoardTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    board.AddDevice("cpu:0", 100, 2);
+    const auto device = ledger.state.AddDevice("cpu:0", "cpu", 100);
+    Step(ledger.state, scheduler::WorkerReady{.device = device}, now);
+    board.SetReady("cpu:0", {});
+  }
+  void PlaceJob() {
+    Step(ledger.state, scheduler::JobSubmitted{.job = JobId(1), .bytes = 60},
+         now);
+    board.Publish(ledger);
+  }
+  std::vector<Disagreement> Beat(bool with_job) {
+    worker::v1::Heartbeat heartbeat;
+    if (with_job) {
+      heartbeat.add_running()->set_job_id(1);
+      heartbeat.mutable_running(0)->set_attempt(1);
+    }
+    return board.TakeHeartbeat("cpu:0", heartbeat, now);
+  }
+
+  Ledger ledger;
+  DeviceBoard board;
+  absl::Time now = absl::UnixEpoch();
+};
+
+TEST_F(DeviceBoardTest, ShowsPlacementsAndFits) {
+  PlaceJob();
+  const v1::Device device = board.List()[0];
+  EXPECT_EQ(device.committed_bytes(), 60u);
+  EXPECT_EQ(device.threads(), 2u);
+  const auto fits = board.Fits(50, "");
+  EXPECT_FALSE(fits[0].fits_now());
+  EXPECT_TRUE(fits[0].fits_ever());
+  EXPECT_FALSE(board.Fits(10, "cuda")[0].fits_ever());
+  EXPECT_EQ(board.live_attempts(), 1u);
+}
+
+TEST_F(DeviceBoardTest, AgreementIsNoMismatch) {
+  PlaceJob();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(Beat(true).empty());
+    now += absl::Seconds(1);
+  }
+  const v1::ReconcileState state = board.Reconcile();
+  EXPECT_TRUE(state.attempts(0).in_store());
+  EXPECT_TRUE(state.attempts(0).on_worker());
+  EXPECT_EQ(state.mismatches_total(), 0u);
+}
+
+TEST_F(DeviceBoardTest, AnAttemptThatStaysAwayIsToldOnceAfterPatience) {
+  PlaceJob();
+  EXPECT_TRUE(Beat(false).empty());
+  now += DeviceBoard::kPatience;
+  EXPECT_TRUE(Beat(false).empty());
+  now += absl::Milliseconds(1);
+  const auto found = Beat(false);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_FALSE(found[0].on_worker);
+  EXPECT_EQ(found[0].attempt, (AttemptRef{JobId(1), 1}));
+  now += absl::Minutes(1);
+  EXPECT_TRUE(Beat(false).empty());
+  EXPECT_EQ(board.mismatches_total(), 1u);
+}
+
+TEST_F(DeviceBoardTest, AnAttemptThatShouldNotRunIsToldToo) {
+  board.Publish(ledger);
+  EXPECT_TRUE(Beat(true).empty());
+  now += DeviceBoard::kPatience + absl::Milliseconds(1);
+  const auto found = Beat(true);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].on_worker);
+}
+
+TEST_F(DeviceBoardTest, UnknownDevicesAreIgnored) {
+  EXPECT_FALSE(board.Has("meta"));
+  EXPECT_TRUE(board.TakeHeartbeat("meta", {}, now).empty());
+  board.SetLost("meta");
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,82 @@
+// Workers that do what a test says: they remember what they were sent and
+// answer when asked to. Planning answers at once.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/control/worker_port.h"
+
+namespace gpupool::server {
+
+class FakeWorkers : public WorkerPort {
+ public:
+  struct Pending {
+    std::string device;
+    worker::v1::ToWorker message;
+    ReplyCallback callback;
+  };
+
+  // Called for PlanTraining, PlanInference and InspectDataset.
+  std::function<absl::StatusOr<worker::v1::FromWorker>(
+      const worker::v1::ToWorker&)>
+      meta;
+
+  void Send(const std::string& device, worker::v1::ToWorker message,
+            absl::Duration, ReplyCallback callback) override {
+    if (device == kMetaDevice) return callback(meta(message));
+    std::lock_guard lock(mutex_);
+    pending_.push_back({device, std::move(message), std::move(callback)});
+    changed_.notify_all();
+  }
+  void Post(const std::string& device, worker::v1::ToWorker message) override {
+    std::lock_guard lock(mutex_);
+    posted_.push_back({device, std::move(message), nullptr});
+    changed_.notify_all();
+  }
+  void AcknowledgeReports(const std::string& device,
+                          uint64_t through_sequence) override {
+    std::lock_guard lock(mutex_);
+    acknowledged_[device] = through_sequence;
+    changed_.notify_all();
+  }
+  WorkerStatus status(const std::string&) const override { return {}; }
+
+  // The next message sent or posted; fails the wait after five seconds.
+  bool NextPost(Pending& post) { return Next(posted_, post); }
+  bool NextSend(Pending& send) { return Next(pending_, send); }
+  size_t posts() {
+    std::lock_guard lock(mutex_);
+    return posted_.size();
+  }
+  bool WaitAcknowledged(const std::string& device, uint64_t sequence) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(5),
+                             [&] { return acknowledged_[device] >= sequence; });
+  }
+
+ private:
+  bool Next(std::vector<Pending>& from, Pending& to) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, std::chrono::seconds(5),
+                           [&] { return !from.empty(); })) {
+      return false;
+    }
+    to = std::move(from.front());
+    from.erase(from.begin());
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Pending> pending_;
+  std::vector<Pending> posted_;
+  std::map<std::string, uint64_t> acknowledged_;
+};
+
+}  // namespace gpupool::server

@@ -1,0 +1,211 @@
+#include "server/control/model_requests.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/server/control/control_fixture.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ModelRequestsTest : public ControlTest {
+ protected:
+  void SetUp() override {
+    ControlTest::SetUp();
+    AddDataset("digits");
+    Hello("cpu:0");
+  }
+  absl::StatusOr<v1::ModelVersion> Promote(v1::PromoteCheckpointRequest request,
+                                           uint64_t job) {
+    request.set_job_id(job);
+    Answer<v1::ModelVersion> answer;
+    loop->PromoteCheckpoint(request, answer.callback());
+    return answer.Wait();
+  }
+  Answer<v1::ModelVersion> Load(uint64_t version, bool wait = false) {
+    v1::LoadVersionRequest request;
+    request.set_model("digits");
+    request.set_version(version);
+    request.set_wait(wait);
+    Answer<v1::ModelVersion> answer;
+    loop->LoadVersion(request, answer.callback());
+    return answer;
+  }
+  Answer<v1::ModelVersion> Unload(uint64_t version, bool wait = false) {
+    v1::UnloadVersionRequest request;
+    request.set_model("digits");
+    request.set_version(version);
+    request.set_wait(wait);
+    Answer<v1::ModelVersion> answer;
+    loop->UnloadVersion(request, answer.callback());
+    return answer;
+  }
+  absl::Status Delete(uint64_t version) {
+    v1::DeleteVersionRequest request;
+    request.set_model("digits");
+    request.set_version(version);
+    Answer<v1::DeleteVersionResponse> answer;
+    loop->DeleteVersion(request, answer.callback());
+    return answer.Wait().status();
+  }
+  void AnswerUnload() {
+    FakeWorkers::Pending send;
+    ASSERT_TRUE(workers->NextSend(send));
+    ASSERT_TRUE(send.message.has_unload_version());
+    send.callback(worker::v1::FromWorker());
+  }
+};
+
+TEST_F(ModelRequestsTest, SuccessPublishesAndServesTheLastCheckpoint) {
+  const v1::Job job = FinishedJob("r1", true);
+  const uint64_t id = AnswerLoad("cpu:0");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  EXPECT_EQ(sink->served().at(id), "cpu:0");
+  const v1::ModelVersion version = *store->GetVersion("digits", 0);
+  EXPECT_EQ(version.job_id(), job.id());
+  EXPECT_EQ(version.step(), 20u);
+  EXPECT_EQ(version.serving().max_batch_size(), 32u);
+  EXPECT_EQ(loop->GetModel("digits")->versions_size(), 1);
+}
+
+TEST_F(ModelRequestsTest, ANewVersionReplacesTheOldOneWhenItIsReady) {
+  FinishedJob("r1", true);
+  AnswerLoad("cpu:0");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  FinishedJob("r2", true);
+  AnswerLoad("cpu:0");
+  AnswerUnload();
+  EXPECT_TRUE(VersionBecomes("digits", 2, v1::READY));
+  EXPECT_TRUE(VersionBecomes("digits", 1, v1::UNLOADED));
+}
+
+TEST_F(ModelRequestsTest, PromotesTheNewestCheckpointUnderTheJobsName) {
+  const v1::Job job = FinishedJob("r1", false);
+  const auto version = Promote({}, job.id());
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_EQ(version->model(), "digits");
+  EXPECT_EQ(version->version(), 1u);
+  EXPECT_EQ(version->state(), v1::LOADING);
+  EXPECT_EQ(Promote({}, job.id())->version(), 2u);
+}
+
+TEST_F(ModelRequestsTest, PromotionNamesWhatIsMissing) {
+  EXPECT_TRUE(absl::IsNotFound(Promote({}, 99).status()));
+  const v1::Job job = FinishedJob("r1", false);
+  v1::PromoteCheckpointRequest request;
+  request.set_step(3);
+  EXPECT_TRUE(absl::IsNotFound(Promote(request, job.id()).status()));
+}
+
+TEST_F(ModelRequestsTest, AnotherBatchSizeIsPlannedAgain) {
+  const v1::Job job = FinishedJob("r1", false);
+  uint32_t planned_for = 0;
+  workers->meta = [&](const worker::v1::ToWorker& message) {
+    planned_for =
+        message.plan_training().spec().publish().serving().max_batch_size();
+    worker::v1::FromWorker reply;
+    reply.mutable_plan()->mutable_plan()->mutable_inference()->set_peak(77);
+    return absl::StatusOr<worker::v1::FromWorker>(reply);
+  };
+  v1::PromoteCheckpointRequest request;
+  request.mutable_serving()->set_max_batch_size(64);
+  const auto version = Promote(request, job.id());
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_EQ(planned_for, 64u);
+  EXPECT_EQ(version->plan().inference().peak(), 77u);
+}
+
+TEST_F(ModelRequestsTest, WaitingAnswersWhenTheVersionIsReady) {
+  const v1::Job job = FinishedJob("r1", false);
+  v1::PromoteCheckpointRequest request;
+  request.set_job_id(job.id());
+  request.set_wait(true);
+  Answer<v1::ModelVersion> answer;
+  loop->PromoteCheckpoint(request, answer.callback());
+  EXPECT_FALSE(answer.Ready());
+  AnswerLoad("cpu:0");
+  EXPECT_EQ(answer.Wait()->state(), v1::READY);
+  // Loading what is ready is a no-op and answers at once.
+  EXPECT_EQ(Load(1, true).Wait()->state(), v1::READY);
+}
+
+TEST_F(ModelRequestsTest, WaitingAnswersWhenThereIsNoRoomNow) {
+  const v1::Job job = FinishedJob("r1", false);
+  planned_bytes = 990;
+  SubmitAndStart(Request("big"));
+  v1::PromoteCheckpointRequest request;
+  request.set_wait(true);
+  const auto version = Promote(request, job.id());
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_EQ(version->state(), v1::LOADING);
+  EXPECT_THAT(version->error(), HasSubstr("waits for 50 B"));
+}
+
+TEST_F(ModelRequestsTest, AFailedLoadKeepsTheWorkersWords) {
+  const v1::Job job = FinishedJob("r1", false);
+  ASSERT_TRUE(Promote({}, job.id()).ok());
+  AnswerLoad("cpu:0", absl::DataLossError("weights differ from their digest"));
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::LOAD_FAILED));
+  EXPECT_EQ(store->GetVersion("digits", 1)->error(),
+            "weights differ from their digest");
+  auto again = Load(1, true);
+  AnswerLoad("cpu:0");
+  EXPECT_EQ(again.Wait()->state(), v1::READY);
+}
+
+TEST_F(ModelRequestsTest, UnloadDrainsAndGivesTheBytesBack) {
+  FinishedJob("r1", true);
+  AnswerLoad("cpu:0");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  auto answer = Unload(0, true);
+  AnswerUnload();
+  EXPECT_EQ(answer.Wait()->state(), v1::UNLOADED);
+  EXPECT_TRUE(sink->served().empty());
+  EXPECT_EQ(loop->ListDevices()[0].committed_bytes(), 0u);
+  EXPECT_EQ(Unload(1).Wait()->state(), v1::UNLOADED) << "a no-op";
+}
+
+TEST_F(ModelRequestsTest, OnlyAnUnloadedVersionIsDeletedAndItsNumberNotReused) {
+  const v1::Job job = FinishedJob("r1", true);
+  AnswerLoad("cpu:0");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Delete(1)));
+  auto unloaded = Unload(1, true);
+  AnswerUnload();
+  ASSERT_TRUE(unloaded.Wait().ok());
+  EXPECT_TRUE(Delete(1).ok());
+  EXPECT_TRUE(absl::IsNotFound(Delete(1)));
+  EXPECT_TRUE(absl::IsNotFound(loop->GetModel("digits").status()));
+  EXPECT_EQ(Promote({}, job.id())->version(), 2u);
+}
+
+TEST_F(ModelRequestsTest, DeletingVersionZeroDeletesNothing) {
+  const v1::Job job = FinishedJob("r1", false);
+  ASSERT_TRUE(Promote({}, job.id()).ok());
+  EXPECT_TRUE(absl::IsNotFound(Delete(0)));
+}
+
+TEST_F(ModelRequestsTest, UnknownModelsAndVersionsAreNamed) {
+  EXPECT_THAT(std::string(Load(1).Wait().status().message()),
+              HasSubstr("model \"digits\" does not exist"));
+  const v1::Job job = FinishedJob("r1", false);
+  ASSERT_TRUE(Promote({}, job.id()).ok());
+  EXPECT_THAT(std::string(Load(7).Wait().status().message()),
+              HasSubstr("no version 7; the newest is 1"));
+}
+
+TEST_F(ModelRequestsTest, AVersionComesBackAfterItsWorkerWasLost) {
+  FinishedJob("r1", true);
+  const uint64_t id = AnswerLoad("cpu:0");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"));
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::LOADING));
+  EXPECT_TRUE(sink->served().empty());
+  Hello("cpu:0");
+  EXPECT_EQ(AnswerLoad("cpu:0"), id);
+  EXPECT_TRUE(VersionBecomes("digits", 1, v1::READY));
+}
+
+}  // namespace
+}  // namespace gpupool::server

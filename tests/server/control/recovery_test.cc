@@ -1,0 +1,137 @@
+// What a new daemon finds on disk, and how it takes its workers back.
+#include "server/control/recovery.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/server/control/control_fixture.h"
+
+namespace gpupool::server {
+namespace {
+
+using worker::v1::JobEnded;
+
+class RecoveryTest : public ControlTest {
+ protected:
+  void SetUp() override {
+    ControlTest::SetUp();
+    AddDataset("digits");
+    Hello("cpu:0");
+  }
+};
+
+TEST_F(RecoveryTest, EveryAcknowledgedJobIsThereAfterARestart) {
+  planned_bytes = 600;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(Submit(Request("r" + std::to_string(i))).ok());
+  }
+  Restart();
+  EXPECT_EQ(loop->ListJobs({})->jobs_size(), 20);
+  EXPECT_EQ(Submit(Request("r3"))->id(), 4u) << "requests are remembered";
+  EXPECT_EQ(Submit(Request("new"))->id(), 21u) << "ids are not reused";
+}
+
+TEST_F(RecoveryTest, ARunningAttemptIsAdoptedNotRestarted) {
+  SubmitAndStart(Request("r1"));
+  ReportStarted(1, 1);
+  ReportProgress(1, 1, 5);
+  ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
+  Restart();
+  EXPECT_EQ(loop->LastReportSequence("cpu:0"), sequence);
+  EXPECT_EQ(loop->GetJob(1)->state(), v1::RUNNING);
+  Hello("cpu:0", {{1, 1}});
+  ReportProgress(1, 1, 6);
+  ReportEnded(1, 1, JobEnded::SUCCEEDED);
+  ASSERT_TRUE(Becomes(1, v1::SUCCEEDED));
+  EXPECT_EQ(loop->GetJob(1)->attempt(), 1u);
+  EXPECT_EQ(workers->posts(), 0u) << "nothing was started or stopped";
+  const auto events = *loop->ReadEvents(1, 0, 100);
+  for (size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i].sequence(), i + 1);
+  }
+}
+
+TEST_F(RecoveryTest, AnEndSpooledWhileNobodyListenedIsTheEnd) {
+  SubmitAndStart(Request("r1"));
+  ReportStarted(1, 1);
+  ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
+  Restart();
+  Hello("cpu:0");
+  ReportCheckpoint(1, 1, 20);
+  ReportEnded(1, 1, JobEnded::SUCCEEDED);
+  ASSERT_TRUE(Becomes(1, v1::SUCCEEDED));
+  EXPECT_EQ(loop->GetJob(1)->last_checkpoint().step(), 20u);
+}
+
+TEST_F(RecoveryTest, ReportsTakenBeforeTheRestartAreNotTakenAgain) {
+  SubmitAndStart(Request("r1"));
+  ReportProgress(1, 1, 5);
+  ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
+  Restart();
+  Hello("cpu:0", {{1, 1}});
+  const size_t before = loop->ReadEvents(1, 0, 100)->size();
+  --sequence;
+  ReportProgress(1, 1, 5);  // the same report, sent again
+  ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
+  EXPECT_EQ(loop->ReadEvents(1, 0, 100)->size(), before);
+}
+
+TEST_F(RecoveryTest, AnAttemptThatDiedMeanwhileIsStartedAgain) {
+  SubmitAndStart(Request("r1"));
+  ReportStarted(1, 1);
+  ReportCheckpoint(1, 1, 10);
+  ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
+  Restart();
+  loop->OnWorkerLost("cpu:0", absl::UnavailableError("gone"));
+  Hello("cpu:0");
+  FakeWorkers::Pending post;
+  ASSERT_TRUE(workers->NextPost(post));
+  EXPECT_EQ(post.message.start_job().attempt(), 2u);
+  EXPECT_FALSE(post.message.start_job().resume_manifest_sha256().empty());
+}
+
+TEST_F(RecoveryTest, FailuresAreCountedAcrossRestarts) {
+  v1::SubmitJobRequest request = Request("r1");
+  request.mutable_spec()->mutable_retry()->set_max_attempts(2);
+  SubmitAndStart(request);
+  ReportEnded(1, 1, JobEnded::INTERRUPTED);
+  FakeWorkers::Pending post;
+  ASSERT_TRUE(workers->NextPost(post));
+  Restart();
+  loop->OnWorkerLost("cpu:0", absl::UnavailableError("gone"));
+  EXPECT_TRUE(Becomes(1, v1::FAILED));
+}
+
+TEST_F(RecoveryTest, AnAttemptThatNobodyKnowsIsStopped) {
+  Restart();
+  Hello("cpu:0", {{42, 3}});
+  FakeWorkers::Pending post;
+  ASSERT_TRUE(workers->NextPost(post));
+  EXPECT_EQ(post.message.stop_job().job_id(), 42u);
+}
+
+TEST_F(RecoveryTest, AServedVersionIsServedAgainWithoutLoading) {
+  FinishedJob("r1", true);
+  const uint64_t id = AnswerLoad("cpu:0");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  Restart();
+  EXPECT_TRUE(sink->served().empty());
+  Hello("cpu:0", {}, {id});
+  AddDataset("barrier");
+  EXPECT_EQ(sink->served().at(id), "cpu:0");
+}
+
+TEST_F(RecoveryTest, AJobOnADeviceThatWasTakenAwayWaitsForAnother) {
+  SubmitAndStart(Request("r1"));
+  ReportStarted(1, 1);
+  ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
+  options.devices = {{"cpu:1", kLimit, 1}};
+  Restart();
+  Hello("cpu:1");
+  FakeWorkers::Pending post;
+  ASSERT_TRUE(workers->NextPost(post));
+  EXPECT_EQ(post.device, "cpu:1");
+  EXPECT_EQ(post.message.start_job().attempt(), 2u);
+}
+
+}  // namespace
+}  // namespace gpupool::server

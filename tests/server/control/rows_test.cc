@@ -1,0 +1,65 @@
+#include "server/control/rows.h"
+
+#include <gtest/gtest.h>
+
+namespace gpupool::server {
+namespace {
+
+TEST(RowsTest, TimesSurviveTheRoundTripToTheNanosecond) {
+  for (int64_t nanos : {0L, 1L, -1L, 1700000000123456789L, -1500000000L}) {
+    const absl::Time time = absl::FromUnixNanos(nanos);
+    EXPECT_EQ(FromTimestamp(ToTimestamp(time)), time);
+    EXPECT_GE(ToTimestamp(time).nanos(), 0);
+  }
+}
+
+TEST(RowsTest, DefaultsFillWhatTheSpecLeavesOut) {
+  v1::Job job;
+  const auto event = ToEvent(job);
+  EXPECT_EQ(event.max_attempts, 3u);
+  EXPECT_EQ(event.first_backoff, absl::Seconds(1));
+  EXPECT_EQ(WithDefaults({}).max_batch_size(), 32u);
+  EXPECT_EQ(WithDefaults({}).max_queue_size(), 1024u);
+}
+
+TEST(RowsTest, AModelIsNamedAfterTheJobUnlessSaidOtherwise) {
+  v1::JobSpec spec;
+  spec.set_name("digits");
+  EXPECT_EQ(PublishedModelName(spec), "digits");
+  spec.mutable_publish()->set_model("best");
+  EXPECT_EQ(PublishedModelName(spec), "best");
+}
+
+TEST(RowsTest, ALiveJobWithoutItsDeviceBacksOffUntilNow) {
+  v1::Job row;
+  row.set_state(v1::RUNNING);
+  row.set_attempt(2);
+  const absl::Time now = absl::UnixEpoch();
+  const scheduler::Job job = ToSchedulerJob(row, 1, nullptr, now);
+  EXPECT_EQ(job.state, scheduler::JobState::kBackingOff);
+  EXPECT_EQ(job.wake_time, now);
+  EXPECT_EQ(job.failures, 1u);
+}
+
+TEST(RowsTest, AVersionWithoutItsDeviceWaitsForAPlace) {
+  v1::ModelVersion row;
+  row.set_state(v1::READY);
+  EXPECT_EQ(ToSchedulerVersion(row, nullptr).state,
+            scheduler::VersionState::kLoading);
+  row.set_state(v1::UNLOADING);
+  EXPECT_EQ(ToSchedulerVersion(row, nullptr).state,
+            scheduler::VersionState::kUnloaded);
+}
+
+TEST(RowsTest, ContentIsBytesRolesAndLayoutNotNames) {
+  v1::Dataset a;
+  a.add_files()->set_sha256("x");
+  v1::Dataset b = a;
+  b.mutable_files(0)->set_file_name("other.csv");
+  EXPECT_TRUE(SameContent(a, b));
+  b.mutable_layout()->set_has_header(true);
+  EXPECT_FALSE(SameContent(a, b));
+}
+
+}  // namespace
+}  // namespace gpupool::server

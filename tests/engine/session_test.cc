@@ -3,20 +3,13 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
-#include <sstream>
 #include <thread>
-#include <vector>
 
-#include "engine/base/sha256.h"
-#include "tests/engine/scratch_folder.h"
+#include "tests/engine/session_fixture.h"
 
 namespace gpupool::engine {
 namespace {
@@ -24,143 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A small conv net for the digits that ship with the project.
-constexpr char kDigitsJob[] = R"pb(
-  name: "digits"
-  model {
-    input_shape: [ 1, 8, 8 ]
-    layers { conv2d { filters: 16 kernel: 3 padding: 1 } }
-    layers { relu {} }
-    layers { max_pool { kernel: 2 } }
-    layers { conv2d { filters: 32 kernel: 3 padding: 1 } }
-    layers { relu {} }
-    layers { flatten {} }
-    layers { dense { units: 10 } }
-  }
-  data {
-    dataset: "digits"
-    held_out { every: 5 }
-    scaling { multiply: 0.0625 }
-  }
-  training {
-    cross_entropy {}
-    adam { learning_rate: 0.003 }
-    batch_size: 32
-    epochs: 10
-    seed: 7
-  }
-)pb";
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-class SessionTest : public testing::Test {
- protected:
-  void SetUp() override {
-    session_ = Open("cpu:0");
-    ASSERT_NE(session_, nullptr);
-  }
-
-  std::unique_ptr<Session> Open(const std::string& device, int threads = 1,
-                                uint64_t limit_bytes = 1 << 30) {
-    auto session = Session::Create({.device = *ParseDevice(device),
-                                    .memory_limit_bytes = limit_bytes,
-                                    .threads = threads,
-                                    .blob_dir = blob_dir_});
-    EXPECT_TRUE(session.ok()) << session.status();
-    return session.ok() ? *std::move(session) : nullptr;
-  }
-
-  static v1::JobSpec DigitsJob() {
-    v1::JobSpec spec;
-    EXPECT_TRUE(
-        google::protobuf::TextFormat::ParseFromString(kDigitsJob, &spec));
-    return spec;
-  }
-
-  // Stores bytes as the only file of a dataset and inspects it.
-  absl::StatusOr<v1::Dataset> Store(const std::string& name,
-                                    const std::string& bytes) {
-    v1::Dataset dataset;
-    v1::DatasetFile* file = dataset.add_files();
-    file->set_role(v1::DatasetFile::TABLE);
-    file->set_file_name(name);
-    file->set_total_bytes(bytes.size());
-    file->set_sha256(Sha256Hex(bytes));
-    std::ofstream(blob_dir_ + "/" + file->sha256(), std::ios::binary) << bytes;
-    auto facts = session_->InspectDataset({}, {*file});
-    if (!facts.ok()) return facts.status();
-    dataset.set_rows(facts->rows);
-    dataset.set_classes(facts->classes);
-    for (int64_t dimension : facts->feature_shape) {
-      dataset.add_feature_shape(dimension);
-    }
-    return dataset;
-  }
-
-  v1::Dataset Digits() {
-    auto dataset =
-        Store("digits.csv.gz", ReadFile(std::string(GPUPOOL_SOURCE_DIR) +
-                                        "/examples/data/digits.csv.gz"));
-    EXPECT_TRUE(dataset.ok()) << dataset.status();
-    return *dataset;
-  }
-
-  absl::StatusOr<std::unique_ptr<TrainingRun>> Start(
-      const v1::JobSpec& spec, const std::string& resume = "") {
-    return session_->StartTraining({.job_id = 7,
-                                    .attempt = 1,
-                                    .spec = spec,
-                                    .dataset = Digits(),
-                                    .resume_manifest_sha256 = resume});
-  }
-
-  // Steps until `step`; fails the test on an error.
-  static void StepTo(TrainingRun& run, uint64_t step) {
-    while (run.step() < step) {
-      const absl::Status status = run.Step();
-      ASSERT_TRUE(status.ok()) << status;
-    }
-  }
-
-  // The digests of weights and optimizer state in a checkpoint's manifest.
-  std::string FilesOf(const v1::Checkpoint& checkpoint) {
-    const std::string manifest =
-        ReadFile(blob_dir_ + "/" + checkpoint.manifest_sha256());
-    const size_t at = manifest.find("\"files\"");
-    EXPECT_NE(at, std::string::npos) << manifest;
-    return manifest.substr(at);
-  }
-
-  // The rows that `held_out { every: 5 }` keeps, 64 features and the label.
-  static std::vector<std::vector<float>> HeldOutDigits();
-
-  const ScratchFolder folder_;
-  const std::string blob_dir_ = folder_.path();
-  std::unique_ptr<Session> session_;
-};
-
-std::vector<std::vector<float>> SessionTest::HeldOutDigits() {
-  const std::string path =
-      std::string(GPUPOOL_SOURCE_DIR) + "/examples/data/digits.csv.gz";
-  std::vector<std::vector<float>> rows;
-  gzFile file = gzopen(path.c_str(), "rb");
-  char line[1024];
-  for (int number = 0; gzgets(file, line, sizeof(line)); ++number) {
-    if (number % 5 != 4) continue;
-    std::istringstream fields(line);
-    rows.emplace_back();
-    for (std::string field; std::getline(fields, field, ',');) {
-      rows.back().push_back(std::stof(field));
-    }
-  }
-  gzclose(file);
-  return rows;
-}
+class SessionTest : public SessionFixture {};
 
 TEST_F(SessionTest, InspectsTheDigits) {
   const v1::Dataset digits = Digits();
@@ -354,79 +211,6 @@ TEST_F(SessionTest, PlansNameLayersParametersAndFlops) {
   EXPECT_THAT(plan->output().shape(), ElementsAre(-1, 10));
   EXPECT_FALSE(plan->has_training());
   EXPECT_GT(plan->inference().weights(), plan->parameters() * 4 - 1);
-}
-
-TEST_F(SessionTest, ALoadedModelAnswersAsEvaluationDoes) {
-  auto run = Start(DigitsJob());
-  ASSERT_TRUE(run.ok()) << run.status();
-  StepTo(**run, 200);
-  auto evaluation = (*run)->Evaluate();
-  auto checkpoint = (*run)->SaveCheckpoint();
-  ASSERT_TRUE(evaluation.ok() && checkpoint.ok());
-  run->reset();
-  session_->ResetPeak();
-  auto model =
-      session_->LoadModel({.version_id = 1,
-                           .name = "digits/1",
-                           .manifest_sha256 = checkpoint->manifest_sha256(),
-                           .max_batch_size = 24});
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ((*model)->input().name(), "input");
-  EXPECT_THAT((*model)->input().shape(), ElementsAre(-1, 1, 8, 8));
-  EXPECT_EQ((*model)->input_row_bytes(), 256u);
-  EXPECT_EQ((*model)->output_row_bytes(), 40u);
-  EXPECT_EQ((*model)->measured_bytes(),
-            session_->memory_stats().peak_allocated_bytes());
-
-  // The held-out rows in batches of every size.
-  const std::vector<std::vector<float>> rows = HeldOutDigits();
-  ASSERT_EQ(rows.size(), 359u);
-  size_t correct = 0;
-  uint32_t batch = 1;
-  for (size_t done = 0; done < rows.size();) {
-    const uint32_t count =
-        static_cast<uint32_t>(std::min<size_t>(batch, rows.size() - done));
-    std::vector<float> input, output(count * 10);
-    for (uint32_t i = 0; i < count; ++i) {
-      input.insert(input.end(), rows[done + i].begin(),
-                   rows[done + i].begin() + 64);
-    }
-    const absl::Status status = (*model)->Infer(
-        count,
-        {reinterpret_cast<const std::byte*>(input.data()), input.size() * 4},
-        {reinterpret_cast<std::byte*>(output.data()), output.size() * 4});
-    ASSERT_TRUE(status.ok()) << status;
-    for (uint32_t i = 0; i < count; ++i) {
-      const auto* scores = output.data() + i * 10;
-      correct += std::max_element(scores, scores + 10) - scores ==
-                 static_cast<int>(rows[done + i][64]);
-    }
-    done += count;
-    batch = batch % 24 + 1;
-  }
-  EXPECT_EQ(correct, std::lround(evaluation->accuracy() * 359));
-}
-
-TEST_F(SessionTest, InferChecksRowsAndBytes) {
-  auto run = Start(DigitsJob());
-  ASSERT_TRUE(run.ok()) << run.status();
-  auto checkpoint = (*run)->SaveCheckpoint();
-  auto model =
-      session_->LoadModel({.name = "digits/1",
-                           .manifest_sha256 = checkpoint->manifest_sha256(),
-                           .max_batch_size = 4});
-  ASSERT_TRUE(model.ok()) << model.status();
-  std::vector<std::byte> input(256 * 5), output(40 * 5);
-  auto infer = [&](uint32_t rows, size_t input_bytes, size_t output_bytes) {
-    return (*model)->Infer(rows, absl::MakeSpan(input).first(input_bytes),
-                           absl::MakeSpan(output).first(output_bytes));
-  };
-  EXPECT_TRUE(infer(4, 256 * 4, 40 * 4).ok());
-  EXPECT_THAT(infer(0, 0, 0).message(), HasSubstr("1 to 4"));
-  EXPECT_THAT(infer(5, 256 * 5, 40 * 5).message(), HasSubstr("a batch of 5"));
-  EXPECT_THAT(infer(1, 255, 40).message(),
-              HasSubstr("input has 255 bytes; 1 rows of 256 bytes"));
-  EXPECT_THAT(infer(1, 256, 41).message(), HasSubstr("output has 41"));
 }
 
 TEST_F(SessionTest, ASpoiledCheckpointIsDataLoss) {

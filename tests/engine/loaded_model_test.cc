@@ -1,0 +1,116 @@
+#include "engine/loaded_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/engine/session_fixture.h"
+
+namespace gpupool::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class LoadedModelTest : public SessionFixture {};
+
+// The rows that `held_out { every: 5 }` keeps, 64 features and the label.
+std::vector<std::vector<float>> HeldOutDigits() {
+  const std::string path =
+      std::string(GPUPOOL_SOURCE_DIR) + "/examples/data/digits.csv.gz";
+  std::vector<std::vector<float>> rows;
+  gzFile file = gzopen(path.c_str(), "rb");
+  char line[1024];
+  for (int number = 0; gzgets(file, line, sizeof(line)); ++number) {
+    if (number % 5 != 4) continue;
+    std::istringstream fields(line);
+    rows.emplace_back();
+    for (std::string field; std::getline(fields, field, ',');) {
+      rows.back().push_back(std::stof(field));
+    }
+  }
+  gzclose(file);
+  return rows;
+}
+
+TEST_F(LoadedModelTest, AnswersAsEvaluationDoes) {
+  auto run = Start(DigitsJob());
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, 200);
+  auto evaluation = (*run)->Evaluate();
+  auto checkpoint = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(evaluation.ok() && checkpoint.ok());
+  run->reset();
+  session_->ResetPeak();
+  auto model =
+      session_->LoadModel({.version_id = 1,
+                           .name = "digits/1",
+                           .manifest_sha256 = checkpoint->manifest_sha256(),
+                           .max_batch_size = 24});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->input().name(), "input");
+  EXPECT_THAT((*model)->input().shape(), ElementsAre(-1, 1, 8, 8));
+  EXPECT_EQ((*model)->input_row_bytes(), 256u);
+  EXPECT_EQ((*model)->output_row_bytes(), 40u);
+  EXPECT_EQ((*model)->measured_bytes(),
+            session_->memory_stats().peak_allocated_bytes());
+
+  // The held-out rows in batches of every size.
+  const std::vector<std::vector<float>> rows = HeldOutDigits();
+  ASSERT_EQ(rows.size(), 359u);
+  size_t correct = 0;
+  uint32_t batch = 1;
+  for (size_t done = 0; done < rows.size();) {
+    const uint32_t count =
+        static_cast<uint32_t>(std::min<size_t>(batch, rows.size() - done));
+    std::vector<float> input, output(count * 10);
+    for (uint32_t i = 0; i < count; ++i) {
+      input.insert(input.end(), rows[done + i].begin(),
+                   rows[done + i].begin() + 64);
+    }
+    const absl::Status status = (*model)->Infer(
+        count,
+        {reinterpret_cast<const std::byte*>(input.data()), input.size() * 4},
+        {reinterpret_cast<std::byte*>(output.data()), output.size() * 4});
+    ASSERT_TRUE(status.ok()) << status;
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto* scores = output.data() + i * 10;
+      correct += std::max_element(scores, scores + 10) - scores ==
+                 static_cast<int>(rows[done + i][64]);
+    }
+    done += count;
+    batch = batch % 24 + 1;
+  }
+  EXPECT_EQ(correct, std::lround(evaluation->accuracy() * 359));
+}
+
+TEST_F(LoadedModelTest, InferChecksRowsAndBytes) {
+  auto run = Start(DigitsJob());
+  ASSERT_TRUE(run.ok()) << run.status();
+  auto checkpoint = (*run)->SaveCheckpoint();
+  auto model =
+      session_->LoadModel({.name = "digits/1",
+                           .manifest_sha256 = checkpoint->manifest_sha256(),
+                           .max_batch_size = 4});
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::vector<std::byte> input(256 * 5), output(40 * 5);
+  auto infer = [&](uint32_t rows, size_t input_bytes, size_t output_bytes) {
+    return (*model)->Infer(rows, absl::MakeSpan(input).first(input_bytes),
+                           absl::MakeSpan(output).first(output_bytes));
+  };
+  EXPECT_TRUE(infer(4, 256 * 4, 40 * 4).ok());
+  EXPECT_THAT(infer(0, 0, 0).message(), HasSubstr("1 to 4"));
+  EXPECT_THAT(infer(5, 256 * 5, 40 * 5).message(), HasSubstr("a batch of 5"));
+  EXPECT_THAT(infer(1, 255, 40).message(),
+              HasSubstr("input has 255 bytes; 1 rows of 256 bytes"));
+  EXPECT_THAT(infer(1, 256, 41).message(), HasSubstr("output has 41"));
+}
+
+}  // namespace
+}  // namespace gpupool::engine

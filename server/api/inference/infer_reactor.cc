@@ -7,7 +7,7 @@ namespace {
 class InferReactor final : public grpc::ServerUnaryReactor,
                            private InferRequest {
  public:
-  InferReactor(const InferContext& infer_context)
+  explicit InferReactor(const InferContext& infer_context)
       : InferRequest(infer_context) {}
 
   void Run(grpc::CallbackServerContext* context,

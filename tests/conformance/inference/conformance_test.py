@@ -182,7 +182,12 @@ class Infer(Case):
         rows = self.rows(1)
         plain = self.result(self.infer(self.request(rows)))
         for compression in (grpc.Compression.Gzip, grpc.Compression.Deflate):
-            packed = self.infer(self.request(rows), compression=compression)
+            try:
+                packed = self.infer(self.request(rows), compression=compression)
+            except grpc.RpcError as error:
+                if error.code() != grpc.StatusCode.UNIMPLEMENTED:
+                    raise
+                self.skipTest(f"switched off here: {error.details()}")
             np.testing.assert_allclose(self.result(packed), plain, rtol=1e-4,
                                        atol=1e-5)
 

@@ -188,7 +188,10 @@ class Server::Impl {
                                  device.threads,
                                  control_->LastReportSequence(device.name)});
     }
-    options.devices.push_back({.name = kMetaDevice});
+    // Kernel scratch depends on the thread count, and every device has the
+    // same: a plan made with another would miss some bytes.
+    options.devices.push_back(
+        {.name = kMetaDevice, .threads = devices_.front().threads});
     return options;
   }
 

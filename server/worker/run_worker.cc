@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -36,45 +35,6 @@ namespace {
 constexpr size_t kMaxLogBytes = 8u << 20;
 constexpr size_t kLogFiles = 2;
 constexpr int kOutOfMemoryScore = 300;
-
-struct Flags {
-  EngineOptions engine;
-  std::string state_dir;
-  double orphan_seconds = 60;
-};
-
-// The flags, or the code to exit with.
-struct ParsedFlags {
-  Flags flags;
-  int exit_code = -1;  // negative: go on
-};
-
-ParsedFlags ParseFlags(int argc, char** argv) {
-  ParsedFlags parsed;
-  Flags& flags = parsed.flags;
-  CLI::App app(
-      "Owns one device of a gpupool server: trains and answers for it. "
-      "Started by gpupoold.",
-      "gpupool-worker");
-  app.set_version_flag("--version", "gpupool-worker " GPUPOOL_VERSION);
-  app.add_option("--device", flags.engine.device, "meta, cpu:N or cuda:N")
-      ->required();
-  app.add_option("--state-dir", flags.state_dir, "the server's state folder")
-      ->required();
-  app.add_option("--memory-limit-bytes", flags.engine.memory_limit_bytes,
-                 "bytes that the device may hold; 0: no limit");
-  app.add_option("--threads", flags.engine.threads, "threads for computing")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--orphan-seconds", flags.orphan_seconds,
-                 "end after so long without a server and without a job")
-      ->check(CLI::Range(0.0, 1e9));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    parsed.exit_code = app.exit(error) == 0 ? kWorkerDone : kWorkerUsage;
-  }
-  return parsed;
-}
 
 int Refuse(const absl::Status& status, int code) {
   std::fprintf(stderr, "gpupool-worker: %s\n",
@@ -138,8 +98,8 @@ absl::Status MakeFolders(const WorkerPaths& paths) {
   return absl::OkStatus();
 }
 
-absl::Status Serve(const Flags& flags, const WorkerPaths& paths, int stop_fd,
-                   Engine* engine) {
+absl::Status Serve(const WorkerOptions& worker, const WorkerPaths& paths,
+                   int stop_fd, Engine* engine) {
   ASSIGN_OR_RETURN(
       ReportSpool spool,
       ReportSpool::Open(
@@ -147,15 +107,15 @@ absl::Status Serve(const Flags& flags, const WorkerPaths& paths, int stop_fd,
   ASSIGN_OR_RETURN(ControlListener listener,
                    ControlListener::Listen(paths.socket));
   WorkerLoopOptions options;
-  options.device = flags.engine.device;
+  options.device = worker.engine.device;
   options.boot_id = NewBootId();
-  options.orphan_timeout = absl::Seconds(flags.orphan_seconds);
+  options.orphan_timeout = absl::Seconds(worker.orphan_seconds);
   options.stop_fd = stop_fd;
   spdlog::info(
       "worker starts device={} pid={} boot_id={} threads={} "
       "limit_bytes={} spooled_reports={}",
-      options.device, ::getpid(), options.boot_id, flags.engine.threads,
-      flags.engine.memory_limit_bytes, spool.reports().size());
+      options.device, ::getpid(), options.boot_id, worker.engine.threads,
+      worker.engine.memory_limit_bytes, spool.reports().size());
   WorkerLoop loop(std::move(options), engine, std::move(listener),
                   std::move(spool));
   loop.Run();
@@ -166,32 +126,29 @@ absl::Status Serve(const Flags& flags, const WorkerPaths& paths, int stop_fd,
 
 }  // namespace
 
-int RunWorker(int argc, char** argv, const EngineFactory& make_engine) {
-  ParsedFlags parsed = ParseFlags(argc, argv);
-  if (parsed.exit_code >= 0) return parsed.exit_code;
-  Flags& flags = parsed.flags;
-  if (absl::StartsWith(flags.engine.device, "cuda:")) {
+int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
+  if (absl::StartsWith(worker.engine.device, "cuda:")) {
     return Refuse(absl::UnimplementedError(absl::StrCat(
                       "this build has no CUDA back end: it cannot own ",
-                      flags.engine.device, "; use cpu:N")),
+                      worker.engine.device, "; use cpu:N")),
                   kWorkerUsage);
   }
   const absl::StatusOr<WorkerPaths> paths =
-      WorkerPathsFor(flags.state_dir, flags.engine.device);
+      WorkerPathsFor(worker.state_dir, worker.engine.device);
   if (!paths.ok()) return Refuse(paths.status(), kWorkerUsage);
-  LimitProcess(flags.engine.device);
+  LimitProcess(worker.engine.device);
   if (absl::Status made = MakeFolders(*paths); !made.ok()) {
     return Refuse(made, kWorkerFailed);
   }
   const absl::StatusOr<Lease> lease =
-      Lease::Take(paths->lease, flags.engine.device);
+      Lease::Take(paths->lease, worker.engine.device);
   if (!lease.ok()) return Refuse(lease.status(), kWorkerLeaseHeld);
   const UniqueFd stop = CatchStopSignals();
   StartLog(paths->log);
-  flags.engine.blob_dir = paths->blobs;
-  const auto engine = make_engine(flags.engine);
+  worker.engine.blob_dir = paths->blobs;
+  const auto engine = make_engine(worker.engine);
   if (!engine.ok()) return Refuse(engine.status(), kWorkerFailed);
-  const absl::Status served = Serve(flags, *paths, stop.get(), engine->get());
+  const absl::Status served = Serve(worker, *paths, stop.get(), engine->get());
   return served.ok() ? kWorkerDone : Refuse(served, kWorkerFailed);
 }
 

@@ -1,7 +1,7 @@
-// The whole worker process around an engine: command line, lease, log, spool,
-// socket, loop. worker_main.cc calls it with the real engine, tests with a
-// stand-in.
+// The whole worker process around an engine: lease, log, spool, socket, loop.
 #pragma once
+
+#include <string>
 
 #include "server/worker/engine.h"
 
@@ -15,7 +15,15 @@ enum WorkerExit : int {
   kWorkerLeaseHeld = 3,  // another worker owns the device
 };
 
-// Returns the exit code.
-int RunWorker(int argc, char** argv, const EngineFactory& make_engine);
+struct WorkerOptions {
+  EngineOptions engine;  // blob_dir is set by RunWorker
+  std::string state_dir;
+  double orphan_seconds = 60;
+};
+
+// Detaches from the terminal and serves until told to stop. Returns the exit
+// code; what went wrong before there was a log is on standard error. To be
+// called on the main thread, before any other exists.
+int RunWorker(WorkerOptions worker, const EngineFactory& make_engine);
 
 }  // namespace gpupool::server

@@ -1,8 +1,34 @@
 // gpupool-worker: one process per device.
+#include <CLI/CLI.hpp>
+#include <utility>
+
 #include "server/worker/run_worker.h"
 #include "server/worker/session_engine.h"
 
 int main(int argc, char** argv) {
-  return gpupool::server::RunWorker(argc, argv,
+  gpupool::server::WorkerOptions worker;
+  CLI::App app(
+      "Owns one device of a gpupool server: trains and answers for it. "
+      "Started by gpupoold.",
+      "gpupool-worker");
+  app.set_version_flag("--version", "gpupool-worker " GPUPOOL_VERSION);
+  app.add_option("--device", worker.engine.device, "meta, cpu:N or cuda:N")
+      ->required();
+  app.add_option("--state-dir", worker.state_dir, "the server's state folder")
+      ->required();
+  app.add_option("--memory-limit-bytes", worker.engine.memory_limit_bytes,
+                 "bytes that the device may hold; 0: no limit");
+  app.add_option("--threads", worker.engine.threads, "threads for computing")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--orphan-seconds", worker.orphan_seconds,
+                 "end after so long without a server and without a job")
+      ->check(CLI::Range(0.0, 1e9));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? gpupool::server::kWorkerDone
+                                : gpupool::server::kWorkerUsage;
+  }
+  return gpupool::server::RunWorker(std::move(worker),
                                     gpupool::server::MakeSessionEngine);
 }

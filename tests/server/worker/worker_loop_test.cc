@@ -168,7 +168,7 @@ TEST_F(WorkerLoopTest, BrokenFrameEndsTheConnectionNotTheWorker) {
     UniqueFd raw(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
-    std::strcpy(address.sun_path, SocketPath().c_str());
+    SocketPath().copy(address.sun_path, sizeof(address.sun_path) - 1);
     ASSERT_EQ(::connect(raw.get(), reinterpret_cast<sockaddr*>(&address),
                         sizeof(address)),
               0);

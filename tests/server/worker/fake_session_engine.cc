@@ -1,0 +1,22 @@
+// Takes session_engine.cc's place in gpupool-fake-worker: a real process with
+// real sockets, memory and files around the stand-in engine, for the tests of
+// the pool and of faults. GPUPOOL_STEP_MICROS sets how long a step takes.
+#include <chrono>
+#include <cstdlib>
+
+#include "server/worker/session_engine.h"
+#include "tests/server/worker/fake_engine.h"
+
+namespace gpupool::server {
+
+absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
+    const EngineOptions& options) {
+  testing_engine::FakeEngineSettings settings;
+  const char* const micros = std::getenv("GPUPOOL_STEP_MICROS");
+  settings.step_time =
+      std::chrono::microseconds(micros == nullptr ? 1000 : std::atoi(micros));
+  settings.plan_time = std::chrono::milliseconds(700);
+  return std::make_unique<testing_engine::FakeEngine>(settings, options.device);
+}
+
+}  // namespace gpupool::server

@@ -35,7 +35,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
     Given& flag = given.emplace_back(Given{&setting, nullptr, ""});
     flag.option = app.add_option(absl::StrCat("--", setting.name), flag.value,
                                  setting.help)
-                      ->option_text(setting.value_name);
+                      ->option_text(setting.value_name)
+                      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
   try {
     app.parse(argc, argv);

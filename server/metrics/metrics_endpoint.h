@@ -27,7 +27,10 @@ class MetricsEndpoint {
   uint16_t port() const;
 
  private:
-  explicit MetricsEndpoint(std::unique_ptr<prometheus::Exposer> exposer);
+  MetricsEndpoint(std::string listen,
+                  std::unique_ptr<prometheus::Exposer> exposer);
+
+  const std::string listen_;
   std::unique_ptr<prometheus::Exposer> exposer_;
 };
 

@@ -35,6 +35,12 @@ TEST(CommandLineTest, FlagsWinOverTheFile) {
   EXPECT_EQ(line->config.http_port, 2);
 }
 
+TEST(CommandLineTest, LastOfARepeatedFlagWins) {
+  const auto line = Parse({"--grpc-port", "3", "--grpc-port", "4"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->config.grpc_port, 4);
+}
+
 TEST(CommandLineTest, BadFlagsSayWhatIsWrong) {
   const auto unknown = Parse({"--gprc-port", "1"});
   EXPECT_TRUE(absl::IsInvalidArgument(unknown.status()));

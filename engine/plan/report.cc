@@ -1,5 +1,8 @@
 #include "engine/plan/report.h"
 
+#include "absl/container/flat_hash_set.h"
+#include "engine/base/align.h"
+
 namespace gpupool::engine {
 
 PlannedBytes ReportBytes(const PersistentBytes& persistent,
@@ -9,9 +12,8 @@ PlannedBytes ReportBytes(const PersistentBytes& persistent,
   report.optimizer = persistent.optimizer;
   uint64_t arena = 0;
   uint64_t scratch = 0;
-  uint64_t resident = 0;
+  const uint64_t resident = ResidentBytes(programs);
   for (const ProgramBytes& program : programs) {
-    resident += program.resident;
     if (program.arena <= arena) continue;
     arena = program.arena;
     scratch = program.workspace;
@@ -21,6 +23,19 @@ PlannedBytes ReportBytes(const PersistentBytes& persistent,
   report.workspace = scratch + resident;
   report.peak = persistent.model + persistent.optimizer + arena + resident;
   return report;
+}
+
+uint64_t ResidentBytes(absl::Span<const ProgramBytes> programs) {
+  absl::flat_hash_set<std::string> counted;
+  uint64_t bytes = 0;
+  for (const ProgramBytes& program : programs) {
+    for (const ResidentItem& item : program.residents) {
+      const bool shared = !item.key.empty();
+      if (shared && !counted.insert(item.key).second) continue;
+      bytes += AlignUp(item.bytes);
+    }
+  }
+  return bytes;
 }
 
 uint64_t SharedArenaBytes(absl::Span<const ProgramBytes> programs) {

@@ -2,15 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/types/span.h"
 
 namespace gpupool::engine {
 
+// Bytes that live as long as the programs that use them: constants, derived
+// values, packed weights. Programs with the same key share one block; an
+// empty key is shared with nobody.
+struct ResidentItem {
+  std::string key;
+  uint64_t bytes = 0;  // not rounded
+};
+
 // One program's own needs, beside the weights that it shares.
 struct ProgramBytes {
-  uint64_t arena = 0;     // multiple of the alignment
-  uint64_t resident = 0;  // constants, derived values, packed weights
+  uint64_t arena = 0;  // multiple of the alignment
+  std::vector<ResidentItem> residents;
   // Living at the moment of the arena's peak:
   uint64_t gradients = 0;
   uint64_t activations = 0;  // inputs and outputs included
@@ -39,6 +49,9 @@ struct PlannedBytes {
 // the arena are those of the program with the largest one.
 PlannedBytes ReportBytes(const PersistentBytes& persistent,
                          absl::Span<const ProgramBytes> programs);
+
+// Bytes of all residents, rounded to the alignment, each key counted once.
+uint64_t ResidentBytes(absl::Span<const ProgramBytes> programs);
 
 // The arena that all of them can run in.
 uint64_t SharedArenaBytes(absl::Span<const ProgramBytes> programs);

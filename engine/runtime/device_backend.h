@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -35,6 +36,10 @@ class Kernel {
   virtual uint64_t workspace_bytes() const { return 0; }
   // Memory that the kernel keeps as long as the program: packed weights.
   virtual uint64_t resident_bytes() const { return 0; }
+  // Names the format of that memory: kernels with the same text and the same
+  // stable inputs keep the same bytes there and may share them. Empty: they
+  // may not.
+  virtual std::string resident_format() const { return ""; }
 
   // Tells the addresses; called before anything runs. May allocate.
   virtual absl::Status Bind(const KernelBuffers& buffers) = 0;

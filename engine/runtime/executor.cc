@@ -32,9 +32,10 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     const std::string& holder, CachingAllocator* allocator) {
   GPUPOOL_CHECK(arena.size() >= program.bytes().arena);
   std::unique_ptr<Executor> executor(new Executor(std::move(program)));
-  ASSIGN_OR_RETURN(executor->resident_,
-                   allocator->Allocate(executor->program_.bytes().resident,
-                                       {holder, "packed"}));
+  for (const ResidentItem& item : executor->program_.bytes().residents) {
+    ASSIGN_OR_RETURN(auto block, weights.Resident(item, holder, allocator));
+    executor->residents_.push_back(std::move(block));
+  }
   executor->program_.backend().BeginRun();
   RETURN_IF_ERROR(executor->Bind(weights, arena));
   executor->FillConstants();
@@ -55,9 +56,9 @@ absl::Status Executor::Bind(const WeightStore& weights,
                        FindWeight(weights, graph.value(buffer.root)));
       continue;
     }
-    std::byte* block =
-        buffer.place == Place::kArena ? arena.data() : resident_.data();
-    addresses_[i] = block + program_.buffer_offset(index);
+    const uint64_t at = program_.buffer_offset(index);
+    addresses_[i] = buffer.place == Place::kArena ? arena.data() + at
+                                                  : residents_[at]->data();
   }
   for (Launch& launch : program_.launches()) {
     const Node& node = graph.nodes()[static_cast<size_t>(launch.node)];
@@ -65,7 +66,10 @@ absl::Status Executor::Bind(const WeightStore& weights,
     for (ValueId id : node.inputs) buffers.inputs.push_back(address(id));
     for (ValueId id : node.outputs) buffers.outputs.push_back(address(id));
     buffers.workspace = arena.data() + launch.workspace_offset;
-    buffers.resident = resident_.data() + launch.resident_offset;
+    if (launch.resident >= 0) {
+      buffers.resident =
+          residents_[static_cast<size_t>(launch.resident)]->data();
+    }
     RETURN_IF_ERROR(launch.kernel->Bind(buffers));
     if (node.stage == Stage::kStep) steps_.push_back(launch.kernel.get());
   }

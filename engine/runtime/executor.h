@@ -24,8 +24,9 @@ namespace gpupool::engine {
 
 class Executor {
  public:
-  // Takes resident memory, labelled "<holder> / packed", fills constants and
-  // binds the kernels. `arena` holds at least program.bytes().arena.
+  // Takes resident memory, labelled "<holder> / packed" and shared with the
+  // other executors on `weights`, fills constants and binds the kernels.
+  // `arena` holds at least program.bytes().arena.
   //   INVALID_ARGUMENT    `weights` lacks a persistent value of the program
   //                       or has it with another type
   //   RESOURCE_EXHAUSTED  from the allocator
@@ -61,7 +62,7 @@ class Executor {
   }
 
   Program program_;
-  Allocation resident_;
+  std::vector<std::shared_ptr<const Allocation>> residents_;
   std::vector<std::byte*> addresses_;  // by value; null when unused
   std::vector<Kernel*> steps_;
 };

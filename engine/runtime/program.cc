@@ -9,6 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/plan/check_plan.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/runtime/value_identity.h"
 
 namespace gpupool::engine {
 namespace {
@@ -33,6 +34,21 @@ bool IsView(const Graph& graph, const Node& node) {
   return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
     return graph.value(id).alias.kind == AliasKind::kView;
   });
+}
+
+// What a kernel packs, by its format and the operands that it may pack.
+std::string PackedKey(const Graph& graph, const GraphIndex& index,
+                      const Node& node, const Kernel& kernel) {
+  const std::string format = kernel.resident_format();
+  if (format.empty()) return "";
+  std::string key = absl::StrCat("packed ", format);
+  bool named = false;
+  for (const ValueId input : node.inputs) {
+    const std::string operand = IdentityOf(graph, index, input);
+    named = named || !operand.empty();
+    absl::StrAppend(&key, " ", operand.empty() ? "-" : operand);
+  }
+  return named ? key : "";
 }
 
 }  // namespace
@@ -112,15 +128,22 @@ absl::Status Program::PlanArena() {
 }
 
 void Program::PlaceResidents() {
+  const GraphIndex index(graph_);
+  const auto add = [&](std::string key, uint64_t bytes) {
+    bytes_.residents.push_back({std::move(key), bytes});
+    return bytes_.residents.size() - 1;
+  };
   for (size_t i = 0; i < liveness_.buffers.size(); ++i) {
     const Buffer& buffer = liveness_.buffers[i];
     if (buffer.place != Place::kResident) continue;
-    offsets_[i] = bytes_.resident;
-    bytes_.resident += AlignUp(buffer.bytes);
+    offsets_[i] = add(IdentityOf(graph_, index, buffer.root), buffer.bytes);
   }
   for (Launch& launch : launches_) {
-    launch.resident_offset = bytes_.resident;
-    bytes_.resident += AlignUp(launch.kernel->resident_bytes());
+    const uint64_t bytes = launch.kernel->resident_bytes();
+    if (bytes == 0) continue;
+    const Node& node = graph_.nodes()[static_cast<size_t>(launch.node)];
+    launch.resident = static_cast<int>(
+        add(PackedKey(graph_, index, node, *launch.kernel), bytes));
   }
 }
 

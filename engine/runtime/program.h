@@ -23,7 +23,7 @@ struct Launch {
   int node = 0;  // position in graph().nodes()
   std::unique_ptr<Kernel> kernel;
   uint64_t workspace_offset = 0;  // in the arena
-  uint64_t resident_offset = 0;   // in the resident block
+  int resident = -1;              // in bytes().residents; -1: none
 };
 
 class Program {
@@ -38,8 +38,9 @@ class Program {
   const ProgramBytes& bytes() const { return bytes_; }
 
   const Liveness& liveness() const { return liveness_; }
-  // Offset of a buffer in the arena or in the resident block; by index in
-  // liveness().buffers. Meaningless for persistent buffers.
+  // Offset of an arena buffer, or the position of a resident one in
+  // bytes().residents; by index in liveness().buffers. Meaningless for
+  // persistent buffers.
   uint64_t buffer_offset(int buffer) const {
     return offsets_[static_cast<size_t>(buffer)];
   }

@@ -74,4 +74,20 @@ absl::Span<std::byte> WeightStore::bytes_of(const WeightEntry& entry) const {
   return {block.data() + entry.offset, entry.bytes()};
 }
 
+absl::StatusOr<std::shared_ptr<const Allocation>> WeightStore::Resident(
+    const ResidentItem& item, const std::string& holder,
+    CachingAllocator* allocator) const {
+  if (!item.key.empty()) {
+    const auto known = residents_.find(item.key);
+    if (known != residents_.end()) {
+      if (auto block = known->second.lock(); block != nullptr) return block;
+    }
+  }
+  ASSIGN_OR_RETURN(Allocation block,
+                   allocator->Allocate(item.bytes, {holder, "packed"}));
+  auto shared = std::make_shared<const Allocation>(std::move(block));
+  if (!item.key.empty()) residents_[item.key] = shared;
+  return shared;
+}
+
 }  // namespace gpupool::engine

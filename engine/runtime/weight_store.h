@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -70,8 +71,17 @@ class WeightStore {
   absl::Span<std::byte> Find(absl::string_view name) const;
   absl::Span<std::byte> bytes_of(const WeightEntry& entry) const;
 
+  // Memory for what programs derive from these weights, labelled
+  // "<holder> / packed": the same block for the same key as long as somebody
+  // holds it, a block of its own for an empty key.
+  absl::StatusOr<std::shared_ptr<const Allocation>> Resident(
+      const ResidentItem& item, const std::string& holder,
+      CachingAllocator* allocator) const;
+
  private:
   WeightLayout layout_;
+  mutable absl::flat_hash_map<std::string, std::weak_ptr<const Allocation>>
+      residents_;
   Allocation model_;
   Allocation optimizer_;
 };

@@ -63,6 +63,29 @@ void AppendActivation(dnnl::post_ops& post_ops, Activation activation) {
   }
 }
 
+template <typename T>
+void AppendAll(std::string& text, const T* numbers, int count) {
+  for (int i = 0; i < count; ++i) absl::StrAppend(&text, numbers[i], ",");
+  text += '/';
+}
+
+// Everything that decides where an element lies in a blocked format.
+std::string FormatText(const dnnl::memory::desc& desc) {
+  const dnnl_memory_desc_t& d = desc.data;
+  GPUPOOL_CHECK(d.format_kind == dnnl_blocked);
+  const dnnl_blocking_desc_t& blocking = d.format_desc.blocking;
+  std::string text =
+      absl::StrCat(static_cast<int>(d.data_type), "/", d.offset0, "/",
+                   d.extra.flags, "/", d.extra.compensation_mask, "/");
+  AppendAll(text, d.dims, d.ndims);
+  AppendAll(text, d.padded_dims, d.ndims);
+  AppendAll(text, d.padded_offsets, d.ndims);
+  AppendAll(text, blocking.strides, d.ndims);
+  AppendAll(text, blocking.inner_blks, blocking.inner_nblks);
+  AppendAll(text, blocking.inner_idxs, blocking.inner_nblks);
+  return text;
+}
+
 }  // namespace
 
 uint64_t DnnlKernel::AddWorkspace(uint64_t bytes) {
@@ -71,9 +94,10 @@ uint64_t DnnlKernel::AddWorkspace(uint64_t bytes) {
   return offset;
 }
 
-uint64_t DnnlKernel::AddResident(uint64_t bytes) {
+uint64_t DnnlKernel::AddResident(const dnnl::memory::desc& desc) {
   const uint64_t offset = resident_bytes_;
-  resident_bytes_ += AlignUp(bytes);
+  resident_bytes_ += AlignUp(desc.get_size());
+  absl::StrAppend(&resident_format_, FormatText(desc), ";");
   return offset;
 }
 
@@ -102,8 +126,7 @@ Operand DnnlKernel::Packed(const Operand& plain,
   if (plain.desc == wanted) return plain;
   Operand packed{plain.argument, wanted};
   packed.where = stable ? Where::kResident : Where::kWorkspace;
-  packed.at =
-      stable ? AddResident(wanted.get_size()) : AddWorkspace(wanted.get_size());
+  packed.at = stable ? AddResident(wanted) : AddWorkspace(wanted.get_size());
   AddReorder(stable ? When::kPrepare : When::kRun, plain, packed);
   return packed;
 }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <dnnl.hpp>
+#include <string>
 #include <vector>
 
 #include "engine/backends/cpu/context.h"
@@ -41,8 +42,8 @@ class DnnlKernel : public Kernel {
 
   // Room between steps of one run; returns its offset.
   uint64_t AddWorkspace(uint64_t bytes);
-  // Room for packed weights; returns its offset.
-  uint64_t AddResident(uint64_t bytes);
+  // Room for weights packed once; returns its offset.
+  uint64_t AddResident(const dnnl::memory::desc& desc);
   void AddStep(When when, const dnnl::primitive& primitive,
                const dnnl::memory::desc& scratchpad,
                std::vector<Operand> operands);
@@ -56,6 +57,7 @@ class DnnlKernel : public Kernel {
 
   uint64_t workspace_bytes() const override;
   uint64_t resident_bytes() const override { return resident_bytes_; }
+  std::string resident_format() const override { return resident_format_; }
   absl::Status Bind(const KernelBuffers& buffers) override;
   absl::Status Prepare() override;
   absl::Status Run() override;
@@ -76,6 +78,7 @@ class DnnlKernel : public Kernel {
   uint64_t workspace_bytes_ = 0;  // without the scratchpad
   uint64_t scratch_bytes_ = 0;    // the largest
   uint64_t resident_bytes_ = 0;
+  std::string resident_format_;
   std::vector<Step> run_steps_;
   std::vector<Step> prepare_steps_;
 };

@@ -5,14 +5,14 @@
 namespace gpupool::engine {
 namespace {
 
-TEST(ReportTest, PeakIsPersistentBytesPlusTheLargestArenaPlusAllResidents) {
+TEST(ReportTest, PeakIsPersistentBytesPlusTheLargestArenaPlusResidents) {
   const ProgramBytes train{.arena = 4096,
-                           .resident = 64,
+                           .residents = {{"w", 60}},
                            .gradients = 1024,
                            .activations = 2048,
                            .workspace = 512};
   const ProgramBytes eval{.arena = 1024,
-                          .resident = 128,
+                          .residents = {{"w", 60}, {"", 128}},
                           .gradients = 0,
                           .activations = 1000,
                           .workspace = 24};
@@ -24,6 +24,12 @@ TEST(ReportTest, PeakIsPersistentBytesPlusTheLargestArenaPlusAllResidents) {
   EXPECT_EQ(report.workspace, 512u + 64 + 128);
   EXPECT_EQ(report.peak, 640u + 1280 + 4096 + 64 + 128);
   EXPECT_EQ(SharedArenaBytes({eval, train}), 4096u);
+}
+
+TEST(ReportTest, OnlyResidentsWithoutAKeyAreCountedAgain) {
+  const ProgramBytes program{.residents = {{"w", 64}, {"", 64}, {"v", 1}}};
+  EXPECT_EQ(ResidentBytes({program}), 192u);
+  EXPECT_EQ(ResidentBytes({program, program}), 256u);
 }
 
 TEST(ReportTest, NoProgramNeedsOnlyTheWeights) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "engine/base/align.h"
 #include "tests/engine/runtime/allocation_counter.h"
 #include "tests/engine/runtime/model_fixture.h"
 
@@ -95,6 +96,42 @@ TEST(ExecutorTest, LoadTakesNewWeightsIntoPackedOnes) {
   run.SetInputs(0);
   ASSERT_TRUE(run.executor().Run().ok());
   EXPECT_NE(run.Output("output"), before);
+}
+
+// One weight set, one arena, a program for each of several batches.
+TEST(ExecutorTest, BatchesOfOneModelSharePackedWeightsAsPlanned) {
+  CpuBackend backend(1);
+  HostSegmentSource source;
+  CachingAllocator allocator("cpu:0", uint64_t{1} << 32, &source);
+  std::vector<Program> programs;
+  std::vector<ProgramBytes> bytes;
+  for (const int batch : {1, 2, 4, 8}) {
+    programs.push_back(*Program::Compile(
+        InferenceGraph(testing::DigitsModel(), batch), &backend));
+    bytes.push_back(programs.back().bytes());
+  }
+  const WeightLayout layout =
+      *WeightLayout::Create({&programs[0].graph(), &programs[3].graph()});
+  const PlannedBytes planned = ReportBytes(layout.bytes(), bytes);
+  auto weights = WeightStore::Create(layout, "model", &allocator);
+  ASSERT_TRUE(weights.ok());
+  auto arena = allocator.Allocate(SharedArenaBytes(bytes), {"model", "arena"});
+  ASSERT_TRUE(arena.ok());
+  uint64_t alone = 0;
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (Program& program : programs) {
+    alone += ResidentBytes({program.bytes()});
+    auto executor =
+        Executor::Create(std::move(program), *weights,
+                         {arena->data(), arena->bytes()}, "model", &allocator);
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    executors.push_back(*std::move(executor));
+  }
+  EXPECT_EQ(allocator.Statistics().peak_allocated_bytes, planned.peak);
+  EXPECT_LT(ResidentBytes(bytes), alone);
+  executors.clear();
+  EXPECT_EQ(allocator.Statistics().allocated_bytes,
+            layout.bytes().model + AlignUp(arena->bytes()));
 }
 
 TEST(ExecutorTest, UnknownNamesGiveNothing) {

@@ -72,7 +72,7 @@ TEST_F(ProgramTest, CountsWorkspaceAndResidentBytes) {
   ASSERT_TRUE(program.ok());
   const ProgramBytes& bytes = program->bytes();
   EXPECT_EQ(bytes.workspace, AlignUp(1000));
-  EXPECT_EQ(bytes.resident, 2 * kAlignmentBytes);
+  EXPECT_EQ(ResidentBytes({bytes}), 2 * kAlignmentBytes);
   EXPECT_EQ(bytes.activations, 2 * AlignUp(400));
   EXPECT_EQ(bytes.arena, AlignUp(1000) + 2 * AlignUp(400));
   EXPECT_EQ(bytes.gradients, 0u);
@@ -115,7 +115,7 @@ TEST_F(ProgramTest, PlanningTwiceGivesTheSameBytes) {
   const auto b = Program::Compile(graph, &backend);
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(a->bytes().arena, b->bytes().arena);
-  EXPECT_EQ(a->bytes().resident, b->bytes().resident);
+  EXPECT_EQ(ResidentBytes({a->bytes()}), ResidentBytes({b->bytes()}));
   EXPECT_GT(a->bytes().gradients, 0u);
 }
 

@@ -130,7 +130,7 @@ bool ControlLoop::Impl::Commit(Transaction& transaction) {
   const absl::Time begin = absl::Now();
   const absl::Status status = transaction.Commit();
   if (status.ok()) {
-    if (dependencies_.metrics != nullptr) {
+    if (dependencies_.metrics != nullptr && !transaction.batch().empty()) {
       dependencies_.metrics->ObserveStoreCommit(absl::Now() - begin);
     }
     return true;

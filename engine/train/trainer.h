@@ -61,6 +61,7 @@ class TrainingRun {
 
   // Writes weights, optimizer state and manifest as blobs. When it returns,
   // the checkpoint survives a power cut. Saving twice at one step is cheap.
+  // InvalidArgument when a weight is not finite: nothing is written then.
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint();
 
   // Loss and accuracy over all held-out rows with the weights as they are.

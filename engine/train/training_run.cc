@@ -55,6 +55,17 @@ absl::Status SetFloats(const WeightStore& store, absl::string_view name,
   return absl::OkStatus();
 }
 
+// Whether every float32 element is finite: its exponent is not all ones.
+bool AllFinite(const TensorBytes& tensor) {
+  if (tensor.facts.dtype != DType::kFloat32) return true;
+  constexpr uint32_t kExponent = 0x7f800000;
+  uint32_t bad = 0;
+  for (uint32_t bits : As<uint32_t>(tensor.bytes)) {
+    bad |= static_cast<uint32_t>((bits & kExponent) == kExponent);
+  }
+  return bad == 0;
+}
+
 }  // namespace
 
 TrainingRun::Impl::Impl(const DeviceContext& device,
@@ -201,13 +212,15 @@ absl::Status TrainingRun::Impl::Step() {
   spoiled_ = train_->Run();
   RETURN_IF_ERROR(spoiled_);
   loss_ = GetScalar<float>(*train_, "loss");
-  if (!std::isfinite(*loss_)) spoiled_ = NotFinite();
+  if (!std::isfinite(*loss_)) {
+    spoiled_ = NotFinite(absl::StrCat("the loss is ", *loss_));
+  }
   return spoiled_;
 }
 
-absl::Status TrainingRun::Impl::NotFinite() const {
+absl::Status TrainingRun::Impl::NotFinite(const std::string& what) const {
   return absl::InvalidArgumentError(absl::StrCat(
-      "the loss is ", *loss_, " at step ", step(), " of ", length_.total_steps,
+      what, " at step ", step(), " of ", length_.total_steps,
       "; hint: lower the learning rate (it is ", length_.base_learning_rate,
       "), set clip_gradient_norm, add warm-up steps, or scale the features"));
 }
@@ -230,8 +243,23 @@ std::vector<TensorBytes> TrainingRun::Impl::Tensors(bool optimizer) const {
   return tensors;
 }
 
+absl::Status TrainingRun::Impl::CheckFinite() {
+  for (const bool optimizer : {false, true}) {
+    for (const TensorBytes& tensor : Tensors(optimizer)) {
+      if (AllFinite(tensor)) continue;
+      spoiled_ = NotFinite(absl::StrCat("\"", tensor.facts.name,
+                                        "\" holds infinite or undefined "
+                                        "numbers"));
+      return spoiled_;
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
   RETURN_IF_ERROR(spoiled_);
+  // The loss tells only of the weights before the step.
+  RETURN_IF_ERROR(CheckFinite());
   Manifest manifest;
   manifest.job_id = request_.job_id;
   manifest.attempt = request_.attempt;

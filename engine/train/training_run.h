@@ -47,7 +47,9 @@ class TrainingRun::Impl {
   absl::Status CheckManifest(const Manifest& manifest) const;
   // Copies rows and their labels into a program's inputs.
   void FillBatch(const Executor& executor, absl::Span<const uint32_t> rows);
-  absl::Status NotFinite() const;
+  absl::Status NotFinite(const std::string& what) const;
+  // Spoils the run when a weight is not finite.
+  absl::Status CheckFinite();
   // The tensors of the optimizer or those of the model, in layout order.
   std::vector<TensorBytes> Tensors(bool optimizer) const;
 

@@ -134,6 +134,28 @@ TEST_F(TrainingRunTest, ResumingNeedsTheSameJobAndData) {
             absl::StatusCode::kNotFound);
 }
 
+TEST_F(TrainingRunTest, WeightsThatAreNotFiniteAreNeverSaved) {
+  // The loss of the first step is finite; its update is not.
+  v1::JobSpec spec = RegressionJob();
+  spec.mutable_training()->mutable_sgd()->set_learning_rate(1e38);
+  auto run = Start(spec, StoreCsv("1000,1000,-1e9\n2000,1000,-1e9\n"
+                                  "1000,3000,1e9\n4000,1000,1e9\n" +
+                                  LinearCsv(30)));
+  ASSERT_TRUE(run.ok()) << run.status();
+  absl::Status status;
+  while (status.ok()) {
+    const uint64_t before = (*run)->step();
+    status = (*run)->Step();
+    if (!status.ok()) break;
+    status = (*run)->SaveCheckpoint().status();
+    ASSERT_LT(before, 10u);
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("dense_0."));
+  EXPECT_THAT(status.message(), HasSubstr("hint: lower the learning rate"));
+  EXPECT_FALSE((*run)->Step().ok());
+}
+
 TEST_F(TrainingRunTest, AFailedStartGivesAllMemoryBack) {
   const v1::Dataset dataset = StoreCsv(LinearCsv(113));
   EXPECT_FALSE(Start(RegressionJob(), dataset, std::string(64, 'a')).ok());

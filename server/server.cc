@@ -28,8 +28,8 @@
 #include "server/metrics/metrics.h"
 #include "server/metrics/metrics_endpoint.h"
 #include "server/pool/worker_pool.h"
-#include "server/serving_metrics.h"
 #include "server/serving/serving.h"
+#include "server/serving_metrics.h"
 #include "server/state_dir.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
@@ -40,7 +40,7 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr absl::Duration kWorkersStart = absl::Seconds(20);
-constexpr absl::Duration kCallsEnd = absl::Seconds(2);
+constexpr absl::Duration kCallsEnd = absl::Seconds(1);
 // sysexits.h EX_IOERR: the state folder's disk failed.
 constexpr int kExitDiskFailed = 74;
 

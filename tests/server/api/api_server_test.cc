@@ -1,6 +1,7 @@
 #include "server/api/api_server.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include "engine/base/sha256.h"
@@ -44,6 +45,57 @@ class ApiServerTest : public ApiFixture {
     return writer->Finish();
   }
 };
+
+// Sends one message of bytes and returns the bytes of the first answer; for
+// services whose generated code is not installed.
+std::string CallWithBytes(const std::shared_ptr<grpc::Channel>& channel,
+                          const std::string& method,
+                          const std::string& request) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  void* tag = nullptr;
+  bool ok = false;
+  auto call = stub.PrepareCall(&context, method, &queue);
+  call->StartCall(nullptr);
+  queue.Next(&tag, &ok);
+  const grpc::Slice slice(request);
+  call->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+  queue.Next(&tag, &ok);
+  grpc::ByteBuffer answer;
+  call->Read(&answer, nullptr);
+  queue.Next(&tag, &ok);
+  grpc::Slice bytes;
+  if (ok) ok = answer.DumpToSingleSlice(&bytes).ok();
+  context.TryCancel();
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
+  return std::string(bytes.begin(), bytes.end());
+}
+
+TEST_F(ApiServerTest, HealthFollowsSetServing) {
+  // HealthCheckResponse.status is field 1: SERVING = 1, NOT_SERVING = 2.
+  const std::string check = "/grpc.health.v1.Health/Check";
+  EXPECT_EQ(CallWithBytes(channel_, check, ""), std::string("\x08\x01"));
+  api_->SetServing(false);
+  EXPECT_EQ(CallWithBytes(channel_, check, ""), std::string("\x08\x02"));
+}
+
+TEST_F(ApiServerTest, ReflectionListsTheServices) {
+  // ServerReflectionRequest.list_services is field 7.
+  const std::string answer = CallWithBytes(
+      channel_,
+      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+      std::string("\x3a\x00", 2));
+  for (const char* service : {"JobService", "ModelService", "DatasetService",
+                              "DeviceService", "AdminService"}) {
+    EXPECT_THAT(answer, HasSubstr(std::string("gpupool.v1.") + service));
+  }
+}
 
 TEST_F(ApiServerTest, BadRequestNeverReachesControl) {
   v1::SubmitJobRequest request = NewJob("x");

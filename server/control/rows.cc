@@ -105,10 +105,9 @@ scheduler::Version ToSchedulerVersion(const v1::ModelVersion& row,
   version.bytes = created.bytes;
   version.error = row.error();
   version.state = static_cast<VersionState>(row.state());
-  // It had not answered yet when the server ended, so it replaces what it was
-  // made to replace.
-  version.replaces_older = version.state == VersionState::kLoading ||
-                           version.state == VersionState::kUnloaded;
+  // It had not answered yet when the server ended, so it still replaces what
+  // it was made to replace.
+  version.replaces_older = version.state == VersionState::kLoading;
   if (!MayHoldBytes(version.state)) return version;
   if (device != nullptr) {
     version.device = device->id;

@@ -51,6 +51,16 @@ TEST(RowsTest, AVersionWithoutItsDeviceWaitsForAPlace) {
             scheduler::VersionState::kUnloaded);
 }
 
+TEST(RowsTest, OnlyAVersionThatWasBeingLoadedStillReplacesOlderOnes) {
+  v1::ModelVersion row;
+  for (v1::VersionState state : {v1::UNLOADED, v1::READY, v1::LOAD_FAILED}) {
+    row.set_state(state);
+    EXPECT_FALSE(ToSchedulerVersion(row, nullptr).replaces_older);
+  }
+  row.set_state(v1::LOADING);
+  EXPECT_TRUE(ToSchedulerVersion(row, nullptr).replaces_older);
+}
+
 TEST(RowsTest, ContentIsBytesRolesAndLayoutNotNames) {
   v1::Dataset a;
   a.add_files()->set_sha256("x");

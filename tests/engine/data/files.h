@@ -25,7 +25,9 @@ inline void WriteFile(const std::string& path, const std::string& bytes) {
 
 inline std::string Little(uint64_t value, int size) {
   std::string bytes;
-  for (int i = 0; i < size; ++i) bytes += static_cast<char>(value >> 8 * i);
+  for (int i = 0; i < size; ++i, value >>= 8) {
+    bytes += static_cast<char>(value & 0xff);
+  }
   return bytes;
 }
 

@@ -100,7 +100,7 @@ void SlotRingServer::Complete(const SlotRequest& request,
       reinterpret_cast<SlotHeader*>(SlotAddress(request.index));
   const absl::string_view text = status.message();
   const size_t length = std::min(text.size(), sizeof(shared->error) - 1);
-  std::memcpy(shared->error, text.data(), length);
+  if (length > 0) std::memcpy(shared->error, text.data(), length);
   shared->error[length] = '\0';
   shared->compute_nanos = request.header.compute_nanos;
   shared->wait_nanos = request.header.wait_nanos;

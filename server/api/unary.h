@@ -25,7 +25,7 @@ template <typename Response>
 grpc::ServerUnaryReactor* Reply(grpc::CallbackServerContext* context,
                                 absl::StatusOr<Response> result,
                                 Response* response) {
-  if (result.ok()) *response = *std::move(result);
+  if (result.ok()) *response = std::move(*result);
   return Reply(context, result.status());
 }
 
@@ -34,7 +34,7 @@ template <typename Response>
 std::function<void(absl::StatusOr<Response>)> ReplyLater(
     grpc::ServerUnaryReactor* reactor, Response* response) {
   return [reactor, response](absl::StatusOr<Response> result) {
-    if (result.ok()) *response = *std::move(result);
+    if (result.ok()) *response = std::move(*result);
     reactor->Finish(ToGrpc(result.status()));
   };
 }

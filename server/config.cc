@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ios>
 #include <iterator>
 #include <limits>
 
@@ -192,6 +193,8 @@ absl::Status ReadConfigFile(const std::string& path, Config* config) {
     status = ApplyAll(YAML::LoadFile(path), config);
   } catch (const YAML::BadFile&) {
     status = absl::NotFoundError("cannot be read");
+  } catch (const std::ios_base::failure&) {  // a folder
+    status = absl::InvalidArgumentError("cannot be read; is it a file?");
   } catch (const YAML::Exception& error) {
     status = absl::InvalidArgumentError(error.what());
   }

@@ -72,8 +72,15 @@ void PrintPlan(const Context& context, const v1::JobSpec& spec,
                const v1::PlanJobResponse& answer) {
   std::ostream& out = *context.out().stream;
   const v1::Plan& plan = answer.plan();
+  if (answer.total_steps() == 0) {
+    out << "dataset \"" << spec.data().dataset()
+        << "\" is not uploaded: planned from the model alone\n";
+  }
   out << spec.name() << ": " << GroupDigits(plan.parameters())
-      << " parameters, " << GroupDigits(answer.total_steps()) << " steps of "
+      << " parameters, "
+      << (answer.total_steps() > 0 ? GroupDigits(answer.total_steps())
+                                   : "an unknown number of")
+      << " steps of "
       << FormatCount(static_cast<double>(plan.training_flops_per_step()))
       << " FLOPs\n\n";
   PrintBytes(context, plan);

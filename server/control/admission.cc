@@ -140,6 +140,17 @@ worker::v1::ToWorker PlanTraining(const v1::JobSpec& spec,
   return message;
 }
 
+// For planning before the data is there: rows of the model's own shape, more
+// than any batch or held-out rule asks for. Bytes do not depend on the rows.
+v1::Dataset AssumedDataset(const v1::JobSpec& spec) {
+  v1::Dataset dataset;
+  dataset.set_name(spec.data().dataset());
+  dataset.set_rows(UINT32_MAX);
+  *dataset.mutable_feature_shape() = spec.model().input_shape();
+  dataset.set_classes(1);
+  return dataset;
+}
+
 }  // namespace
 
 absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
@@ -206,15 +217,19 @@ void CancelJob(const ControlContext& context, uint64_t id,
 void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
              ControlLoop::Callback<v1::PlanJobResponse> callback) {
   auto dataset = FindDataset(*context.store, spec.data().dataset());
-  if (!dataset.ok()) return callback(dataset.status());
+  const bool uploaded = dataset.ok();
+  if (!uploaded && !absl::IsNotFound(dataset.status())) {
+    return callback(dataset.status());
+  }
   Ask<v1::PlanJobResponse>(
-      context, kMetaDevice, PlanTraining(spec, *dataset),
+      context, kMetaDevice,
+      PlanTraining(spec, uploaded ? *dataset : AssumedDataset(spec)),
       context.options.plan_timeout, callback,
-      [&context, callback,
+      [&context, callback, uploaded, steps = spec.training().steps(),
        kind = spec.device_kind()](const worker::v1::FromWorker& reply) {
         v1::PlanJobResponse response;
         *response.mutable_plan() = reply.plan().plan();
-        response.set_total_steps(reply.plan().total_steps());
+        response.set_total_steps(uploaded ? reply.plan().total_steps() : steps);
         const uint64_t bytes = response.plan().training().peak();
         for (auto& fit : context.board->Fits(bytes, kind)) {
           *response.add_devices() = std::move(fit);

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -59,6 +60,28 @@ class SpawnSettings {
   posix_spawnattr_t attributes_;
 };
 
+// As exec wants them: ended by a null pointer.
+std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) {
+    pointers.push_back(const_cast<char*>(text.c_str()));
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> Environment(const std::vector<std::string>& defaults) {
+  std::vector<std::string> variables;
+  for (char** entry = ::environ; *entry != nullptr; ++entry) {
+    variables.emplace_back(*entry);
+  }
+  for (const std::string& variable : defaults) {
+    const std::string name = variable.substr(0, variable.find('='));
+    if (std::getenv(name.c_str()) == nullptr) variables.push_back(variable);
+  }
+  return variables;
+}
+
 std::string Describe(const siginfo_t& info) {
   return info.si_code == CLD_EXITED
              ? absl::StrCat("exit code ", info.si_status)
@@ -67,18 +90,17 @@ std::string Describe(const siginfo_t& info) {
 
 }  // namespace
 
-absl::StatusOr<Process> Process::Spawn(const std::vector<std::string>& argv,
-                                       const std::string& log_path) {
-  std::vector<char*> arguments;
-  for (const std::string& argument : argv) {
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  }
-  arguments.push_back(nullptr);
+absl::StatusOr<Process> Process::Spawn(
+    const std::vector<std::string>& argv, const std::string& log_path,
+    const std::vector<std::string>& defaults) {
+  const std::vector<char*> arguments = Pointers(argv);
+  const std::vector<std::string> variables = Environment(defaults);
+  const std::vector<char*> environment = Pointers(variables);
   const SpawnSettings settings(log_path);
   pid_t pid = 0;
-  const int error =
-      ::posix_spawn(&pid, arguments[0], settings.actions(),
-                    settings.attributes(), arguments.data(), ::environ);
+  const int error = ::posix_spawn(&pid, arguments[0], settings.actions(),
+                                  settings.attributes(), arguments.data(),
+                                  environment.data());
   if (error != 0) {
     return absl::UnavailableError(
         absl::StrCat("cannot start ", argv[0], " (errno ", error, ")"));

@@ -20,9 +20,12 @@ class Process {
  public:
   // Starts argv[0] (a path) without a shell, as leader of a new session with
   // default signal handling, no standard input, its output appended to
-  // `log_path`, and no other descriptor. Unavailable when the system refuses.
-  static absl::StatusOr<Process> Spawn(const std::vector<std::string>& argv,
-                                       const std::string& log_path);
+  // `log_path`, and no other descriptor. It inherits our environment and, of
+  // `defaults` ("NAME=value"), what that does not set. Unavailable when the
+  // system refuses.
+  static absl::StatusOr<Process> Spawn(
+      const std::vector<std::string>& argv, const std::string& log_path,
+      const std::vector<std::string>& defaults = {});
 
   // A process that runs already. NotFound when there is none with that pid.
   static absl::StatusOr<Process> Watch(pid_t pid);

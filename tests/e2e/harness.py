@@ -76,11 +76,11 @@ class Server:
     def start(self):
         port_file = self.state / "ports.json"
         port_file.unlink(missing_ok=True)
-        log = open(self.state / "gpupoold.log", "ab")
-        self.process = subprocess.Popen(
-            [BIN / "gpupoold", "--state-dir", self.state, "--grpc-port", "0",
-             "--http-port", "0", "--metrics-port", "0", "--port-file", port_file,
-             *self.arguments], stdout=log, stderr=log)
+        with open(self.state / "gpupoold.log", "ab") as log:
+            self.process = subprocess.Popen(
+                [BIN / "gpupoold", "--state-dir", self.state, "--grpc-port", "0",
+                 "--http-port", "0", "--metrics-port", "0", "--port-file", port_file,
+                 *self.arguments], stdout=log, stderr=log)
 
         def serving():
             if self.process.poll() is not None:

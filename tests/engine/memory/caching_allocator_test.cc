@@ -245,7 +245,7 @@ bool IsIntact(const Marked& marked) {
 }
 
 TEST_F(CachingAllocatorTest, RandomTrafficKeepsTheInvariants) {
-  const uint32_t seed = std::random_device()();
+  const uint32_t seed = 20261121;
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   CachingAllocator allocator("cpu:0", 24 * kMiB, &source_);

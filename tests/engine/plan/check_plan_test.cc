@@ -64,7 +64,7 @@ bool AnyPairOverlaps(const std::vector<PlanItem>& items,
 }
 
 TEST(CheckPlanTest, AgreesWithTheDefinitionOnRandomPlans) {
-  const uint32_t seed = std::random_device()();
+  const uint32_t seed = 20261121;
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   int refused = 0;

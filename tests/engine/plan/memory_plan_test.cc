@@ -65,7 +65,7 @@ std::vector<PlanItem> RandomItems(std::mt19937& random) {
 }
 
 TEST(MemoryPlanTest, RandomPlansAreProvedAndNearTheLowerBound) {
-  const uint32_t seed = std::random_device()();
+  const uint32_t seed = 20261121;
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   uint64_t planned = 0, needed = 0;

@@ -116,6 +116,19 @@ TEST_F(AdmissionTest, PlanningStoresNothingAndSaysWhereItFits) {
   EXPECT_EQ(loop->ListJobs({})->jobs_size(), 0);
 }
 
+TEST_F(AdmissionTest, PlanningNeedsNoDatasetYet) {
+  v1::JobSpec spec = Request("r1").spec();
+  spec.mutable_data()->set_dataset("later");
+  spec.mutable_training()->set_epochs(3);
+  Answer<v1::PlanJobResponse> answer;
+  planned_bytes = 400;
+  loop->PlanJob(spec, answer.callback());
+  const auto plan = answer.Wait();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->plan().training().peak(), 400u);
+  EXPECT_EQ(plan->total_steps(), 0u);
+}
+
 TEST_F(AdmissionTest, PlanModelUsesTheInferenceBytes) {
   Answer<v1::PlanModelResponse> answer;
   loop->PlanModel({}, 8, answer.callback());

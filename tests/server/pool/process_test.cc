@@ -56,6 +56,17 @@ TEST_F(ProcessTest, RunsDetachedWithoutOurDescriptorsAndLogsItsOutput) {
   EXPECT_EQ(Log().substr(0, 10), "0 1 2 3 \ne");
 }
 
+TEST_F(ProcessTest, DefaultsGiveWayToOurEnvironment) {
+  ::setenv("PROCESS_TEST_SET", "ours", 1);
+  ::unsetenv("PROCESS_TEST_UNSET");
+  auto process = Process::Spawn(
+      {"/bin/sh", "-c", "echo $PROCESS_TEST_SET $PROCESS_TEST_UNSET"},
+      folder_ + "/log", {"PROCESS_TEST_SET=x", "PROCESS_TEST_UNSET=default"});
+  ASSERT_TRUE(process.ok()) << process.status();
+  ASSERT_TRUE(process->HowItEnded(5000).has_value());
+  EXPECT_EQ(Log(), "ours default\n");
+}
+
 TEST_F(ProcessTest, LeadsASessionOfItsOwn) {
   Process process = Shell("sleep 100");
   EXPECT_EQ(::getsid(process.pid()), process.pid());

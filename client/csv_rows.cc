@@ -7,14 +7,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/quote.h"
 
 namespace gpupool::client {
 namespace {
 
 constexpr size_t kLongestLine = 64 << 20;
+constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // Lines of a plain or gzip file, without their ends.
 class Lines {
@@ -61,8 +64,8 @@ absl::Status AppendRow(const std::vector<absl::string_view>& fields,
     float value = 0;
     if (!absl::SimpleAtof(fields[column], &value)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          where, ", column ", column + 1, ": '", fields[column].substr(0, 40),
-          "' is not a number",
+          where, ", column ", column + 1, ": ", Quoted(fields[column]),
+          " is not a number",
           rows.rows == 0 ? " (does the file begin with names? --header)" : ""));
     }
     (label == column ? rows.labels : rows.features).push_back(value);
@@ -105,6 +108,9 @@ absl::StatusOr<CsvRows> ReadCsv(const std::string& path,
     absl::StatusOr<bool> more = lines.Next(line);
     if (!more.ok()) return more.status();
     if (!*more) break;
+    if (number == 1 && absl::StartsWith(line, kByteOrderMark)) {
+      line.erase(0, kByteOrderMark.size());
+    }
     if (line.empty() || (number == 1 && options.has_header)) continue;
     const std::vector<absl::string_view> fields = absl::StrSplit(line, ',');
     const std::string where = absl::StrCat(path, ": line ", number);

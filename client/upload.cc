@@ -36,6 +36,10 @@ absl::Status ReadChunk(std::FILE* file, const std::string& path,
   const size_t count = std::fread(chunk.data(), 1, chunk.size(), file);
   chunk.resize(count);
   if (std::ferror(file)) {
+    if (errno == EISDIR) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " is a folder; name a file in it"));
+    }
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
   }
   return absl::OkStatus();

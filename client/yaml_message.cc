@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/quote.h"
 #include "client/suggest.h"
 #include "client/text_file.h"
 #include "client/yaml_scalar.h"
@@ -53,6 +54,12 @@ std::vector<std::string> MembersOf(const OneofDescriptor& oneof) {
   return names;
 }
 
+// " (known: a, b)"; of a layer without settings: " (it takes none)".
+std::string Known(const std::vector<std::string>& words) {
+  if (words.empty()) return " (it takes none)";
+  return absl::StrCat(" (known: ", absl::StrJoin(words, ", "), ")");
+}
+
 bool IsTextMessage(const Descriptor& type) {
   return type.full_name() == "google.protobuf.Duration" ||
          type.full_name() == "google.protobuf.Timestamp";
@@ -79,7 +86,7 @@ class Reader {
       }
       const std::string& key = entry.first.Scalar();
       if (!seen.insert(key).second) {
-        return Error(entry.first, absl::StrCat("'", key, "' is given twice"));
+        return Error(entry.first, absl::StrCat(Quoted(key), " is given twice"));
       }
       absl::Status read = ReadEntry(entry.first, entry.second, message, depth);
       if (!read.ok()) return read;
@@ -112,9 +119,8 @@ class Reader {
     }
     const std::vector<std::string> keys = KeysOf(type);
     return Error(key_node,
-                 absl::StrCat("unknown field '", key, "' in ", type.name(),
-                              DidYouMean(key, keys),
-                              " (known: ", absl::StrJoin(keys, ", "), ")"));
+                 absl::StrCat("unknown field ", Quoted(key), " in ",
+                              type.name(), DidYouMean(key, keys), Known(keys)));
   }
 
   // `relu` where a Layer is expected.
@@ -134,14 +140,11 @@ class Reader {
         }
       }
       return Error(
-          node,
-          words.empty()
-              ? absl::StrCat("'", word, "' is not a mapping of ", type.name(),
-                             " (known: ", absl::StrJoin(KeysOf(type), ", "),
-                             ")")
-              : absl::StrCat("unknown ", type.name(), " '", word, "'",
-                             DidYouMean(word, words),
-                             " (known: ", absl::StrJoin(words, ", "), ")"));
+          node, words.empty()
+                    ? absl::StrCat(Quoted(word), " is not a mapping of ",
+                                   type.name(), Known(KeysOf(type)))
+                    : absl::StrCat("unknown ", type.name(), " ", Quoted(word),
+                                   DidYouMean(word, words), Known(words)));
     }
     return ReadField(node, YAML::Node(), *field, message, depth);
   }
@@ -152,17 +155,17 @@ class Reader {
     if (message.GetDescriptor()->name() == "Duration") {
       google::protobuf::Duration duration;
       if (!TimeUtil::FromString(text, &duration)) {
-        return Error(
-            node, absl::StrCat("'", text, "' is not a duration such as 1.5s"));
+        return Error(node, absl::StrCat(Quoted(text),
+                                        " is not a duration such as 1.5s"));
       }
       message.CopyFrom(duration);
       return absl::OkStatus();
     }
     google::protobuf::Timestamp time;
     if (!TimeUtil::FromString(text, &time)) {
-      return Error(
-          node, absl::StrCat("'", text,
-                             "' is not a time such as 2026-01-31T12:00:00Z"));
+      return Error(node,
+                   absl::StrCat(Quoted(text),
+                                " is not a time such as 2026-01-31T12:00:00Z"));
     }
     message.CopyFrom(time);
     return absl::OkStatus();
@@ -188,9 +191,9 @@ class Reader {
         oneof.containing_type()->FindFieldByName(name.Scalar());
     if (field == nullptr || field->containing_oneof() != &oneof) {
       return Error(
-          name, absl::StrCat("unknown ", oneof.name(), " '", name.Scalar(), "'",
-                             DidYouMean(name.Scalar(), members),
-                             " (known: ", absl::StrJoin(members, ", "), ")"));
+          name,
+          absl::StrCat("unknown ", oneof.name(), " ", Quoted(name.Scalar()),
+                       DidYouMean(name.Scalar(), members), Known(members)));
     }
     return ReadField(name, content, *field, message, depth);
   }
@@ -211,6 +214,10 @@ class Reader {
     if (!field.is_repeated()) return ReadOne(key, value, field, message, depth);
     if (!value.IsSequence()) return ReadOne(key, value, field, message, depth);
     for (const YAML::Node& element : value) {
+      if (element.IsNull()) {
+        return Error(element,
+                     absl::StrCat("'", field.name(), "' has an empty item"));
+      }
       absl::Status read = ReadOne(element, element, field, message, depth);
       if (!read.ok()) return read;
     }

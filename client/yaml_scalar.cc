@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/quote.h"
 #include "client/suggest.h"
 #include "client/units.h"
 
@@ -35,7 +36,7 @@ std::vector<std::string> EnumNames(const EnumDescriptor& type) {
 
 absl::Status WrongValue(absl::string_view text, const FieldDescriptor& field) {
   return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is not ", ExpectedValue(field), ", which ",
+      absl::StrCat(Quoted(text), " is not ", ExpectedValue(field), ", which ",
                    field.name(), " needs"));
 }
 

@@ -73,7 +73,7 @@ void AddJobs(CLI::App& app, Invocation& invocation) {
   verb->add_option("--name", options->name, "Only jobs of this name")
       ->type_name("NAME");
   verb->add_option("--limit", options->limit, "At most so many (default: all)")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1000000))
       ->type_name("N");
   invocation.On(verb, [options](Context& c) { return Jobs(c, *options); });
 }

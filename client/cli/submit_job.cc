@@ -54,8 +54,7 @@ absl::StatusOr<v1::Job> SubmitFile(Context& context, Client& client,
   absl::StatusOr<v1::Job> job = client.SubmitJob(request);
   if (absl::IsNotFound(job.status()) && !dataset.empty()) {
     return absl::NotFoundError(absl::StrCat(
-        job.status().message(), "; upload it with `gpupool datasets upload ",
-        dataset, " FILE`, or give the file with --data FILE"));
+        job.status().message(), ", or give the file with --data FILE"));
   }
   if (absl::IsUnavailable(job.status())) {
     context.Say(absl::StrCat(

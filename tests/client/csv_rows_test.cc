@@ -45,6 +45,14 @@ TEST(ReadCsvTest, SkipsHeaderEmptyLinesAndCarriageReturns) {
   EXPECT_EQ(rows->rows, 2u);
 }
 
+TEST(ReadCsvTest, SkipsAByteOrderMark) {
+  const auto rows = ReadCsv(WriteFile("\xEF\xBB\xBF"
+                                      "1,2\n3,4\n"),
+                            {});
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->rows, 2u);
+}
+
 TEST(ReadCsvTest, NamesLineAndColumnOfABrokenField) {
   EXPECT_THAT(ReadCsv(WriteFile("1,2\n3,x\n"), {}).status().message(),
               HasSubstr(": line 2, column 2: 'x' is not a number"));

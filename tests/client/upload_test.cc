@@ -95,6 +95,13 @@ TEST_F(UploadTest, RefusesMissingAndEmptyFiles) {
             absl::StatusCode::kNotFound);
 }
 
+TEST_F(UploadTest, RefusesAFolder) {
+  const absl::Status status =
+      DescribeFiles({.name = "digits", .file = ::testing::TempDir()}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("a folder"));
+}
+
 TEST_F(UploadTest, EnsureUploadsOnceAndThenNoMore) {
   auto first = EnsureDataset(*client_, upload_, nullptr);
   ASSERT_TRUE(first.ok()) << first.status();

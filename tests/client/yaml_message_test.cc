@@ -125,6 +125,21 @@ TEST(YamlToMessageTest, RefusesTwoMembersOfAOneof) {
               HasSubstr("needs exactly one of sgd, adam, adamw"));
 }
 
+TEST(YamlToMessageTest, ALayerWithoutSettingsSaysSo) {
+  EXPECT_EQ(ErrorOf<v1::ModelSpec>("layers: [{relu: {x: 1}}]\n"),
+            "job.yaml:1:18: unknown field 'x' in Relu (it takes none)");
+}
+
+TEST(YamlToMessageTest, RefusesAnEmptyItem) {
+  EXPECT_THAT(ErrorOf<v1::ModelSpec>("layers:\n  - relu\n  -\n"),
+              HasSubstr("'layers' has an empty item"));
+}
+
+TEST(YamlToMessageTest, AFileOfAnotherKindIsNotRepeatedInTheMessage) {
+  const std::string table(1 << 16, '7');
+  EXPECT_LT(ErrorOf<v1::JobSpec>(table).size(), 200u);
+}
+
 TEST(YamlToMessageTest, RefusesAKeyGivenTwice) {
   EXPECT_EQ(ErrorOf<v1::JobSpec>("name: a\nname: b\n"),
             "job.yaml:2:1: 'name' is given twice");

@@ -67,6 +67,12 @@ TEST_F(ConfigTest, MissingFileIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/x.yaml"));
 }
 
+TEST_F(ConfigTest, AFolderIsNoConfigurationFile) {
+  const absl::Status status = ReadConfigFile(directory_, &config_);
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is it a file?"));
+}
+
 TEST_F(ConfigTest, NamesAreUnique) {
   std::set<std::string> names;
   for (const Setting& setting : Settings()) {

@@ -57,6 +57,14 @@ void Turnstile::Post(std::function<void()> task) {
   Wake();
 }
 
+void Turnstile::Announce(uint64_t job_id, uint32_t attempt) {
+  worker::v1::RunningAttempt announced;
+  announced.set_job_id(job_id);
+  announced.set_attempt(attempt);
+  absl::MutexLock lock(&mutex_);
+  announced_.push_back(std::move(announced));
+}
+
 void Turnstile::Drain() {
   Post([this] {
     draining_ = true;
@@ -146,6 +154,7 @@ void Turnstile::UpdateView() {
 TurnstileView Turnstile::view() const {
   absl::MutexLock lock(&mutex_);
   TurnstileView view = view_;
+  view.running.insert(view.running.end(), announced_.begin(), announced_.end());
   const Clock::time_point now = Clock::now();
   view.busy_time = now - started_ - idle_time_;
   if (idle_since_ != kNotIdle) view.busy_time -= now - idle_since_;
@@ -157,6 +166,20 @@ void Turnstile::SetRing(std::unique_ptr<SlotRingServer> ring) {
 }
 
 absl::Status Turnstile::StartJob(worker::v1::StartJob request) {
+  const uint64_t id = request.job_id();
+  const uint32_t attempt = request.attempt();
+  const absl::Status taken = TakeJob(std::move(request));
+  UpdateView();  // first: there is no moment at which it is not seen
+  absl::MutexLock lock(&mutex_);
+  const auto announced = std::find_if(
+      announced_.begin(), announced_.end(), [&](const auto& candidate) {
+        return candidate.job_id() == id && candidate.attempt() == attempt;
+      });
+  if (announced != announced_.end()) announced_.erase(announced);
+  return taken;
+}
+
+absl::Status Turnstile::TakeJob(worker::v1::StartJob request) {
   if (draining_) {
     return absl::UnavailableError("the worker is shutting down");
   }

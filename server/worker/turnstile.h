@@ -57,6 +57,10 @@ class Turnstile {
   // ---- any thread
   // Runs `task` on the compute thread before its next step.
   void Post(std::function<void()> task);
+  // The attempt is in view() from now on, until StartJob has taken or refused
+  // it. It may have to wait for long behind other work, and who asks meanwhile
+  // must not take it for lost.
+  void Announce(uint64_t job_id, uint32_t attempt);
   // Ends all jobs with a checkpoint, then Run.
   void Drain();
   TurnstileView view() const;
@@ -78,6 +82,7 @@ class Turnstile {
   void ServeSlots();
   void AdvanceOneJob();
   void WaitForWork();
+  absl::Status TakeJob(worker::v1::StartJob request);
   void UpdateView();
   void Wake();
 
@@ -92,6 +97,7 @@ class Turnstile {
   mutable absl::Mutex mutex_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   TurnstileView view_ ABSL_GUARDED_BY(mutex_);
+  std::vector<worker::v1::RunningAttempt> announced_ ABSL_GUARDED_BY(mutex_);
   Clock::time_point started_ ABSL_GUARDED_BY(mutex_);
   std::chrono::nanoseconds idle_time_ ABSL_GUARDED_BY(mutex_){0};
   Clock::time_point idle_since_ ABSL_GUARDED_BY(mutex_);  // max: not idle

@@ -260,6 +260,10 @@ FromWorker WorkerLoop::Memory(const worker::v1::GetMemory& request) {
 }
 
 void WorkerLoop::HandleOnComputeThread(ToWorker request) {
+  if (request.has_start_job()) {
+    turnstile_.Announce(request.start_job().job_id(),
+                        request.start_job().attempt());
+  }
   turnstile_.Post(
       [this, connection = connection_, request = std::move(request)]() mutable {
         const uint64_t id = request.request_id();

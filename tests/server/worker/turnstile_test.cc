@@ -217,6 +217,18 @@ TEST_F(TurnstileTest, IdleThreadUsesNoTimeAndABusyOneAllOfIt) {
   EXPECT_GT(turnstile_->view().busy_time - idle, std::chrono::milliseconds(80));
 }
 
+TEST_F(TurnstileTest, AnnouncedAttemptIsSeenUntilItIsTakenOrRefused) {
+  Start({.step_time = std::chrono::milliseconds(1)});
+  turnstile_->Announce(1, 1);
+  turnstile_->Announce(1, 2);
+  EXPECT_EQ(turnstile_->view().running.size(), 2u);
+  ASSERT_TRUE(StartJob(1, 1, 1000000).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(StartJob(1, 2, 1000000)));
+  const auto running = turnstile_->view().running;
+  ASSERT_EQ(running.size(), 1u);
+  EXPECT_EQ(running[0].attempt(), 1u);
+}
+
 TEST_F(TurnstileTest, CorruptRingIsDroppedAndTheNextOneServed) {
   Start();
   RingPair broken = RingPair::Make({2, 4096});

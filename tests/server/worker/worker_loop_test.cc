@@ -99,7 +99,8 @@ class WorkerLoopTest : public testing::Test {
     return !testing::Test::HasFailure();
   }
 
-  FakeEngine engine_{{.step_time = std::chrono::milliseconds(1)}};
+  FakeEngine engine_{{.step_time = std::chrono::milliseconds(1),
+                      .plan_time = std::chrono::milliseconds(400)}};
   UniqueFd stop_{::eventfd(0, EFD_CLOEXEC)};
   std::string folder_;
   std::unique_ptr<WorkerLoop> loop_;
@@ -223,6 +224,29 @@ TEST_F(WorkerLoopTest, ReportsComeAgainUntilAcknowledged) {
   EXPECT_EQ(NextReply(&*channel)->request_id(), 9u);
   Stop();
   EXPECT_TRUE(ReportSpool::Open(folder_ + "/spool", 1)->reports().empty());
+}
+
+TEST_F(WorkerLoopTest, AttemptThatWaitsForTheComputeThreadIsSaidToRun) {
+  StartLoop();
+  ControlChannel first = ConnectWithHello();
+  ToWorker plan;
+  plan.set_request_id(77);
+  plan.mutable_plan_training();
+  ASSERT_TRUE(first.Send(plan).ok());
+  ToWorker start;
+  start.mutable_start_job()->set_job_id(7);
+  start.mutable_start_job()->set_attempt(3);
+  start.mutable_start_job()->mutable_spec()->mutable_training()->set_steps(1);
+  ASSERT_TRUE(first.Send(start).ok());
+  for (int i = 0; i < 3; ++i) Next(&first);
+  const auto message = Next(&first);  // the plan takes longer than this
+  ASSERT_TRUE(message->has_heartbeat());
+  ASSERT_EQ(message->heartbeat().running_size(), 1);
+  EXPECT_EQ(message->heartbeat().running(0).job_id(), 7u);
+  EXPECT_EQ(message->heartbeat().running(0).attempt(), 3u);
+  ControlChannel second = Connect();
+  ASSERT_TRUE(second.Send(Hello()).ok());
+  EXPECT_EQ(Next(&second)->hello().running_size(), 1);
 }
 
 TEST_F(WorkerLoopTest, ReplyForAnOldConnectionIsNotGivenToTheNewOne) {

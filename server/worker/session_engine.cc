@@ -1,9 +1,12 @@
 #include "server/worker/session_engine.h"
 
+#include <spdlog/spdlog.h>
+
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/session.h"
 
@@ -49,6 +52,15 @@ class SessionModel : public ServedModel {
  private:
   std::unique_ptr<engine::LoadedModel> model_;
 };
+
+// A limit is the peak that was planned at admission. A restart with another
+// build or thread count may have changed what kernels need since: then this
+// worker's own plan holds, within the device's limit, rather than that the job
+// fails for a few bytes.
+void SayPlanIsOld(const std::string& what, const absl::Status& status) {
+  spdlog::warn("the plan was made with another build or thread count {}: {}",
+               what, std::string(status.message()));
+}
 
 class SessionEngine : public Engine {
  public:
@@ -97,9 +109,19 @@ class SessionEngine : public Engine {
     training.dataset = request.dataset();
     training.resume_manifest_sha256 = request.resume_manifest_sha256();
     training.limit_bytes = request.limit_bytes();
-    ASSIGN_OR_RETURN(std::unique_ptr<engine::TrainingRun> run,
-                     session_->StartTraining(training));
-    return std::make_unique<SessionTraining>(std::move(run));
+    auto run = session_->StartTraining(training);
+    if (absl::IsResourceExhausted(run.status())) {
+      ASSIGN_OR_RETURN(const engine::TrainingPlan plan,
+                       session_->PlanTraining(training.spec, training.dataset));
+      const uint64_t peak = plan.plan.training().peak();
+      if (peak > training.limit_bytes) {
+        SayPlanIsOld(absl::StrCat("job ", training.job_id), run.status());
+        training.limit_bytes = peak;
+        run = session_->StartTraining(training);
+      }
+    }
+    RETURN_IF_ERROR(run.status());
+    return std::make_unique<SessionTraining>(*std::move(run));
   }
 
   absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
@@ -110,9 +132,14 @@ class SessionEngine : public Engine {
     load.manifest_sha256 = request.manifest_sha256();
     load.max_batch_size = request.max_batch_size();
     load.limit_bytes = request.limit_bytes();
-    ASSIGN_OR_RETURN(std::unique_ptr<engine::LoadedModel> model,
-                     session_->LoadModel(load));
-    return std::make_unique<SessionModel>(std::move(model));
+    auto model = session_->LoadModel(load);
+    if (absl::IsResourceExhausted(model.status()) && load.limit_bytes > 0) {
+      SayPlanIsOld(absl::StrCat("model ", load.name), model.status());
+      load.limit_bytes = 0;  // a model allocates while it is loaded, then never
+      model = session_->LoadModel(load);
+    }
+    RETURN_IF_ERROR(model.status());
+    return std::make_unique<SessionModel>(*std::move(model));
   }
 
   bool IsJobsOwnFault(const absl::Status& status) const override {

@@ -90,6 +90,7 @@ class SessionEngineTest : public testing_pool::PoolFixture {
     *job->mutable_spec() = spec_;
     *job->mutable_dataset() = dataset_;
     job->set_resume_manifest_sha256(resume);
+    job->set_limit_bytes(limit_bytes_);
     return Ask("cpu:0", request).status();
   }
   // The newest checkpoint reported for the job.
@@ -123,6 +124,7 @@ class SessionEngineTest : public testing_pool::PoolFixture {
 
   v1::Dataset dataset_;
   v1::JobSpec spec_;
+  uint64_t limit_bytes_ = 0;  // of jobs; 0: the device's
 };
 
 TEST_F(SessionEngineTest, MetaWorkerInspectsDataAndPlans) {
@@ -150,6 +152,27 @@ TEST_F(SessionEngineTest, MetaWorkerInspectsDataAndPlans) {
       ->set_kernel(0, 99);
   EXPECT_EQ(Ask("meta", request).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// As after a restart with another thread count.
+TEST_F(SessionEngineTest, APlanThatHasBecomeTooSmallDoesNotFailTheWork) {
+  StartReadyPool(RealOptions());
+  spec_.mutable_training()->set_steps(10);
+  limit_bytes_ = 1 << 10;
+  ASSERT_TRUE(Train(7, 1).ok());
+  const JobEnded end = EndOf(7);
+  ASSERT_EQ(end.outcome(), JobEnded::SUCCEEDED) << end.DebugString();
+  EXPECT_EQ(end.memory().measured_peak_bytes(),
+            end.memory().planned_peak_bytes());
+  ToWorker request;
+  worker::v1::LoadVersion& load = *request.mutable_load_version();
+  load.set_version_id(5);
+  load.set_name("digits/1");
+  load.set_manifest_sha256(LastCheckpoint(7).manifest_sha256());
+  load.set_max_batch_size(4);
+  load.set_limit_bytes(1 << 10);
+  const auto version = Ask("cpu:0", request);
+  EXPECT_TRUE(version.ok()) << version.status();
 }
 
 TEST_F(SessionEngineTest, TrainsAndServesWhatItTrained) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -104,9 +105,7 @@ class Server::Impl {
           "some jobs did not stop in time; they will resume from "
           "their last checkpoint");
     }
-    StopEndpoints();
-    pool_->Shutdown(WorkerPool::ShutdownMode::kDrain,
-                    std::max(deadline - clock_.Now(), kCallsEnd));
+    EndCallsAndWork(WorkerPool::ShutdownMode::kDrain, deadline);
     spdlog::info("drained");
   }
 
@@ -274,19 +273,30 @@ class Server::Impl {
     return WriteFileAtomically(config_.port_file, ports.dump() + "\n");
   }
 
-  // What waits in serving is answered before the calls are ended.
-  void StopEndpoints() {
+  // The api ends when every call has its answer. What waits in serving gets it
+  // at once and what is being computed soon; what waits for a worker or in
+  // control may wait for long, and gets it when those end.
+  void EndCallsAndWork(WorkerPool::ShutdownMode mode, absl::Time deadline) {
     http_.reset();
     if (serving_ != nullptr) serving_->Stop();
-    if (api_ != nullptr) api_->Stop(kCallsEnd);
+    absl::Notification calls_ended;
+    std::thread api_end([&] {
+      if (api_ != nullptr) api_->Stop(kCallsEnd);
+      calls_ended.Notify();
+    });
+    calls_ended.WaitForNotificationWithTimeout(kCallsEnd);
+    if (pool_ != nullptr) {
+      pool_->Shutdown(mode, std::max(deadline - clock_.Now(), kCallsEnd));
+    }
+    if (control_ != nullptr) control_->Stop();
+    api_end.join();
   }
 
   // The members' order does the rest.
   void TakeDown() {
     endpoint_.reset();
-    StopEndpoints();
+    EndCallsAndWork(WorkerPool::ShutdownMode::kDetach, clock_.Now());
     api_.reset();
-    if (control_ != nullptr) control_->Stop();
     pool_.reset();
   }
 

@@ -13,11 +13,14 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gpupool/v1/admin.grpc.pb.h"
 #include "gpupool/v1/device.grpc.pb.h"
+#include "gpupool/v1/model.grpc.pb.h"
+#include "server/store/store.h"
 #include "tests/server/store/temp_dir.h"
 
 extern char** environ;
@@ -94,6 +97,20 @@ class Daemon {
   }
 
   void Signal(int number) { kill(pid_, number); }
+  // Kills it when it does not.
+  bool EndsWithin(absl::Duration limit) {
+    const absl::Time deadline = absl::Now() + limit;
+    siginfo_t info = {};
+    while (waitid(P_PID, pid_, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == 0) {
+      if (absl::Now() > deadline) {
+        Signal(SIGKILL);
+        return false;
+      }
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    return true;
+  }
   // The exit code, or minus the signal that ended it.
   int Wait() {
     int state = 0;
@@ -163,6 +180,53 @@ TEST(ServerTest, DrainRpcWithStopEndsTheProcess) {
                   ->Drain(&context, request, &response)
                   .ok());
   EXPECT_EQ(daemon.Wait(), 0) << daemon.log();
+}
+
+void StoreOneVersion(const std::string& state_dir) {
+  std::filesystem::create_directory(state_dir);
+  v1::ModelVersion version;
+  version.set_id(1);
+  version.set_model("digits");
+  version.set_version(1);
+  version.set_state(v1::UNLOADED);
+  auto store = Store::Open(state_dir + "/gpupool.db");
+  ASSERT_TRUE(store.ok()) << store.status();
+  WriteBatch batch;
+  batch.upsert_versions.push_back(version);
+  ASSERT_TRUE((*store)->Commit(batch).ok());
+}
+
+TEST(ServerTest, CallThatWaitsForAWorkerDoesNotKeepTheServerFromEnding) {
+  TempDir directory;
+  StoreOneVersion(directory / "state");
+  Daemon daemon(directory, {"--drain-grace", "1"});
+  daemon.AwaitServing();
+  const auto stub = v1::ModelService::NewStub(daemon.channel());
+  for (const uint32_t pid : WorkerPids(daemon)) {
+    kill(static_cast<pid_t>(pid), SIGSTOP);
+  }
+  grpc::Status waited;
+  std::thread client([&] {
+    grpc::ClientContext context;
+    v1::LoadVersionRequest request;
+    request.set_model("digits");
+    request.set_wait(true);
+    v1::ModelVersion version;
+    waited = stub->LoadVersion(&context, request, &version);
+  });
+  EXPECT_TRUE(WaitUntil([&] {
+    grpc::ClientContext context;
+    v1::GetModelRequest request;
+    request.set_name("digits");
+    v1::Model model;
+    return stub->GetModel(&context, request, &model).ok() &&
+           model.versions(0).state() == v1::LOADING;
+  }));
+  daemon.Signal(SIGTERM);
+  EXPECT_TRUE(daemon.EndsWithin(absl::Seconds(10))) << daemon.log();
+  EXPECT_EQ(daemon.Wait(), 0);
+  client.join();
+  EXPECT_FALSE(waited.ok());
 }
 
 TEST(ServerTest, NextDaemonAdoptsTheWorkersOfAKilledOne) {

@@ -33,12 +33,13 @@ void InferRequest::Start(const inference::ModelInferRequest& request,
   if (status.ok()) {
     // A copy of the handle: the answer may come, and destroy this object,
     // before Enqueue returns.
-    const VersionHandle version = version_;
+    const VersionHandle version = this->version();
     version->batcher().Enqueue(this);
     return;
   }
-  if (version_ != nullptr) {
-    version_->batcher().CountRefused(status.code());
+  const VersionHandle version = TakeVersion();
+  if (version != nullptr) {
+    version->batcher().CountRefused(status.code());
   } else if (context_.observer != nullptr) {
     context_.observer->RequestUnrouted(status.code());
   }
@@ -66,10 +67,14 @@ absl::Status InferRequest::Admit(const inference::ModelInferRequest& request) {
 absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
                                    absl::Time request_deadline) {
   RETURN_IF_ERROR(Admit(request));
-  ASSIGN_OR_RETURN(version_,
+  ASSIGN_OR_RETURN(const VersionHandle version,
                    context_.serving->router().Route(request.model_name(),
                                                     request.model_version()));
-  const VersionFacts& facts = version_->facts();
+  {
+    absl::MutexLock lock(&mutex_);
+    version_ = version;
+  }
+  const VersionFacts& facts = version->facts();
   ASSIGN_OR_RETURN(const RequestParameters parameters, ReadParameters(request));
   ASSIGN_OR_RETURN(tensors_, ViewInputs(facts.label, request));
   ASSIGN_OR_RETURN(inputs, CheckInputs(facts.label, facts.inputs,
@@ -83,15 +88,27 @@ absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
   return absl::OkStatus();
 }
 
+VersionHandle InferRequest::version() const {
+  absl::MutexLock lock(&mutex_);
+  return version_;
+}
+
+VersionHandle InferRequest::TakeVersion() {
+  absl::MutexLock lock(&mutex_);
+  return std::move(version_);
+}
+
 void InferRequest::Cancel() {
-  if (version_ != nullptr) version_->batcher().Cancel(this);
+  const VersionHandle version = this->version();
+  if (version != nullptr) version->batcher().Cancel(this);
 }
 
 void InferRequest::OnAnswer(
     const absl::Status& status,
     absl::Span<const absl::Span<const std::byte>> outputs) {
+  const VersionHandle version = TakeVersion();
   if (status.ok()) {
-    const VersionFacts& facts = version_->facts();
+    const VersionFacts& facts = version->facts();
     response_->set_model_name(facts.model);
     response_->set_model_version(std::to_string(facts.version));
     for (int index : outputs_) {

@@ -10,7 +10,9 @@
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "inference/grpc_service.pb.h"
@@ -51,10 +53,17 @@ class InferRequest : public InferenceCall {
   void OnAnswer(const absl::Status& status,
                 absl::Span<const absl::Span<const std::byte>> outputs) override;
 
+  VersionHandle version() const;
+  // Lets go of it.
+  VersionHandle TakeVersion();
+
   const InferContext context_;
   inference::ModelInferResponse* response_ = nullptr;
   std::optional<BytesInFlight::Ticket> ticket_;
-  VersionHandle version_;
+  mutable absl::Mutex mutex_;
+  // Until answered: the client may take for ever to read the answer, and the
+  // version must not be kept for so long.
+  VersionHandle version_ ABSL_GUARDED_BY(mutex_);
   RequestTensors tensors_;
   std::vector<int> outputs_;
 };

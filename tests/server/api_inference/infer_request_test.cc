@@ -86,6 +86,18 @@ TEST_F(InferRequestTest, HoldsItsBytesUntilItIsAnswered) {
   EXPECT_EQ(bytes_.used(), 0u);
 }
 
+TEST_F(InferRequestTest, AnAnsweredRequestDoesNotKeepItsVersionLoaded) {
+  const auto request = RawRequest({1, 2});
+  absl::Notification drained;
+  FinishedRequest infer(Context());
+  infer.Start(request, &response_, absl::InfiniteFuture());
+  ASSERT_TRUE(infer.Await().ok());
+  server_.serving.VersionDraining(10, [&] { drained.Notify(); });
+  // The client may take for ever to read its answer.
+  EXPECT_TRUE(drained.WaitForNotificationWithTimeout(absl::Seconds(5)));
+  infer.Cancel();
+}
+
 TEST_F(InferRequestTest, AnUnroutedRequestIsCountedByTheObserver) {
   auto request = RawRequest({1, 2});
   request.set_model_name("cats");

@@ -32,9 +32,12 @@ BatchDecision DecideBatch(absl::Span<const WaitingRequest> queue,
                           absl::Time now) {
   if (queue.empty() || in_flight >= options.max_in_flight) return {};
   const Prefix prefix = LongestPrefix(queue, options.max_batch_size);
-  const absl::Time deadline =
-      queue.front().enqueue_time + options.max_queue_delay;
-  if (prefix.full || now >= deadline) return {.close_count = prefix.count};
+  const absl::Time since = queue.front().enqueue_time;
+  const absl::Time deadline = since + options.max_queue_delay;
+  // Enqueued after now: the clock was set back, the deadline means nothing.
+  if (prefix.full || now >= deadline || now < since) {
+    return {.close_count = prefix.count};
+  }
   return {.close_count = 0, .wait_until = deadline};
 }
 

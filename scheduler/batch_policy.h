@@ -44,6 +44,7 @@ struct BatchDecision {
 //   * nothing waits, or max_in_flight batches are out: wait for a change
 //   * the batch is full, or the next request would not fit: close
 //   * the oldest has waited max_queue_delay: close with what is there
+//   * the oldest came after `now`, so the clock was set back: close as well
 //   * otherwise wait until then
 // A single request of more than max_batch_size rows, which admission should
 // have refused, is sent alone rather than blocking the queue.

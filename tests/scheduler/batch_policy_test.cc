@@ -39,6 +39,11 @@ TEST(BatchPolicyTest, WaitsUntilTheOldestHasWaitedLongEnough) {
   EXPECT_EQ(DecideBatch(queue, options, 0, deadline).close_count, 2u);
 }
 
+TEST(BatchPolicyTest, AClockThatWasSetBackHoldsNothingUp) {
+  const auto queue = Queue({1, 1}, kNow + absl::Minutes(10));
+  EXPECT_EQ(DecideBatch(queue, {}, 0, kNow).close_count, 2u);
+}
+
 TEST(BatchPolicyTest, ClosesAFullBatchAtOnce) {
   const BatchOptions options{.max_batch_size = 4,
                              .max_queue_delay = absl::Seconds(1)};

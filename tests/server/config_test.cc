@@ -68,7 +68,7 @@ TEST_F(ConfigTest, MissingFileIsNamed) {
 }
 
 TEST_F(ConfigTest, AFolderIsNoConfigurationFile) {
-  const absl::Status status = ReadConfigFile(directory_, &config_);
+  const absl::Status status = ReadConfigFile(directory_.path(), &config_);
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("is it a file?"));
 }

@@ -5,7 +5,6 @@ build_preset() {
   local preset=$1
   shift
   need build
-  export PATH="/usr/lib/ccache:$PATH"
   local start=$SECONDS log=build/$preset/configure.log
   mkdir -p "build/$preset"
   if [ ! -f "build/$preset/build.ninja" ]; then

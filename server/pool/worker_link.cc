@@ -116,6 +116,7 @@ void WorkerLink::Spawn() {
       paths_.log, {kWaitPolicy});
   if (!process.ok()) return Lose(process.status());
   process_ = *std::move(process);
+  found_alive_ = false;
   ++spawns_;
   SetState(State::kStarting);
   spdlog::info("worker spawned device={} pid={} restarts={}", device_.name,
@@ -127,6 +128,7 @@ void WorkerLink::Greet(ControlChannel channel) {
     absl::StatusOr<Process> process = Process::Watch(channel.peer_pid());
     if (!process.ok()) return;  // it has just ended
     process_ = *std::move(process);
+    found_alive_ = true;
     spdlog::info("worker found alive device={} pid={}", device_.name,
                  process_->pid());
   }
@@ -167,6 +169,29 @@ absl::Status WorkerLink::CheckHello(const FromWorker& message) const {
                                             message.hello().device(), ", not ",
                                             device_.name));
   }
+  return CheckSettings(message.hello());
+}
+
+// A worker that is found alive has the limit and threads that were configured
+// when it was started. One that holds nothing gives way to one with today's.
+absl::Status WorkerLink::CheckSettings(
+    const worker::v1::HelloReply& hello) const {
+  const uint64_t limit = hello.info().limit_bytes();
+  const uint32_t threads = hello.info().threads();
+  const bool same =
+      (device_.limit_bytes == 0 || limit == device_.limit_bytes) &&
+      threads == device_.threads;
+  if (!found_alive_ || same) return absl::OkStatus();
+  const std::string difference =
+      absl::StrCat("it was started with a limit of ", limit, " bytes and ",
+                   threads, " threads, configured are ", device_.limit_bytes,
+                   " and ", device_.threads);
+  if (hello.running().empty() && hello.loaded_version_ids().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the idle worker is replaced: ", difference));
+  }
+  spdlog::warn("worker keeps its settings until it ends device={}: {}",
+               device_.name, difference);
   return absl::OkStatus();
 }
 

@@ -90,6 +90,7 @@ class WorkerLink {
   void Handle(const worker::v1::FromWorker& message);
   void HandleReply(const worker::v1::FromWorker& message);
   absl::Status CheckHello(const worker::v1::FromWorker& message) const;
+  absl::Status CheckSettings(const worker::v1::HelloReply& hello) const;
   void CheckHealth(Clock::time_point now);
   void ExpireRequests(Clock::time_point now);
   // Fails what waits, tells the observer and goes to backing off or stopped.
@@ -108,6 +109,7 @@ class WorkerLink {
   State state_ = State::kStarting;
   bool draining_ = false;
   bool more_to_read_ = false;
+  bool found_alive_ = false;  // the worker, which another daemon has started
   std::optional<Process> process_;
   std::optional<ControlChannel> channel_;
   std::map<uint64_t, Pending> pending_;  // by request id

@@ -58,8 +58,10 @@ class SessionModel : public ServedModel {
 // worker's own plan holds, within the device's limit, rather than that the job
 // fails for a few bytes.
 void SayPlanIsOld(const std::string& what, const absl::Status& status) {
-  spdlog::warn("the plan was made with another build or thread count {}: {}",
-               what, std::string(status.message()));
+  spdlog::warn(
+      "the plan is of another build or thread count, planned anew owner=\"{}\" "
+      "error=\"{}\"",
+      what, std::string(status.message()));
 }
 
 class SessionEngine : public Engine {

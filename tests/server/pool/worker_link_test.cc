@@ -49,6 +49,33 @@ TEST_F(WorkerLinkTest, SecondPoolAdoptsTheLivingWorkerWithWhatItRuns) {
   EXPECT_TRUE(answer.get_future().get().ok());
 }
 
+TEST_F(WorkerLinkTest, AnIdleWorkerOfOtherSettingsIsReplaced) {
+  StartReadyPool(Options());
+  const pid_t first = pid("cpu:0");
+  DetachPool();
+  PoolOptions options = Options();
+  options.devices[0].limit_bytes *= 2;
+  StartReadyPool(options);
+  EXPECT_NE(pid("cpu:0"), first);
+  EXPECT_EQ(observer_->ready("cpu:0")[0].info().limit_bytes(),
+            options.devices[0].limit_bytes);
+  EXPECT_NE(observer_->lost("cpu:0")[0].message().find("2097152"),
+            std::string::npos)
+      << observer_->lost("cpu:0")[0];
+}
+
+TEST_F(WorkerLinkTest, ABusyWorkerOfOtherSettingsIsKept) {
+  StartReadyPool(Options());
+  ASSERT_TRUE(LoadVersion(5).ok());
+  const pid_t first = pid("cpu:0");
+  DetachPool();
+  PoolOptions options = Options();
+  options.devices[0].threads = 2;
+  StartReadyPool(options);
+  EXPECT_EQ(pid("cpu:0"), first);
+  EXPECT_TRUE(observer_->lost("cpu:0").empty());
+}
+
 TEST_F(WorkerLinkTest, ReportsMadeWhileNoDaemonListensAreSentAfterwards) {
   StartReadyPool(Options());
   ASSERT_TRUE(StartJob(7, 300).ok());

@@ -32,6 +32,8 @@ struct FakeEngineSettings {
   std::chrono::microseconds step_time{0};
   std::chrono::microseconds infer_time{0};
   std::chrono::microseconds plan_time{0};
+  uint64_t limit_bytes = 0;
+  uint32_t threads = 1;
 };
 
 class FakeTraining : public Training {
@@ -173,6 +175,8 @@ class FakeEngine : public Engine {
     v1::Device device;
     device.set_name(device_);
     device.set_kind("cpu");
+    device.set_limit_bytes(settings_.limit_bytes);
+    device.set_threads(settings_.threads);
     return device;
   }
   v1::MemoryStats memory_stats() const override {

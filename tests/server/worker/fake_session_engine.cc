@@ -15,6 +15,8 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
   const char* const micros = std::getenv("GPUPOOL_STEP_MICROS");
   settings.step_time =
       std::chrono::microseconds(micros == nullptr ? 1000 : std::atoi(micros));
+  settings.limit_bytes = options.memory_limit_bytes;
+  settings.threads = options.threads;
   settings.plan_time = std::chrono::milliseconds(700);
   return std::make_unique<testing_engine::FakeEngine>(settings, options.device);
 }

@@ -48,7 +48,10 @@ std::string ActionRunner::NameOf(scheduler::DeviceId id) const {
   return ledger_->state.devices().at(id).name;
 }
 
+// A whole turn is decided before any of it is done: what a later event of the
+// turn has undone, a lost worker say, must not reach the worker after that.
 void ActionRunner::Do(const scheduler::StartJob& action) {
+  if (!ledger_->state.IsLiveAttempt(action.attempt)) return;
   const uint64_t id = action.attempt.job.value();
   const JobRow* row = ledger_->FindJob(id);
   if (row == nullptr) return;
@@ -86,7 +89,12 @@ void ActionRunner::Do(const scheduler::CreateVersion&) {}
 void ActionRunner::Do(const scheduler::LoadVersion& action) {
   const uint64_t id = action.version.value();
   const v1::ModelVersion* row = ledger_->FindVersion(id);
-  if (row == nullptr) return;
+  const scheduler::Version* version =
+      ledger_->state.FindVersion(action.version);
+  if (row == nullptr || version == nullptr || !version->load_sent ||
+      version->load != action.load) {
+    return;
+  }
   worker::v1::ToWorker message;
   worker::v1::LoadVersion& load = *message.mutable_load_version();
   load.set_version_id(id);
@@ -113,7 +121,13 @@ void ActionRunner::Do(const scheduler::LoadVersion& action) {
 
 void ActionRunner::Do(const scheduler::ServeVersion& action) {
   const v1::ModelVersion* row = ledger_->FindVersion(action.version.value());
-  if (row == nullptr || serving_ == nullptr) return;
+  const scheduler::Version* version =
+      ledger_->state.FindVersion(action.version);
+  if (row == nullptr || serving_ == nullptr || version == nullptr) return;
+  if (version->state != scheduler::VersionState::kReady ||
+      version->device != action.device) {
+    return;
+  }
   serving_->VersionReady(*row, NameOf(action.device), row->plan().input(),
                          row->plan().output());
 }

@@ -54,6 +54,10 @@ class FakeWorkers : public WorkerPort {
     std::lock_guard lock(mutex_);
     return posted_.size();
   }
+  size_t sends() {
+    std::lock_guard lock(mutex_);
+    return pending_.size();
+  }
   bool WaitAcknowledged(const std::string& device, uint64_t sequence) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(5),

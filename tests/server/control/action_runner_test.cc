@@ -1,0 +1,85 @@
+// What is decided and undone again before it could be done.
+#include "server/control/action_runner.h"
+
+#include "absl/synchronization/notification.h"
+#include "tests/server/control/control_fixture.h"
+
+namespace gpupool::server {
+namespace {
+
+class ActionRunnerTest : public ControlTest {
+ protected:
+  void SetUp() override {
+    ControlTest::SetUp();
+    AddDataset("digits");
+    Hello("cpu:0");
+  }
+
+  // The control thread takes all that `events` brings in one turn, and has
+  // done what follows from it when this returns.
+  void InOneTurn(const std::function<void()>& events) {
+    absl::Notification held;
+    absl::Notification go_on;
+    loop->CancelJob(kNoJob, [&](const auto&) {
+      held.Notify();
+      go_on.WaitForNotification();
+    });
+    held.WaitForNotification();
+    events();
+    go_on.Notify();
+    for (int turn = 0; turn < 2; ++turn) {
+      Answer<v1::Job> answer;
+      loop->CancelJob(kNoJob, answer.callback());
+      EXPECT_TRUE(absl::IsNotFound(answer.Wait().status()));
+    }
+  }
+  void LoseWorker() {
+    loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"));
+  }
+
+ private:
+  static constexpr uint64_t kNoJob = 999;
+};
+
+TEST_F(ActionRunnerTest, AttemptOfALostWorkerIsNotStartedOnTheNextOne) {
+  Answer<v1::Job> answer;
+  InOneTurn([&] {
+    loop->SubmitJob(Request("r1"), answer.callback());
+    LoseWorker();
+  });
+  EXPECT_EQ(answer.Wait()->state(), v1::BACKING_OFF);
+  EXPECT_EQ(workers->posts(), 0u);
+  Hello("cpu:0");
+  FakeWorkers::Pending post;
+  ASSERT_TRUE(workers->NextPost(post));
+  EXPECT_EQ(post.message.start_job().attempt(), 2u);
+}
+
+TEST_F(ActionRunnerTest, VersionOfALostWorkerIsNotLoadedOnTheNextOne) {
+  const v1::Job job = FinishedJob("r1", /*publish=*/false);
+  v1::PromoteCheckpointRequest request;
+  request.set_job_id(job.id());
+  Answer<v1::ModelVersion> answer;
+  InOneTurn([&] {
+    loop->PromoteCheckpoint(request, answer.callback());
+    LoseWorker();
+  });
+  EXPECT_EQ(answer.Wait()->state(), v1::LOADING);
+  EXPECT_EQ(workers->sends(), 0u);
+}
+
+TEST_F(ActionRunnerTest, VersionOfALostWorkerIsNotServed) {
+  FinishedJob("r1", /*publish=*/true);
+  InOneTurn([&] {
+    AnswerLoad("cpu:0");
+    LoseWorker();
+  });
+  EXPECT_TRUE(sink->served().empty());
+  Hello("cpu:0");
+  const uint64_t id = AnswerLoad("cpu:0");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  EXPECT_EQ(sink->served()[id], "cpu:0");
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -15,7 +15,7 @@ image=localhost/gpupool:cpu
 if [ ! -f "$work/rootfs/etc/debian_version" ]; then
   say "making a Debian 12 base image"
   mirror=$(sed -n 's/^deb \(\[[^]]*\] \)\?\([^ ]*\) .*/\2/p; s/^URIs: \([^ ]*\).*/\1/p' \
-    /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)
+    /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1 || true)
   debootstrap --variant=minbase --include=ca-certificates bookworm \
     "$work/rootfs" "${mirror:-http://deb.debian.org/debian}" >"$work/debootstrap.log"
   # The image reaches packages the way this machine does.
@@ -26,7 +26,7 @@ buildah "${storage[@]}" add -q "$container" "$work/rootfs" / >/dev/null
 buildah "${storage[@]}" commit -q --rm "$container" "$base" >/dev/null
 
 say "building $image (compiles everything: some 10 minutes)"
-buildah "${storage[@]}" bud --layers --network host --build-arg BASE="$base" \
+buildah "${storage[@]}" bud --network host --build-arg BASE="$base" \
   -f docker/cpu.Dockerfile -t "$image" . >"$work/build.log" 2>&1 || {
   tail -n 40 "$work/build.log" >&2
   exit 1
@@ -41,6 +41,7 @@ buildah "${storage[@]}" run --network host "$container" -- bash -ec '
   [ "$(id -u)" -ne 0 ] || { echo "runs as root" >&2; exit 1; }
   gpupoold --state-dir /var/lib/gpupool --devices cpu:1 --grpc-port 0 \
     --http-port 0 --metrics-port 0 --port-file /tmp/ports.json &
+  daemon=$!
   for _ in $(seq 100); do [ -s /tmp/ports.json ] && break; sleep 0.1; done
   port=$(sed -n "s/.*\"grpc_port\": *\([0-9]*\).*/\1/p" /tmp/ports.json)
   export GPUPOOL_ADDRESS=127.0.0.1:$port
@@ -49,5 +50,5 @@ buildah "${storage[@]}" run --network host "$container" -- bash -ec '
   gpupool models load digits --wait
   gpupool models infer digits --data examples/data/digits.csv.gz \
     --held-out-of examples/digits.yaml
-  kill -TERM %1 && wait %1'
+  kill -TERM $daemon && wait $daemon'
 say "the image works"

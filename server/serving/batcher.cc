@@ -337,7 +337,10 @@ void Batcher::Settle(Batch& batch, const absl::Status& status, Slot slot) {
   {
     absl::MutexLock lock(&mutex_);
     --in_flight_;
-    if (nothing_done) Requeue(batch, status, &refusals);
+    // To the client the version exists: only its worker does not have it yet.
+    if (nothing_done) {
+      Requeue(batch, absl::UnavailableError(status.message()), &refusals);
+    }
   }
   // The next batch goes first: the device should not wait for answers to be
   // written.

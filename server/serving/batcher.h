@@ -59,7 +59,8 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   // Queues a call; its inputs have passed CheckInputs for this version. The
   // call's OnAnswer gets
   //   Unavailable        the queue is full; queue_deadline passed; the worker
-  //                      was lost (tried once more first); Close was called
+  //                      was lost or does not hold the version yet (tried
+  //                      once more first); Close was called
   //   DeadlineExceeded   its deadline passed before its batch was launched
   //   Cancelled          see Cancel
   //   ResourceExhausted  its rows do not fit one slot of the ring

@@ -246,6 +246,18 @@ TEST_F(BatcherTest, DrainingWithoutAWorkerAnswersAtOnce) {
   EXPECT_TRUE(absl::IsUnavailable(call.status()));
 }
 
+TEST_F(BatcherTest, TellsTheClientToRetryWhileANewWorkerLacksTheVersion) {
+  FakeWorker worker;
+  worker.SetRule([](const SlotRequest&) {
+    return absl::NotFoundError("version 10 is not loaded here");
+  });
+  auto batcher = Make(Options(), worker.ring());
+  TestCall call(1, {1, 1});
+  batcher->Enqueue(&call);
+  ASSERT_TRUE(call.WaitUntilDone());
+  EXPECT_TRUE(absl::IsUnavailable(call.status())) << call.status();
+}
+
 TEST_F(BatcherTest, CloseAnswersWhatWaitsAndWhatComesLater) {
   FakeWorker worker;
   worker.Pause();

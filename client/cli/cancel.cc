@@ -9,6 +9,7 @@
 #include "client/cli/job_argument.h"
 #include "client/cli/job_view.h"
 #include "client/cli/verbs.h"
+#include "client/watch.h"
 
 namespace gpupool::client {
 namespace {
@@ -24,7 +25,9 @@ int Cancel(Context& context, const std::string& text) {
   if (!job.ok()) return context.Fail(job.status());
   context.Print(*job, [&] {
     *context.out().stream << "job " << job->id() << " (" << job->spec().name()
-                          << ") is " << StateText(job->state()) << "\n";
+                          << (IsFinal(found->state()) ? ") has ended before: "
+                                                      : ") is ")
+                          << StateText(job->state()) << "\n";
   });
   return kOk;
 }

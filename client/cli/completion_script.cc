@@ -11,13 +11,12 @@ std::string Key(const std::vector<std::string>& path) {
   return absl::StrJoin(path, " ");
 }
 
-// The words that may come next at a node.
-std::string Words(const CompletionNode& node) {
-  std::vector<std::string> words = node.verbs;
+std::string OptionNames(const CompletionNode& node) {
+  std::vector<std::string> names;
   for (const CompletionOption& option : node.options) {
-    words.push_back(option.name);
+    names.push_back(option.name);
   }
-  return absl::StrJoin(words, " ");
+  return absl::StrJoin(names, " ");
 }
 
 // Every path of two or more levels, for the function that finds the verb.
@@ -53,8 +52,9 @@ std::string ValueArms(const std::vector<CompletionNode>& nodes) {
 std::string WordArms(const std::vector<CompletionNode>& nodes) {
   std::string arms;
   for (const CompletionNode& node : nodes) {
-    absl::StrAppend(&arms, "    '", Key(node.path), "') words='", Words(node),
-                    "' ;;\n");
+    absl::StrAppend(&arms, "    '", Key(node.path), "') verbs='",
+                    absl::StrJoin(node.verbs, " "), "' options='",
+                    OptionNames(node), "' ;;\n");
   }
   return arms;
 }
@@ -76,7 +76,7 @@ _gpupool_files() {
 _gpupool() {
   local current="${COMP_WORDS[COMP_CWORD]}"
   local previous="${COMP_WORDS[COMP_CWORD-1]}"
-  local verb='' word words=''
+  local verb='' word verbs='' options=''
   COMPREPLY=()
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "${verb:+$verb }$word" in
@@ -90,8 +90,8 @@ _gpupool() {
   case "$verb" in
 @WORDS@  esac
   case "$current" in
-    -*) _gpupool_words "$words" ;;
-    *) _gpupool_words "$words"
+    -*) _gpupool_words "$options" ;;
+    *) _gpupool_words "$verbs"
        [ ${#COMPREPLY[@]} -gt 0 ] || _gpupool_files ;;
   esac
 }

@@ -165,7 +165,9 @@ class CsvParser {
                      : absl::StrCat("column ", column, ": ", Quoted(text),
                                     " is not a finite number");
     if (table_.rows == 0 && !options_.has_header) {
-      message += "; if the line holds column names, set has_header";
+      message +=
+          "; if the line holds column names, set has_header "
+          "(gpupool: --header)";
     }
     return Error(message);
   }

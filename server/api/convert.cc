@@ -83,7 +83,8 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
   if (layout->format() == v1::DATASET_FORMAT_UNSPECIFIED) {
     return absl::InvalidArgumentError(absl::StrCat(
         "layout.format is not set and file name ", Quoted(file_name),
-        " does not tell it; endings known: .csv .idx .npy .npz, each "
+        " does not tell it (gpupool: --format); endings known: .csv .idx .npy "
+        ".npz, each "
         "but the last two also with .gz"));
   }
   if (!v1::DatasetFormat_IsValid(layout->format())) {
@@ -95,8 +96,9 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
   if (header->files_size() != wanted) {
     return absl::InvalidArgumentError(absl::StrCat(
         "format ", v1::DatasetFormat_Name(layout->format()), " takes ", wanted,
-        wanted == 1 ? " file" : " files (features and labels)", ", got ",
-        header->files_size()));
+        wanted == 1 ? " file"
+                    : " files (features and labels, gpupool: --labels)",
+        ", got ", header->files_size()));
   }
   return absl::OkStatus();
 }

@@ -36,10 +36,11 @@ std::string Complete(const std::string& words) {
 }
 
 TEST(BashCompletionTest, OffersVerbsAndOptions) {
-  EXPECT_EQ(Complete("gpupool ''"), "jobs models --output\n");
+  EXPECT_EQ(Complete("gpupool ''"), "jobs models\n");
   EXPECT_EQ(Complete("gpupool mo"), "models\n");
   EXPECT_EQ(Complete("gpupool models l"), "load list\n");
   EXPECT_EQ(Complete("gpupool models load --w"), "--wait\n");
+  EXPECT_EQ(Complete("gpupool models load -"), "--wait\n");
 }
 
 TEST(BashCompletionTest, OffersTheValuesOfAnOption) {

@@ -86,7 +86,7 @@ TEST_F(SubmitTest, SaysHowToUploadAMissingDataset) {
         absl::NotFoundError("no dataset 'letters'")};
   }
   EXPECT_EQ(Run({"submit", file_}), 3);
-  EXPECT_THAT(err(), HasSubstr("gpupool datasets upload letters FILE"));
+  EXPECT_THAT(err(), HasSubstr("or give the file with --data FILE"));
 }
 
 TEST_F(SubmitTest, MapsTheServersRefusals) {

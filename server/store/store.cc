@@ -333,13 +333,24 @@ absl::StatusOr<v1::Checkpoint> Store::GetCheckpoint(
                                                BindOneId(job_id)),
                absl::StrCat("job ", job_id, " has no checkpoint"));
   }
-  return One(
-      reader_->Select<v1::Checkpoint>("checkpoints", kCheckpoint,
-                                      [&](CachedStatement& statement) {
-                                        statement.BindId(1, job_id);
-                                        statement.BindId(2, *step);
-                                      }),
-      absl::StrCat("job ", job_id, " has no checkpoint at step ", *step));
+  auto found =
+      One(reader_->Select<v1::Checkpoint>("checkpoints", kCheckpoint,
+                                          [&](CachedStatement& statement) {
+                                            statement.BindId(1, job_id);
+                                            statement.BindId(2, *step);
+                                          }),
+          absl::StrCat("job ", job_id, " has no checkpoint at step ", *step));
+  if (!absl::IsNotFound(found.status())) return found;
+  ASSIGN_OR_RETURN(const auto others, LoadCheckpoints(job_id));
+  if (others.empty()) return found;
+  return absl::NotFoundError(absl::StrCat(
+      std::string(found.status().message()), "; it has those of ",
+      absl::StrJoin(others.end() - std::min<ptrdiff_t>(8, others.size()),
+                    others.end(), ", ",
+                    [](std::string* text, const v1::Checkpoint& checkpoint) {
+                      absl::StrAppend(text, checkpoint.step());
+                    }),
+      others.size() > 8 ? " and earlier ones" : ""));
 }
 
 absl::StatusOr<std::vector<v1::Checkpoint>> Store::LoadCheckpoints(

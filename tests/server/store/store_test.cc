@@ -261,7 +261,10 @@ TEST_F(StoreTest, KeepsCheckpointsByStep) {
   Commit(batch);
   EXPECT_EQ(store_->GetCheckpoint(job.id(), std::nullopt)->step(), 20u);
   EXPECT_EQ(store_->GetCheckpoint(job.id(), 10)->step(), 10u);
-  EXPECT_TRUE(absl::IsNotFound(store_->GetCheckpoint(job.id(), 11).status()));
+  const absl::Status missing = store_->GetCheckpoint(job.id(), 11).status();
+  EXPECT_TRUE(absl::IsNotFound(missing));
+  EXPECT_NE(missing.message().find("it has those of 10, 20"), std::string::npos)
+      << missing;
   Commit({.delete_checkpoints = {{job.id(), 10}}});
   EXPECT_EQ(store_->LoadCheckpoints(job.id())->size(), 1u);
   EXPECT_EQ(store_->LoadCheckpoints(0)->size(), 1u);

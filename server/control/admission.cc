@@ -16,6 +16,7 @@ using JobCallback = ControlLoop::Callback<v1::Job>;
 // What the steps of one submission carry along.
 struct Submission {
   v1::SubmitJobRequest request;
+  uint64_t dataset_id = 0;  // that the plan was made for
   worker::v1::PlanReply plan;
   JobCallback callback;
 };
@@ -60,9 +61,16 @@ absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
       "; use a smaller batch_size or model, or raise the device's limit"));
 }
 
-absl::Status CheckDataset(Transaction& transaction, const std::string& name) {
+absl::Status CheckDataset(Transaction& transaction,
+                          const Submission& submission) {
+  const std::string& name = submission.request.spec().data().dataset();
   auto dataset = FindDataset(transaction.store(), name);
   if (!dataset.ok()) return dataset.status();
+  if (dataset->id() != submission.dataset_id) {
+    return absl::UnavailableError(
+        absl::StrCat("dataset \"", name,
+                     "\" was replaced while the job was planned; try again"));
+  }
   const auto& gone = transaction.batch().delete_datasets;
   if (std::find(gone.begin(), gone.end(), dataset->id()) == gone.end()) {
     return absl::OkStatus();
@@ -124,8 +132,7 @@ void Admit(const ControlContext& context, Transaction& transaction,
   }
   absl::Status status = CheckRoom(context, transaction, *submission);
   if (status.ok()) {
-    status =
-        CheckDataset(transaction, submission->request.spec().data().dataset());
+    status = CheckDataset(transaction, *submission);
   }
   if (!status.ok()) return submission->callback(status);
   const uint64_t id = AddJob(transaction, *submission);
@@ -188,6 +195,7 @@ void SubmitJob(const ControlContext& context,
 
   auto submission = std::make_shared<Submission>();
   submission->request = request;
+  submission->dataset_id = dataset->id();
   submission->callback = callback;
   Ask<v1::Job>(context, kMetaDevice, PlanTraining(request.spec(), *dataset),
                context.options.plan_timeout, callback,

@@ -75,6 +75,25 @@ TEST_F(AdmissionTest, AnUnknownDatasetIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("\"nope\""));
 }
 
+TEST_F(AdmissionTest, ADatasetReplacedDuringThePlanIsNotTrainedOn) {
+  const auto plan = workers->meta;
+  bool replaced = false;
+  workers->meta = [&](const worker::v1::ToWorker& message) {
+    if (message.has_plan_training() && !replaced) {
+      replaced = true;
+      Answer<bool> deleted;
+      loop->DeleteDataset("digits", [done = deleted.callback()](auto status) {
+        done(status.ok());
+      });
+      EXPECT_TRUE(*deleted.Wait());
+      AddDataset("digits");
+    }
+    return plan(message);
+  };
+  EXPECT_TRUE(absl::IsUnavailable(Submit(Request("r1")).status()));
+  EXPECT_TRUE(Submit(Request("r1")).ok());
+}
+
 TEST_F(AdmissionTest, ThePlannersErrorPassesThrough) {
   workers->meta = [](const worker::v1::ToWorker&) {
     return absl::InvalidArgumentError("layer \"dense_1\": shapes differ");

@@ -62,7 +62,7 @@ verb_bench() {
 }
 
 verb_bundle() {
-  need build
+  need build bundle
   build_preset release
   tools/bundle.sh build/release
 }

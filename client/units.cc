@@ -67,8 +67,7 @@ std::string FormatBytes(uint64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  return absl::StrFormat(value < 99.95 ? "%.1f %s" : "%.0f %s", value,
-                         kUnits[unit]);
+  return absl::StrFormat("%.*f %s", value < 99.95 ? 1 : 0, value, kUnits[unit]);
 }
 
 std::string FormatCount(double count) {
@@ -80,8 +79,7 @@ std::string FormatCount(double count) {
     count /= 1000;
     ++unit;
   }
-  return absl::StrFormat(count < 99.95 ? "%.1f%c" : "%.0f%c", count,
-                         kUnits[unit]);
+  return absl::StrFormat("%.*f%c", count < 99.95 ? 1 : 0, count, kUnits[unit]);
 }
 
 std::string GroupDigits(uint64_t number) {

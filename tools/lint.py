@@ -106,7 +106,7 @@ def header_jobs(build, flags, closure):
     everything = sorted({f for words in flags.values()
                          for f in words if f.startswith("-I")})
     system = f"{build}/proto"
-    common = ["g++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra",
+    common = ["g++", "-std=c++20", "-fopenmp", "-fsyntax-only", "-Wall", "-Wextra",
               "-Werror", *everything, "-isystem", system, "-x", "c++",
               "/dev/null", "-include"]
     for path in tracked("engine/*.h", "scheduler/*.h", "server/*.h", "client/*.h"):

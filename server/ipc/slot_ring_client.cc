@@ -126,9 +126,10 @@ void SlotRingClient::Submit(Slot slot, Done done) {
       entries_[index].done = std::move(done);
       submissions_.Push((header.sequence << 32) | index);
       slot.ring_.reset();  // outstanding: no longer held
+      return;
     }
   }
-  if (!status.ok()) done(status, std::move(slot));
+  done(status, std::move(slot));
 }
 
 void SlotRingClient::RunCompletions() {

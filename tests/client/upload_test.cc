@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -20,7 +22,11 @@ class UploadTest : public ::testing::Test {
   }
 
   std::string WriteFile(const std::string& name, const std::string& bytes) {
-    const std::string path = ::testing::TempDir() + "/upload_test_" + name;
+    // Tests run side by side: each its own file.
+    const std::string folder =
+        ::testing::TempDir() + "/client_" + std::to_string(::getpid());
+    ::mkdir(folder.c_str(), 0700);
+    const std::string path = folder + "/upload_test_" + name;
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
   }

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
@@ -38,7 +40,11 @@ class CommandTest : public ::testing::Test {
   }
 
   std::string WriteFile(const std::string& name, const std::string& text) {
-    const std::string path = ::testing::TempDir() + "/command_test_" + name;
+    // Tests run side by side: each its own file.
+    const std::string folder =
+        ::testing::TempDir() + "/client_" + std::to_string(::getpid());
+    ::mkdir(folder.c_str(), 0700);
+    const std::string path = folder + "/command_test_" + name;
     std::ofstream(path, std::ios::binary) << text;
     return path;
   }

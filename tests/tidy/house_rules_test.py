@@ -74,6 +74,22 @@ class HouseRules(unittest.TestCase):
         self.expect({"engine/base/a.cc": "void F() {\n" + "  ;\n" * 80 + "}\n",
                      "engine/base/CMakeLists.txt": "a.cc"}, "a function of 81 lines")
 
+    def test_a_long_function_with_a_long_signature_is_found(self):
+        self.expect({"engine/base/a.cc": "void F(int a,\n       int b) {\n"
+                     + "  ;\n" * 80 + "}\n",
+                     "engine/base/CMakeLists.txt": "a.cc"}, "a function of 81 lines")
+
+    def test_a_long_class_or_table_is_no_function(self):
+        body = "class A {\n" + "  int a();\n" * 90 + "};\n"
+        table = "constexpr int k[] = {\n" + "  1,\n" * 90 + "};\n"
+        tree = Tree({"engine/base/a.cc": body + table,
+                     "engine/base/CMakeLists.txt": "a.cc"})
+        self.assertEqual("", tree.findings())
+
+    def test_a_note_in_a_comment_is_found(self):
+        self.expect({"engine/base/a.h": header("", "// " + "FIX" + "ME: later")},
+                    "a note to oneself")
+
     def test_an_unregistered_source_is_found(self):
         self.expect({"engine/base/a.cc": "int a;\n",
                      "engine/base/CMakeLists.txt": "aa.cc"}, "no CMakeLists.txt names it")

@@ -48,6 +48,32 @@ absl::Status ApplyRule(RuleContext& context) {
     case Op::kCrossEntropy:
     case Op::kMeanSquaredError:
       return LossRule(context);
+    case Op::kUnary:
+    case Op::kBinary:
+    case Op::kWhere:
+    case Op::kCast:
+    case Op::kReduce:
+    case Op::kCumSum:
+    case Op::kBroadcast:
+      return ElementwiseRule(context);
+    case Op::kTranspose:
+    case Op::kSlice:
+    case Op::kPad:
+    case Op::kConcat:
+    case Op::kGather:
+    case Op::kGatherElements:
+    case Op::kGatherNd:
+    case Op::kScatterElements:
+    case Op::kScatterNd:
+    case Op::kTopK:
+    case Op::kResize:
+      return MovementRule(context);
+    case Op::kBatchMatMul:
+    case Op::kAttention:
+    case Op::kLrn:
+    case Op::kLogSoftmax:
+    case Op::kConv2dInputGrad:
+      return ProductRule(context);
     default:
       return absl::InvalidArgumentError(
           absl::StrCat(OpName(context.node().op), " of layer '",

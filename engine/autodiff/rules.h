@@ -57,5 +57,11 @@ absl::Status PoolRule(RuleContext& context);
 absl::Status ActivationRule(RuleContext& context);
 absl::Status NormRule(RuleContext& context);
 absl::Status LossRule(RuleContext& context);
+// kUnary, kBinary, kWhere, kCast, kReduce, kCumSum, kBroadcast.
+absl::Status ElementwiseRule(RuleContext& context);
+// kTranspose, kSlice, kPad, kConcat, gathers, scatters, kTopK, kResize.
+absl::Status MovementRule(RuleContext& context);
+// kBatchMatMul, kAttention, kLrn, kLogSoftmax, kConv2dInputGrad.
+absl::Status ProductRule(RuleContext& context);
 
 }  // namespace gpupool::engine::autodiff

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <variant>
+#include <vector>
 
+#include "engine/graph/attributes_core.h"
 #include "engine/tensor/shape.h"
 
 namespace gpupool::engine {
@@ -134,6 +136,9 @@ enum class Reduction : uint8_t { kMean, kSum };
 struct LossAttributes {
   Reduction reduction = Reduction::kMean;
   double label_smoothing = 0;  // cross entropy only
+  // Cross entropy: rows with this label count neither in the sum nor in the
+  // mean's divisor. Labels are never this value by accident.
+  int64_t ignore_label = -100;
 
   friend bool operator==(const LossAttributes&,
                          const LossAttributes&) = default;
@@ -168,6 +173,45 @@ struct AdamAttributes {
                          const AdamAttributes&) = default;
 };
 
+// Formulas of these: engine/autodiff/step_tail.h.
+struct RmspropAttributes {
+  double alpha = 0.99;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  double momentum = 0;    // 0: no momentum buffer
+  bool centered = false;  // false: no gradient mean
+  bool clip = false;      // the last input is the clip coefficient
+
+  friend bool operator==(const RmspropAttributes&,
+                         const RmspropAttributes&) = default;
+};
+
+struct AdagradAttributes {
+  double lr_decay = 0;
+  double epsilon = 1e-10;
+  double weight_decay = 0;
+  bool clip = false;
+
+  friend bool operator==(const AdagradAttributes&,
+                         const AdagradAttributes&) = default;
+};
+
+struct LionAttributes {
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0;
+  bool clip = false;
+
+  friend bool operator==(const LionAttributes&,
+                         const LionAttributes&) = default;
+};
+
+struct EmaAttributes {
+  double decay = 0.999;  // average' = decay * average + (1 - decay) * p
+
+  friend bool operator==(const EmaAttributes&, const EmaAttributes&) = default;
+};
+
 struct ShapeAttributes {
   Shape shape;
 
@@ -182,12 +226,42 @@ struct LayoutAttributes {
                          const LayoutAttributes&) = default;
 };
 
-using Attributes =
-    std::variant<std::monostate, MatMulAttributes, Conv2dAttributes,
-                 Conv2dGradAttributes, Pool2dAttributes, Pool2dGradAttributes,
-                 NormAttributes, BatchNormUpdateAttributes, GeluAttributes,
-                 DropoutAttributes, LossAttributes, ClipAttributes,
-                 SgdAttributes, AdamAttributes, ShapeAttributes,
-                 LayoutAttributes>;
+// One step of a fused elementwise expression: an elementwise op applied to
+// operands. Operand i below the node's input count is that input; input count
+// + j is the result of step j, which must stand before.
+enum class Op : uint8_t;  // engine/graph/ops.h
+
+struct FusedStep {
+  Op op;  // kAdd, kUnary, kBinary, kWhere, an activation or its gradient, ...
+  std::variant<std::monostate, UnaryAttributes, BinaryAttributes,
+               GeluAttributes, CastAttributes>
+      attributes;  // those that the op carries
+  std::vector<int> operands;
+
+  friend bool operator==(const FusedStep&, const FusedStep&) = default;
+};
+
+struct FusedAttributes {
+  std::vector<FusedStep> steps;  // at least one
+  std::vector<int> results;      // operand of each output
+  Shape shape;                   // of all outputs; inputs broadcast to it
+
+  friend bool operator==(const FusedAttributes&,
+                         const FusedAttributes&) = default;
+};
+
+using Attributes = std::variant<
+    std::monostate, MatMulAttributes, Conv2dAttributes, Conv2dGradAttributes,
+    Pool2dAttributes, Pool2dGradAttributes, NormAttributes,
+    BatchNormUpdateAttributes, GeluAttributes, DropoutAttributes,
+    LossAttributes, ClipAttributes, SgdAttributes, AdamAttributes,
+    ShapeAttributes, LayoutAttributes, UnaryAttributes, BinaryAttributes,
+    CastAttributes, ReduceAttributes, ArgReduceAttributes, CumSumAttributes,
+    TransposeAttributes, SliceAttributes, SliceGradAttributes, PadAttributes,
+    AxisAttributes, GatherGradAttributes, GatherNdAttributes, ScatterAttributes,
+    TopKAttributes, ResizeAttributes, ResizeGradAttributes,
+    BatchMatMulAttributes, AttentionAttributes, LrnAttributes, RandomAttributes,
+    FusedAttributes, RmspropAttributes, AdagradAttributes, LionAttributes,
+    EmaAttributes>;
 
 }  // namespace gpupool::engine

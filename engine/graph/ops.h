@@ -22,8 +22,14 @@ enum class Op : uint8_t {
   // Views.
   kReshape,        // x -> y; ShapeAttributes; the bytes stay
   kLayoutConvert,  // x -> y; LayoutAttributes; 4-D
+  // Elementwise with broadcasting where two or more inputs meet.
+  kUnary,   // x -> y; UnaryAttributes
+  kBinary,  // a, b -> y; BinaryAttributes
+  kWhere,   // condition bool, a, b -> condition ? a : b
+  kCast,    // x -> y; CastAttributes
+  kFused,   // x... -> y...; FusedAttributes; made by passes only
   // Elementwise.
-  kAdd,         // a, b -> a + b; same shape
+  kAdd,         // a, b -> a + b; same shape, floating
   kRelu,        // x -> y
   kGelu,        // x -> y; GeluAttributes
   kSigmoid,     // x -> y
@@ -32,8 +38,36 @@ enum class Op : uint8_t {
   kDropout,     // x, seed int64 [], step int64 [] -> y; DropoutAttributes.
                 // Its gradient is the same node applied to dy.
   // Products. Epilogue inputs follow the operands.
-  kMatMul,  // a, b, [bias], [residual] -> y; MatMulAttributes
-  kConv2d,  // x, w [O, I/groups, kh, kw], [bias], [residual] -> y
+  kMatMul,       // a, b, [bias], [residual] -> y; MatMulAttributes
+  kConv2d,       // x, w [O, I/groups, kh, kw], [bias], [residual] -> y
+  kBatchMatMul,  // a [..., m, k], b [..., k, n] -> [..., m, n];
+                 // BatchMatMulAttributes
+  kAttention,    // q [B, H, T, D], k [B, H, S, D], v [B, H, S, E], [mask
+                 // broadcast to B, H, T, S] -> y [B, H, T, E], [lse]: log of
+                 // the sum of exponentials [B, H, T]; AttentionAttributes
+  // Reductions.
+  kReduce,     // x -> y; ReduceAttributes
+  kArgReduce,  // x -> int64 positions; ArgReduceAttributes
+  kCumSum,     // x -> y; CumSumAttributes
+  // Movement: any element type, no arithmetic.
+  kBroadcast,  // x -> y of ShapeAttributes, as in NumPy
+  kTranspose,  // x -> y; TransposeAttributes
+  kSlice,      // x -> y; SliceAttributes
+  kPad,        // x -> y; PadAttributes
+  kConcat,     // x... -> y; AxisAttributes
+  // Indexing: indices are int32 or int64; negative ones count from the end.
+  // An index outside is InvalidArgument when the program runs.
+  kGather,           // x, indices -> x's axis replaced by the indices' shape;
+                     // AxisAttributes
+  kGatherElements,   // x, indices -> y of the indices' shape; AxisAttributes
+  kGatherNd,         // x, indices [..., n] -> y; GatherNdAttributes
+  kScatterElements,  // x, indices, updates -> y; ScatterAttributes
+  kScatterNd,        // x, indices [..., n], updates -> y; ScatterAttributes
+  kTopK,             // x -> values, int64 indices; TopKAttributes
+  kRandom,           // seed int64 [], step int64 [] -> y; RandomAttributes
+  // Images.
+  kResize,  // x -> y; ResizeAttributes
+  kLrn,     // x [N, C, ...] -> y; LrnAttributes
   // Pools.
   kMaxPool,        // x -> y, [argmax]: position in the window, kh * width +
                    // kw, of the first maximum; uint8 when the window has at
@@ -48,6 +82,7 @@ enum class Op : uint8_t {
   kLayerNorm,           // x, gamma [last], beta [last] -> y, [mean, variance]
                         // of shape [product of the other dimensions]
   kSoftmax,             // x -> y over the last dimension
+  kLogSoftmax,          // x -> y over the last dimension
   // Losses (scalars) and evaluation. With row_count (int64 []) only the first
   // row_count rows count.
   kCrossEntropy,      // logits [N, C], labels int32|int64 [N], [row_count]
@@ -58,6 +93,15 @@ enum class Op : uint8_t {
   kGeluGrad,               // dy, x -> dx; GeluAttributes
   kSigmoidGrad,            // dy, y -> dx
   kTanhGrad,               // dy, y -> dx
+  kUnaryGrad,              // dy, x -> dx; UnaryAttributes of the forward node
+  kSliceGrad,              // dy -> dx; SliceGradAttributes
+  kPadGrad,                // dy -> dx; PadAttributes of the forward node
+  kGatherGrad,             // dy, indices -> dx; GatherGradAttributes
+  kResizeGrad,             // dy -> dx; ResizeGradAttributes
+  kLrnGrad,                // dy, x -> dx; LrnAttributes
+  kLogSoftmaxGrad,         // dy, y -> dx
+  kAttentionGrad,          // dy, q, k, v, y, lse, [mask] -> dq, dk, dv;
+                           // AttentionAttributes
   kColumnSum,              // x [m, n] -> [n]
   kConv2dInputGrad,        // dy, w -> dx; Conv2dGradAttributes
   kConv2dWeightGrad,       // dy, x -> dw, [db]; Conv2dGradAttributes
@@ -77,6 +121,11 @@ enum class Op : uint8_t {
   kSgdStep,          // p, g, learning_rate, step, [velocity], [clip] ->
                      // p', [velocity']
   kAdamStep,         // p, g, learning_rate, step, m, v, [clip] -> p', m', v'
+  kRmspropStep,      // p, g, learning_rate, step, v, [mean], [momentum],
+                     // [clip] -> p', v', [mean'], [momentum']
+  kAdagradStep,      // p, g, learning_rate, step, s, [clip] -> p', s'
+  kLionStep,         // p, g, learning_rate, step, m, [clip] -> p', m'
+  kEmaUpdate,        // average, p -> average'; EmaAttributes
   // Load stage.
   kFoldBatchNorm,  // w [O, ...], gamma, beta, mean, variance, [bias] ->
                    // w', bias'; NormAttributes

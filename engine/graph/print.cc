@@ -139,6 +139,9 @@ class Writer {
         a.layout == Layout::kRowMajor ? "row_major" : "channels_last");
   }
 
+  template <typename T>
+  void operator()(const T&) {}
+
  private:
   std::string text_;
 };

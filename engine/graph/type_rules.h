@@ -51,6 +51,47 @@ Result ClipCoefficient(Op op, const Attributes& attributes, Inputs inputs);
 Result SgdStep(Op op, const Attributes& attributes, Inputs inputs);
 Result AdamStep(Op op, const Attributes& attributes, Inputs inputs);
 
+// Core ops: type_rules_elementwise.cc, type_rules_movement.cc,
+// type_rules_products.cc, type_rules_training.cc.
+Result UnaryOp(Op op, const Attributes& attributes, Inputs inputs);
+Result BinaryOp(Op op, const Attributes& attributes, Inputs inputs);
+Result Where(Op op, const Attributes& attributes, Inputs inputs);
+Result Cast(Op op, const Attributes& attributes, Inputs inputs);
+Result Fused(Op op, const Attributes& attributes, Inputs inputs);
+Result Reduce(Op op, const Attributes& attributes, Inputs inputs);
+Result ArgReduce(Op op, const Attributes& attributes, Inputs inputs);
+Result CumSum(Op op, const Attributes& attributes, Inputs inputs);
+Result Broadcast(Op op, const Attributes& attributes, Inputs inputs);
+Result UnaryGrad(Op op, const Attributes& attributes, Inputs inputs);
+
+Result Transpose(Op op, const Attributes& attributes, Inputs inputs);
+Result Slice(Op op, const Attributes& attributes, Inputs inputs);
+Result SliceGrad(Op op, const Attributes& attributes, Inputs inputs);
+Result Pad(Op op, const Attributes& attributes, Inputs inputs);
+Result PadGrad(Op op, const Attributes& attributes, Inputs inputs);
+Result Concat(Op op, const Attributes& attributes, Inputs inputs);
+Result Gather(Op op, const Attributes& attributes, Inputs inputs);
+Result GatherGrad(Op op, const Attributes& attributes, Inputs inputs);
+Result GatherElements(Op op, const Attributes& attributes, Inputs inputs);
+Result GatherNd(Op op, const Attributes& attributes, Inputs inputs);
+Result ScatterElements(Op op, const Attributes& attributes, Inputs inputs);
+Result ScatterNd(Op op, const Attributes& attributes, Inputs inputs);
+Result TopK(Op op, const Attributes& attributes, Inputs inputs);
+Result Random(Op op, const Attributes& attributes, Inputs inputs);
+Result Resize(Op op, const Attributes& attributes, Inputs inputs);
+Result ResizeGrad(Op op, const Attributes& attributes, Inputs inputs);
+
+Result BatchMatMul(Op op, const Attributes& attributes, Inputs inputs);
+Result Attention(Op op, const Attributes& attributes, Inputs inputs);
+Result AttentionGrad(Op op, const Attributes& attributes, Inputs inputs);
+Result Lrn(Op op, const Attributes& attributes, Inputs inputs);
+Result LrnGrad(Op op, const Attributes& attributes, Inputs inputs);
+
+Result RmspropStep(Op op, const Attributes& attributes, Inputs inputs);
+Result AdagradStep(Op op, const Attributes& attributes, Inputs inputs);
+Result LionStep(Op op, const Attributes& attributes, Inputs inputs);
+Result EmaUpdate(Op op, const Attributes& attributes, Inputs inputs);
+
 // InvalidArgument "<op>: <text>".
 template <typename... Parts>
 absl::Status Refuse(Op op, const Parts&... parts) {

@@ -68,6 +68,14 @@ Shape WithoutBatch(const Shape& shape) {
   return *Shape::Create(shape.dims().subspan(1));
 }
 
+}  // namespace
+
+Shape ModelPort::example() const {
+  return batched ? WithoutBatch(shape) : shape;
+}
+
+namespace {
+
 // Errors of the graph's own rules already begin with the layer's name.
 absl::Status InLayer(const std::string& name, const Shape& input,
                      const absl::Status& status) {
@@ -97,6 +105,7 @@ class ModelBuilder {
     }
     model_.output = x;
     model_.output_shape = WithoutBatch(builder_.shape(x));
+    model_.outputs = {{"output", x, DType::kFloat32, builder_.shape(x)}};
     return std::move(model_);
   }
 
@@ -117,6 +126,7 @@ class ModelBuilder {
     builder_.SetSource("input", -1);
     ASSIGN_OR_RETURN(const ValueId input,
                      builder_.Input("input", {DType::kFloat32, shape}));
+    model_.inputs = {{"input", input, DType::kFloat32, shape}};
     if (!options_.input_scaling) return input;
     ASSIGN_OR_RETURN(const ValueId scale,
                      kinds_.Persistent("input.scale", model_.input_shape,

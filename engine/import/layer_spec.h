@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "engine/graph/graph.h"
 
@@ -25,6 +26,7 @@ struct Initializer {
   enum class Kind : uint8_t {
     kConstant,  // every element is `value`
     kUniform,   // U(-bound, bound)
+    kStored,    // ModelSource::ReadStored has it
   };
   Kind kind = Kind::kConstant;
   double value = 0;
@@ -50,15 +52,31 @@ struct LayerInfo {
   uint64_t flops = 0;  // forward, per example
 };
 
+// An input or output of a model.
+struct ModelPort {
+  std::string name;
+  ValueId value;
+  DType dtype = DType::kFloat32;
+  Shape shape;          // whole, batch included
+  bool batched = true;  // dimension 0 is the batch
+
+  // One example: without the batch dimension where there is one.
+  Shape example() const;
+};
+
 // A graph and what one must know to feed it.
 struct ModelGraph {
   Graph graph;
   // In the order of the layers, each weight once; optimizer state last.
   std::vector<PersistentSpec> persistents;
   std::vector<LayerInfo> layers;
-  Shape input_shape;   // per example
-  Shape output_shape;  // per example
-  ValueId output;      // of the last layer
+  std::vector<ModelPort> inputs;   // at least one
+  std::vector<ModelPort> outputs;  // at least one
+  // What the user should know about the model.
+  std::vector<std::string> warnings;
+  Shape input_shape;   // per example, of the first input
+  Shape output_shape;  // per example, of the first output
+  ValueId output;      // the first
 
   // Numbers in trainable persistents.
   uint64_t parameters() const;
@@ -66,6 +84,8 @@ struct ModelGraph {
 
 struct BuildOptions {
   int64_t batch = 1;
+  // ONNX: sizes of named dimensions beside those of the spec; they win.
+  absl::flat_hash_map<std::string, int64_t> dimensions;
   // Batch norm uses and updates statistics, dropout drops.
   bool training = false;
   // input.scale and input.shift, shaped as one example, are applied first.

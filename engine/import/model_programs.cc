@@ -110,7 +110,7 @@ absl::StatusOr<StepTailOptions> Convert(const v1::TrainingSpec& training) {
       options.optimizer = adam;
       return options;
     }
-    case v1::TrainingSpec::OPTIMIZER_NOT_SET:
+    default:
       break;
   }
   return Refuse("training has no optimizer; choose sgd, adam or adamw");
@@ -149,7 +149,7 @@ absl::StatusOr<LossParts> MakeLoss(const v1::TrainingSpec& training,
       loss.inputs = {model.output, target};
       return loss;
     }
-    case v1::TrainingSpec::LOSS_NOT_SET:
+    default:
       break;
   }
   return Refuse("training has no loss; choose cross_entropy or ",

@@ -20,18 +20,18 @@ Shape::Shape(std::initializer_list<int64_t> dims) {
   *this = *std::move(shape);
 }
 
-absl::StatusOr<Shape> Shape::Create(absl::Span<const int64_t> dims) {
+absl::StatusOr<Shape> Shape::CreateMaybeEmpty(absl::Span<const int64_t> dims) {
   if (dims.size() > kMaxRank) {
     return absl::InvalidArgumentError(absl::StrCat(
         "shape has ", dims.size(), " dimensions; the limit is ", kMaxRank));
   }
   Shape shape;
   for (int64_t dim : dims) {
-    if (dim < 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "shape ", Text(dims), ": every dimension must be at least 1"));
+    if (dim < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape ", Text(dims), ": no dimension may be negative"));
     }
-    if (dim > kMaxElements / shape.elements_) {
+    if (shape.elements_ > 0 && dim > kMaxElements / shape.elements_) {
       return absl::InvalidArgumentError(
           absl::StrCat("shape ", Text(dims), " has too many elements; the ",
                        "limit is ", kMaxElements));
@@ -40,6 +40,16 @@ absl::StatusOr<Shape> Shape::Create(absl::Span<const int64_t> dims) {
     shape.dims_[static_cast<size_t>(shape.rank_++)] = dim;
   }
   return shape;
+}
+
+absl::StatusOr<Shape> Shape::Create(absl::Span<const int64_t> dims) {
+  for (int64_t dim : dims) {
+    if (dim < 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "shape ", Text(dims), ": every dimension must be at least 1"));
+    }
+  }
+  return CreateMaybeEmpty(dims);
 }
 
 std::string Shape::ToString() const { return Text(dims()); }

@@ -1,6 +1,6 @@
 // Static shapes. A Shape that exists is sound: every dimension is at least 1
-// and the element count is at most kMaxElements, so byte counts of any
-// element type fit 64 bits. Plain values.
+// (0 where CreateMaybeEmpty made it) and the element count is at most
+// kMaxElements, so byte counts of any element type fit 64 bits. Plain values.
 #pragma once
 
 #include <array>
@@ -27,6 +27,9 @@ class Shape {
   // InvalidArgument: rank above kMaxRank, a dimension below 1, or more than
   // kMaxElements elements (computed without overflow).
   static absl::StatusOr<Shape> Create(absl::Span<const int64_t> dims);
+  // The same with dimensions of 0 allowed: constants of imported graphs may
+  // have no elements.
+  static absl::StatusOr<Shape> CreateMaybeEmpty(absl::Span<const int64_t> dims);
 
   int rank() const { return rank_; }
   // 0 <= axis < rank().

@@ -48,7 +48,7 @@ absl::StatusOr<double> BaseLearningRate(const v1::TrainingSpec& training) {
     case v1::TrainingSpec::kAdamw:
       rate = AdamRate(training.adamw());
       break;
-    case v1::TrainingSpec::OPTIMIZER_NOT_SET:
+    default:
       return absl::InvalidArgumentError(
           "training has no optimizer; set sgd, adam or adamw");
   }
@@ -103,7 +103,7 @@ double LearningRateAt(const v1::LearningRateSchedule& schedule, double base,
     case v1::LearningRateSchedule::kCosine:
       return CosineAt(schedule.cosine().minimum(), base, after,
                       total_steps - warmup);
-    case v1::LearningRateSchedule::RULE_NOT_SET:
+    default:
       break;
   }
   return base;

@@ -129,7 +129,7 @@ absl::Status CheckOptimizer(const v1::TrainingSpec& training) {
       return CheckAdam("training.adam", training.adam());
     case v1::TrainingSpec::kAdamw:
       return CheckAdam("training.adamw", training.adamw());
-    case v1::TrainingSpec::OPTIMIZER_NOT_SET:
+    default:
       return Missing("training's optimizer", "sgd, adam or adamw");
   }
   return absl::OkStatus();

@@ -74,9 +74,14 @@ Maker MakerOf(Op op) {
       return MakeReduction;
     case Op::kSgdStep:
     case Op::kAdamStep:
+    case Op::kRmspropStep:
+    case Op::kAdagradStep:
+    case Op::kLionStep:
+    case Op::kEmaUpdate:
       return MakeOptimizer;
+    default:
+      return nullptr;
   }
-  return nullptr;
 }
 
 // Data is float32; float64 stands only for learning rates, which are scalars.
@@ -113,7 +118,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> CpuBackend::Compile(
     RETURN_IF_ERROR(CheckType(request.graph.value(id)));
   }
   const Maker make = MakerOf(request.node.op);
-  GPUPOOL_CHECK(make != nullptr);
+  if (make == nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat("the CPU has no kernel for ", OpName(request.node.op)));
+  }
   try {
     return make(request, *context_);
   } catch (const dnnl::error& error) {

@@ -77,6 +77,74 @@ Kernel Find(Op op) {
       return AdamStep;
     case Op::kFoldBatchNorm:
       return FoldBatchNorm;
+    case Op::kUnary:
+      return UnaryOp;
+    case Op::kUnaryGrad:
+      return UnaryGrad;
+    case Op::kBinary:
+      return BinaryOp;
+    case Op::kWhere:
+      return Where;
+    case Op::kCast:
+      return Cast;
+    case Op::kFused:
+      return Fused;
+    case Op::kReduce:
+      return Reduce;
+    case Op::kArgReduce:
+      return ArgReduce;
+    case Op::kCumSum:
+      return CumSum;
+    case Op::kBroadcast:
+      return Broadcast;
+    case Op::kTranspose:
+      return Transpose;
+    case Op::kSlice:
+      return Slice;
+    case Op::kSliceGrad:
+      return SliceGrad;
+    case Op::kPad:
+      return Pad;
+    case Op::kPadGrad:
+      return PadGrad;
+    case Op::kConcat:
+      return Concat;
+    case Op::kTopK:
+      return TopK;
+    case Op::kRandom:
+      return Random;
+    case Op::kResize:
+      return Resize;
+    case Op::kResizeGrad:
+      return ResizeGrad;
+    case Op::kBatchMatMul:
+      return BatchMatMul;
+    case Op::kAttention:
+      return Attention;
+    case Op::kAttentionGrad:
+      return AttentionGrad;
+    case Op::kLrn:
+      return Lrn;
+    case Op::kLrnGrad:
+      return LrnGrad;
+    case Op::kLogSoftmax:
+      return LogSoftmax;
+    case Op::kLogSoftmaxGrad:
+      return LogSoftmaxGrad;
+    case Op::kRmspropStep:
+      return RmspropStep;
+    case Op::kAdagradStep:
+      return AdagradStep;
+    case Op::kLionStep:
+      return LionStep;
+    case Op::kEmaUpdate:
+      return EmaUpdate;
+    case Op::kGather:
+    case Op::kGatherGrad:
+    case Op::kGatherElements:
+    case Op::kGatherNd:
+    case Op::kScatterElements:
+    case Op::kScatterNd:
     case Op::kCrossEntropy:
     case Op::kCrossEntropyGrad:
     case Op::kCorrectCount:
@@ -95,6 +163,18 @@ absl::Status RunKernel(const Operands& operands) {
       return CrossEntropyGrad(operands);
     case Op::kCorrectCount:
       return CorrectCount(operands);
+    case Op::kGather:
+      return Gather(operands);
+    case Op::kGatherGrad:
+      return GatherGrad(operands);
+    case Op::kGatherElements:
+      return GatherElements(operands);
+    case Op::kGatherNd:
+      return GatherNd(operands);
+    case Op::kScatterElements:
+      return ScatterElements(operands);
+    case Op::kScatterNd:
+      return ScatterNd(operands);
     default:
       Find(operands.node.op)(operands);
       return absl::OkStatus();

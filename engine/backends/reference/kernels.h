@@ -65,6 +65,48 @@ void ClipCoefficient(const Operands& o);
 void SgdStep(const Operands& o);
 void AdamStep(const Operands& o);
 
+// kernels_elementwise.cc
+void UnaryOp(const Operands& o);
+void UnaryGrad(const Operands& o);
+void BinaryOp(const Operands& o);
+void Where(const Operands& o);
+void Cast(const Operands& o);
+void Fused(const Operands& o);
+void Reduce(const Operands& o);
+void ArgReduce(const Operands& o);
+void CumSum(const Operands& o);
+void Broadcast(const Operands& o);
+// kernels_movement.cc
+void Transpose(const Operands& o);
+void Slice(const Operands& o);
+void SliceGrad(const Operands& o);
+void Pad(const Operands& o);
+void PadGrad(const Operands& o);
+void Concat(const Operands& o);
+void TopK(const Operands& o);
+void Random(const Operands& o);
+void Resize(const Operands& o);
+void ResizeGrad(const Operands& o);
+absl::Status Gather(const Operands& o);
+absl::Status GatherGrad(const Operands& o);
+absl::Status GatherElements(const Operands& o);
+absl::Status GatherNd(const Operands& o);
+absl::Status ScatterElements(const Operands& o);
+absl::Status ScatterNd(const Operands& o);
+// kernels_products.cc
+void BatchMatMul(const Operands& o);
+void Attention(const Operands& o);
+void AttentionGrad(const Operands& o);
+void Lrn(const Operands& o);
+void LrnGrad(const Operands& o);
+void LogSoftmax(const Operands& o);
+void LogSoftmaxGrad(const Operands& o);
+// kernels_optimizers.cc
+void RmspropStep(const Operands& o);
+void AdagradStep(const Operands& o);
+void LionStep(const Operands& o);
+void EmaUpdate(const Operands& o);
+
 double Activate(Activation activation, double x);
 
 }  // namespace gpupool::engine::reference

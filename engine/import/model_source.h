@@ -1,0 +1,47 @@
+// A model that programs can be built from: a chain of layers or an ONNX file.
+// Whoever plans, trains or serves knows models only through this door.
+//
+// Immutable, hence usable from any thread. Graphs do not refer to their
+// source, but stored weights are read through it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/import/layer_spec.h"
+
+namespace gpupool::v1 {
+class ModelSpec;
+}  // namespace gpupool::v1
+
+namespace gpupool::engine {
+
+class ModelSource {
+ public:
+  virtual ~ModelSource() = default;
+
+  // Parses what the spec names. Files are blobs of `blob_dir`.
+  //   INVALID_ARGUMENT  malformed, or over a limit (named)
+  //   UNIMPLEMENTED     operators that are not supported, all of them listed
+  //                     by node and operator
+  //   NOT_FOUND         a blob is missing
+  //   DATA_LOSS         a blob's digest differs
+  static absl::StatusOr<std::shared_ptr<const ModelSource>> Open(
+      const v1::ModelSpec& spec, const std::string& blob_dir);
+
+  // The forward graph. InvalidArgument begins with the layer's or node's name.
+  virtual absl::StatusOr<ModelGraph> Build(
+      const BuildOptions& options) const = 0;
+
+  // Copies the value of a persistent whose initializer is kStored; `to` has
+  // exactly its bytes. NotFound for another name.
+  virtual absl::Status ReadStored(absl::string_view name,
+                                  absl::Span<std::byte> to) const = 0;
+};
+
+}  // namespace gpupool::engine

@@ -84,6 +84,12 @@ class NodeContext {
       absl::string_view name, std::vector<int64_t> otherwise) const;
   absl::StatusOr<std::vector<double>> Floats(
       absl::string_view name, std::vector<double> otherwise) const;
+  // A tensor attribute (dense); InvalidArgument when absent.
+  absl::StatusOr<HostTensor> TensorAttribute(absl::string_view name) const;
+  // An attribute that holds an element type's number (TensorProto.DataType).
+  // Unimplemented for types that values cannot have.
+  absl::StatusOr<DType> TypeAttribute(absl::string_view name,
+                                      DType otherwise) const;
   // nullptr when absent.
   const onnx::AttributeProto* attribute(absl::string_view name) const;
 
@@ -114,6 +120,20 @@ class NodeContext {
   absl::StatusOr<ValueId> BroadcastTo(ValueId x, const Shape& shape);
   ValueId Constant(HostTensor tensor);
   ValueId Scalar(DType dtype, double number);
+
+  // The inputs "seed" and "step" (int64 []) of the program, which it has from
+  // the first call on, and a stream number that no other node uses.
+  struct RandomSource {
+    ValueId seed, step;
+    uint64_t stream = 0;
+  };
+  absl::StatusOr<RandomSource> Random();
+  // Declares that `value`, an output of the last emitted node, overwrites the
+  // persistent value. Types must agree.
+  absl::Status Update(ValueId value, ValueId persistent);
+  // The graph so far, for what looks at it as a whole (Gradient). Nodes added
+  // here are not computed at import.
+  GraphBuilder& builder();
 
   // -rank .. rank - 1 to 0 .. rank - 1; InvalidArgument names the axis.
   absl::StatusOr<int> Axis(int64_t axis, int rank) const;

@@ -1,0 +1,42 @@
+#include "engine/import/model_source.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "gpupool/v1/model.pb.h"
+
+namespace gpupool::engine {
+namespace {
+
+class LayerModelSource : public ModelSource {
+ public:
+  explicit LayerModelSource(v1::ModelSpec spec) : spec_(std::move(spec)) {}
+
+  absl::StatusOr<ModelGraph> Build(const BuildOptions& options) const override {
+    return BuildModel(spec_, options);
+  }
+
+  absl::Status ReadStored(absl::string_view name,
+                          absl::Span<std::byte>) const override {
+    return absl::NotFoundError(absl::StrCat(
+        "a chain of layers stores no weights, hence no \"", name, "\""));
+  }
+
+ private:
+  const v1::ModelSpec spec_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const ModelSource>> ModelSource::Open(
+    const v1::ModelSpec& spec, const std::string&) {
+  if (!spec.has_onnx()) return std::make_shared<LayerModelSource>(spec);
+  if (spec.layers_size() > 0 || spec.input_shape_size() > 0) {
+    return absl::InvalidArgumentError(
+        "a model is either a chain of layers or an ONNX file; this one has "
+        "both");
+  }
+  return absl::UnimplementedError("ONNX models cannot be imported yet");
+}
+
+}  // namespace gpupool::engine

@@ -93,10 +93,10 @@ class Interpreter {
     Operands operands{.node = node,
                       .input_types = graph_.InputTypes(node),
                       .output_types = graph_.OutputTypes(node)};
-    for (ValueId id : node.inputs) operands.inputs.push_back(&At(id));
+    for (ValueId id : node.inputs) operands.inputs.emplace_back(At(id));
     for (ValueId id : node.outputs) {
       At(id).assign(Count(graph_.value(id)), 0);
-      operands.outputs.push_back(&At(id));
+      operands.outputs.push_back(absl::MakeSpan(At(id)));
     }
     RETURN_IF_ERROR(RunKernel(operands));
     for (ValueId id : node.outputs) Finish(graph_.value(id));

@@ -5,21 +5,23 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "engine/backends/reference/interpreter.h"
 #include "engine/graph/graph.h"
 
 namespace gpupool::engine::reference {
 
-// A node's operands. Outputs have the right size and hold zeros.
+// A node's operands, which live elsewhere. Outputs have the right size, hold
+// zeros and overlap nothing.
 struct Operands {
   const Node& node;
-  std::vector<const Numbers*> inputs;
+  std::vector<absl::Span<const double>> inputs;
   TensorTypes input_types;
-  std::vector<Numbers*> outputs;
+  std::vector<absl::Span<double>> outputs;
   TensorTypes output_types;
 
-  const Numbers& in(size_t i) const { return *inputs[i]; }
-  Numbers& out(size_t i = 0) const { return *outputs[i]; }
+  absl::Span<const double> in(size_t i) const { return inputs[i]; }
+  absl::Span<double> out(size_t i = 0) const { return outputs[i]; }
   const Shape& in_shape(size_t i) const { return input_types[i].shape; }
   const Shape& out_shape(size_t i = 0) const { return output_types[i].shape; }
 };

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "engine/backends/reference/kernels.h"
 #include "engine/base/philox.h"
 
@@ -72,7 +73,7 @@ double Activate(Activation activation, double x) {
   return x;
 }
 
-void Reshape(const Operands& o) { o.out() = o.in(0); }
+void Reshape(const Operands& o) { absl::c_copy(o.in(0), o.out().begin()); }
 
 void Add(const Operands& o) {
   for (size_t i = 0; i < o.out().size(); ++i) {
@@ -120,8 +121,8 @@ void MatMul(const Operands& o) {
   const auto columns = static_cast<size_t>(o.out_shape()[1]);
   const auto inner =
       static_cast<size_t>(o.in_shape(0)[matmul.transpose_a ? 0 : 1]);
-  const Numbers& a = o.in(0);
-  const Numbers& b = o.in(1);
+  const absl::Span<const double> a = o.in(0);
+  const absl::Span<const double> b = o.in(1);
   for (size_t m = 0; m < rows; ++m) {
     for (size_t n = 0; n < columns; ++n) {
       double sum = epilogue.bias ? o.in(2)[n] : 0;
@@ -130,7 +131,7 @@ void MatMul(const Operands& o) {
                b[matmul.transpose_b ? n * inner + k : k * columns + n];
       }
       const size_t at = m * columns + n;
-      if (epilogue.residual) sum += (*o.inputs.back())[at];
+      if (epilogue.residual) sum += o.inputs.back()[at];
       o.out()[at] = Activate(epilogue.activation, sum);
     }
   }

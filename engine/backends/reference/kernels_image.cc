@@ -1,36 +1,30 @@
 
 #include "engine/backends/reference/kernels.h"
+#include "engine/graph/window.h"
 
 namespace gpupool::engine::reference {
 namespace {
-
-// Row-major index of [n, c, h, w].
-size_t At(const Shape& s, int64_t n, int64_t c, int64_t h, int64_t w) {
-  return static_cast<size_t>(((n * s[1] + c) * s[2] + h) * s[3] + w);
-}
 
 // Calls visit(x index, w index, y index) for every product of a convolution.
 template <typename Visit>
 void ForEachProduct(const Conv2dAttributes& conv, const Shape& x,
                     const Shape& w, const Shape& y, Visit visit) {
+  const Window window = WindowOf(conv, x, w);
   const int64_t filters_per_group = w[0] / conv.groups;
-  for (int64_t n = 0; n < y[0]; ++n) {
-    for (int64_t o = 0; o < y[1]; ++o) {
-      const int64_t first = o / filters_per_group * w[1];
-      for (int64_t i = 0; i < y[2] * y[3] * w.elements() / w[0]; ++i) {
-        int64_t rest = i;
-        const int64_t kw = rest % w[3];
-        const int64_t kh = (rest /= w[3]) % w[2];
-        const int64_t c = (rest /= w[2]) % w[1];
-        const int64_t yw = (rest /= w[1]) % y[3];
-        const int64_t yh = rest / y[3];
-        const int64_t xh =
-            yh * conv.stride.h - conv.padding.h + kh * conv.dilation.h;
-        const int64_t xw =
-            yw * conv.stride.w - conv.padding.w + kw * conv.dilation.w;
-        if (xh < 0 || xh >= x[2] || xw < 0 || xw >= x[3]) continue;
-        visit(At(x, n, first + c, xh, xw), At(w, o, c, kh, kw),
-              At(y, n, o, yh, yw));
+  const int64_t kernel_cells = KernelCells(window);
+  const int64_t x_cells = x.elements() / x[0] / x[1];
+  const int64_t y_cells = OutputCells(window);
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    const int64_t filter = i / y_cells % y[1];
+    const int64_t first_channel =
+        i / y_cells / y[1] * x[1] + filter / filters_per_group * w[1];
+    for (int64_t k = 0; k < kernel_cells; ++k) {
+      const int64_t cell = InputCell(window, i % y_cells, k);
+      if (cell < 0) continue;
+      for (int64_t c = 0; c < w[1]; ++c) {
+        visit(static_cast<size_t>((first_channel + c) * x_cells + cell),
+              static_cast<size_t>((filter * w[1] + c) * kernel_cells + k),
+              static_cast<size_t>(i));
       }
     }
   }
@@ -41,29 +35,37 @@ void ForEachProduct(const Conv2dAttributes& conv, const Shape& x,
 template <typename Visit>
 void ForEachCell(const Pool2dAttributes& pool, const Shape& x, const Shape& y,
                  Visit visit) {
+  const Window window = WindowOf(pool, x);
+  const int64_t x_cells = x.elements() / x[0] / x[1];
+  const int64_t y_cells = OutputCells(window);
   for (int64_t i = 0; i < y.elements(); ++i) {
-    const int64_t yw = i % y[3];
-    const int64_t yh = i / y[3] % y[2];
-    const int64_t plane = i / y[3] / y[2];
-    for (int64_t k = 0; k < pool.kernel.h * pool.kernel.w; ++k) {
-      const int64_t xh =
-          yh * pool.stride.h - pool.padding.h + k / pool.kernel.w;
-      const int64_t xw =
-          yw * pool.stride.w - pool.padding.w + k % pool.kernel.w;
-      if (xh < 0 || xh >= x[2] || xw < 0 || xw >= x[3]) continue;
-      visit(At(x, 0, plane, xh, xw), static_cast<size_t>(i), k);
+    for (int64_t k = 0; k < KernelCells(window); ++k) {
+      const int64_t cell = InputCell(window, i % y_cells, k);
+      if (cell < 0) continue;
+      visit(static_cast<size_t>(i / y_cells * x_cells + cell),
+            static_cast<size_t>(i), k);
     }
   }
 }
 
 // What each window of an average pool divides by.
 Numbers Divisors(const Pool2dAttributes& pool, const Shape& x, const Shape& y) {
+  Window window = WindowOf(pool, x);
   if (!pool.exclude_padding) {
-    return Numbers(static_cast<size_t>(y.elements()),
-                   static_cast<double>(pool.kernel.h * pool.kernel.w));
+    // Padding counts as if it were input.
+    for (WindowAxis& axis : window) {
+      axis.input += axis.begin + axis.end;
+      axis.begin = axis.end = 0;
+    }
   }
+  const int64_t y_cells = OutputCells(window);
   Numbers cells(static_cast<size_t>(y.elements()), 0);
-  ForEachCell(pool, x, y, [&](size_t, size_t yi, int64_t) { cells[yi] += 1; });
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    for (int64_t k = 0; k < KernelCells(window); ++k) {
+      cells[static_cast<size_t>(i)] +=
+          InputCell(window, i % y_cells, k) >= 0 ? 1 : 0;
+    }
+  }
   return cells;
 }
 
@@ -76,12 +78,12 @@ void Conv2d(const Operands& o) {
                  [&o](size_t xi, size_t wi, size_t yi) {
                    o.out()[yi] += o.in(0)[xi] * o.in(1)[wi];
                  });
-  const auto plane = static_cast<size_t>(y[2] * y[3]);
+  const auto plane = static_cast<size_t>(y.elements() / y[0] / y[1]);
   const auto channels = static_cast<size_t>(y[1]);
   for (size_t i = 0; i < o.out().size(); ++i) {
     double value = o.out()[i];
     if (conv.epilogue.bias) value += o.in(2)[i / plane % channels];
-    if (conv.epilogue.residual) value += (*o.inputs.back())[i];
+    if (conv.epilogue.residual) value += o.inputs.back()[i];
     o.out()[i] = Activate(conv.epilogue.activation, value);
   }
 }
@@ -102,7 +104,7 @@ void Conv2dWeightGrad(const Operands& o) {
                    o.out()[wi] += o.in(0)[yi] * o.in(1)[xi];
                  });
   if (!grad.bias_grad) return;
-  const auto plane = static_cast<size_t>(dy[2] * dy[3]);
+  const auto plane = static_cast<size_t>(dy.elements() / dy[0] / dy[1]);
   const auto channels = static_cast<size_t>(dy[1]);
   for (size_t i = 0; i < o.in(0).size(); ++i) {
     o.out(1)[i / plane % channels] += o.in(0)[i];

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "engine/backends/reference/kernels.h"
 
 namespace gpupool::engine::reference {
@@ -42,7 +43,7 @@ struct Statistics {
   Numbers mean, variance;  // biased, per group
 };
 
-Statistics Measure(const Groups& groups, const Numbers& x) {
+Statistics Measure(const Groups& groups, absl::Span<const double> x) {
   const auto size = static_cast<double>(groups.size);
   Statistics s{Numbers(groups.count, 0), Numbers(groups.count, 0)};
   for (size_t i = 0; i < x.size(); ++i) s.mean[groups.group(i)] += x[i] / size;
@@ -53,8 +54,9 @@ Statistics Measure(const Groups& groups, const Numbers& x) {
   return s;
 }
 
-void Normalise(const Operands& o, const Groups& groups, const Numbers& mean,
-               const Numbers& variance) {
+void Normalise(const Operands& o, const Groups& groups,
+               absl::Span<const double> mean,
+               absl::Span<const double> variance) {
   const double epsilon = o.node.get<NormAttributes>().epsilon;
   for (size_t i = 0; i < o.out().size(); ++i) {
     const size_t g = groups.group(i);
@@ -66,11 +68,11 @@ void Normalise(const Operands& o, const Groups& groups, const Numbers& mean,
 }
 
 void NormTraining(const Operands& o, const Groups& groups) {
-  Statistics s = Measure(groups, o.in(0));
+  const Statistics s = Measure(groups, o.in(0));
   Normalise(o, groups, s.mean, s.variance);
   if (o.outputs.size() < 3) return;
-  o.out(1) = std::move(s.mean);
-  o.out(2) = std::move(s.variance);
+  absl::c_copy(s.mean, o.out(1).begin());
+  absl::c_copy(s.variance, o.out(2).begin());
 }
 
 // With h = (x - mean) * r, r = 1/sqrt(variance + epsilon), u = dy * gamma:
@@ -78,7 +80,7 @@ void NormTraining(const Operands& o, const Groups& groups) {
 // dgamma = sum of dy h and dbeta = sum of dy over what shares the weight.
 void NormGrad(const Operands& o, const Groups& groups) {
   const double epsilon = o.node.get<NormAttributes>().epsilon;
-  const Numbers& dy = o.in(0);
+  const absl::Span<const double> dy = o.in(0);
   const auto size = static_cast<double>(groups.size);
   Numbers h(dy.size()), mean_u(groups.count, 0), mean_uh(groups.count, 0);
   for (size_t i = 0; i < dy.size(); ++i) {

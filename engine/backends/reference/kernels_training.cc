@@ -45,7 +45,7 @@ double Denominator(const Operands& o, size_t rows) {
 
 // The gradient after clipping.
 double Gradient(const Operands& o, bool clip, size_t i) {
-  return clip ? o.in(1)[i] * (*o.inputs.back())[0] : o.in(1)[i];
+  return clip ? o.in(1)[i] * o.inputs.back()[0] : o.in(1)[i];
 }
 
 }  // namespace
@@ -119,8 +119,8 @@ void MeanSquaredErrorGrad(const Operands& o) {
 // torch.nn.utils.clip_grad_norm_.
 void ClipCoefficient(const Operands& o) {
   double squares = 0;
-  for (const Numbers* gradient : o.inputs) {
-    for (double g : *gradient) squares += g * g;
+  for (const absl::Span<const double> gradient : o.inputs) {
+    for (double g : gradient) squares += g * g;
   }
   const double max_norm = o.node.get<ClipAttributes>().max_norm;
   o.out()[0] = std::min(1.0, max_norm / (std::sqrt(squares) + 1e-6));

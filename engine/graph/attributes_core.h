@@ -276,10 +276,12 @@ struct BatchMatMulAttributes {
 };
 
 // softmax(scale * q k^T + mask) v over heads
-// (Vaswani et al. 2017, arXiv 1706.03762, section 3.2.1).
+// (Vaswani et al. 2017, arXiv 1706.03762, section 3.2.1). A query that sees no
+// key (all its scores are -infinity) gives zeros, and its lse is -infinity.
 struct AttentionAttributes {
   double scale = 1;
   bool causal = false;  // key j is seen by query i iff j <= i + keys - queries
+  bool with_lse = false;  // the second output exists; training needs it
 
   friend bool operator==(const AttentionAttributes&,
                          const AttentionAttributes&) = default;

@@ -304,7 +304,9 @@ enum class RandomDistribution : uint8_t {
 };
 
 // Element i stems from PhiloxBlock(seed, stream, step << 32 | i / 4), as in
-// dropout.
+// dropout: uniform numbers from word i % 4; normal ones in pairs from words 0
+// and 1, 2 and 3, u and v: sqrt(-2 ln(1 - u)) times cos(2 pi v) for the first,
+// sin(2 pi v) for the second (Box and Muller 1958). The output is float32.
 struct RandomAttributes {
   RandomDistribution distribution = RandomDistribution::kUniform;
   double first = 0;   // low or mean

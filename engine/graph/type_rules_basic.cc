@@ -8,6 +8,14 @@ namespace {
 // Four elements per Philox block, 32 bits of block number per step.
 constexpr int64_t kMaxDropoutElements = int64_t{1} << 34;
 
+// Ops over the last dimension need one.
+absl::Status CheckRows(Op op, const TensorType& type) {
+  const bool by_rows = op == Op::kSoftmax || op == Op::kLogSoftmax ||
+                       op == Op::kSoftmaxGrad || op == Op::kLogSoftmaxGrad;
+  if (!by_rows || type.shape.rank() > 0) return absl::OkStatus();
+  return Refuse(op, "needs at least one dimension");
+}
+
 }  // namespace
 
 std::string Text(const TensorType& type) {
@@ -48,9 +56,7 @@ Result LayoutConvert(Op op, const Attributes&, Inputs inputs) {
 
 Result Unary(Op op, const Attributes&, Inputs inputs) {
   RETURN_IF_ERROR(CheckFloating(op, inputs[0]));
-  if (op == Op::kSoftmax && inputs[0].shape.rank() < 1) {
-    return Refuse(op, "needs at least one dimension");
-  }
+  RETURN_IF_ERROR(CheckRows(op, inputs[0]));
   return TensorTypes{inputs[0]};
 }
 
@@ -60,6 +66,7 @@ Result Binary(Op op, const Attributes&, Inputs inputs) {
     return Refuse(op, "inputs differ: ", Text(inputs[0]), " and ",
                   Text(inputs[1]));
   }
+  RETURN_IF_ERROR(CheckRows(op, inputs[0]));
   return TensorTypes{inputs[0]};
 }
 

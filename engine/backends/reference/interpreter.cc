@@ -1,20 +1,15 @@
 #include "engine/backends/reference/interpreter.h"
 
-#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/reference/kernels.h"
 #include "engine/base/status_macros.h"
+#include "engine/tensor/convert.h"
 
 namespace gpupool::engine::reference {
 namespace {
-
-double RoundTo(DType dtype, double x) {
-  if (dtype == DType::kFloat32) return static_cast<float>(x);
-  return IsFloating(dtype) ? x : std::trunc(x);
-}
 
 class Interpreter {
  public:
@@ -104,8 +99,8 @@ class Interpreter {
   }
 
   void Finish(const Value& value) {
-    if (options_.round_to_dtype) {
-      for (double& x : At(value.id)) x = RoundTo(value.dtype, x);
+    if (options_.round_to_dtype || !IsFloating(value.dtype)) {
+      for (double& x : At(value.id)) x = RoundToDType(value.dtype, x);
     }
     if (value.alias.kind == AliasKind::kInPlace) Poison(Root(value.alias.of));
   }

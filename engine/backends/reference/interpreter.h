@@ -17,8 +17,8 @@ using Numbers = std::vector<double>;
 using NamedNumbers = std::map<std::string, Numbers, std::less<>>;
 
 struct RunOptions {
-  // Round the outputs of nodes to the value's dtype (float32, integers), as a
-  // real back end would store them.
+  // Round the outputs of nodes to the value's floating type, as a real back
+  // end would store them. Integers and bool always hold what their type can.
   bool round_to_dtype = false;
 };
 

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/backends/reference/interpreter.h"
+#include "engine/backends/reference/scalar_functions.h"
 #include "engine/graph/graph.h"
 
 namespace gpupool::engine::reference {
@@ -74,10 +75,11 @@ void BinaryOp(const Operands& o);
 void Where(const Operands& o);
 void Cast(const Operands& o);
 void Fused(const Operands& o);
+void Broadcast(const Operands& o);
+// kernels_reduce.cc
 void Reduce(const Operands& o);
 void ArgReduce(const Operands& o);
 void CumSum(const Operands& o);
-void Broadcast(const Operands& o);
 // kernels_movement.cc
 void Transpose(const Operands& o);
 void Slice(const Operands& o);
@@ -108,7 +110,5 @@ void RmspropStep(const Operands& o);
 void AdagradStep(const Operands& o);
 void LionStep(const Operands& o);
 void EmaUpdate(const Operands& o);
-
-double Activate(Activation activation, double x);
 
 }  // namespace gpupool::engine::reference

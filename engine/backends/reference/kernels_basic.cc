@@ -1,77 +1,8 @@
-#include <cmath>
-
 #include "absl/algorithm/container.h"
 #include "engine/backends/reference/kernels.h"
 #include "engine/base/philox.h"
 
 namespace gpupool::engine::reference {
-namespace {
-
-constexpr double kSqrtHalf = 0.70710678118654752440;
-constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
-constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
-constexpr double kGeluCubic = 0.044715;
-
-Activation ActivationOf(const Node& node) {
-  switch (node.op) {
-    case Op::kRelu:
-      return Activation::kRelu;
-    case Op::kSigmoid:
-      return Activation::kSigmoid;
-    case Op::kTanh:
-      return Activation::kTanh;
-    default:
-      return node.get<GeluAttributes>().tanh_approximation
-                 ? Activation::kGeluTanh
-                 : Activation::kGelu;
-  }
-}
-
-// d gelu(x) / dx.
-double GeluSlope(bool tanh_approximation, double x) {
-  if (!tanh_approximation) {
-    return 0.5 * (1 + std::erf(x * kSqrtHalf)) +
-           x * kInverseSqrtTwoPi * std::exp(-0.5 * x * x);
-  }
-  const double t = std::tanh(kSqrtTwoOverPi * (x + kGeluCubic * x * x * x));
-  return 0.5 * (1 + t) +
-         0.5 * x * (1 - t * t) * kSqrtTwoOverPi * (1 + 3 * kGeluCubic * x * x);
-}
-
-// dy times this is dx; `saved` is y, for GELU x.
-double Slope(const Node& node, double saved) {
-  switch (node.op) {
-    case Op::kReluGrad:
-      return saved > 0 ? 1 : 0;
-    case Op::kSigmoidGrad:
-      return saved * (1 - saved);
-    case Op::kTanhGrad:
-      return 1 - saved * saved;
-    default:
-      return GeluSlope(node.get<GeluAttributes>().tanh_approximation, saved);
-  }
-}
-
-}  // namespace
-
-double Activate(Activation activation, double x) {
-  switch (activation) {
-    case Activation::kNone:
-      return x;
-    case Activation::kRelu:
-      return x < 0 ? 0 : x;  // NaN stays
-    case Activation::kGelu:
-      return 0.5 * x * (1 + std::erf(x * kSqrtHalf));
-    case Activation::kGeluTanh:
-      return 0.5 * x *
-             (1 + std::tanh(kSqrtTwoOverPi * (x + kGeluCubic * x * x * x)));
-    case Activation::kSigmoid:
-      return 1 / (1 + std::exp(-x));
-    case Activation::kTanh:
-      return std::tanh(x);
-  }
-  return x;
-}
 
 void Reshape(const Operands& o) { absl::c_copy(o.in(0), o.out().begin()); }
 
@@ -82,15 +13,16 @@ void Add(const Operands& o) {
 }
 
 void ActivationForward(const Operands& o) {
-  const Activation activation = ActivationOf(o.node);
+  const Activation activation = ActivationOf(o.node.op, o.node.attributes);
   for (size_t i = 0; i < o.out().size(); ++i) {
     o.out()[i] = Activate(activation, o.in(0)[i]);
   }
 }
 
 void ActivationGradient(const Operands& o) {
+  const Activation activation = ActivationOf(o.node.op, o.node.attributes);
   for (size_t i = 0; i < o.out().size(); ++i) {
-    o.out()[i] = o.in(0)[i] * Slope(o.node, o.in(1)[i]);
+    o.out()[i] = o.in(0)[i] * ActivationSlope(activation, o.in(1)[i]);
   }
 }
 

@@ -1,0 +1,31 @@
+// The functions of one or two numbers behind the elementwise ops, straight
+// from their definitions (engine/graph/attributes_core.h). Pure.
+#pragma once
+
+#include "engine/graph/attributes.h"
+#include "engine/graph/ops.h"
+#include "engine/tensor/dtype.h"
+
+namespace gpupool::engine::reference {
+
+// f(x). NaN gives NaN, but for kIsNan, kIsInf and kNot.
+double Apply(const UnaryAttributes& unary, double x);
+
+// f'(x). Where f has a kink it is the slope that PyTorch takes.
+double Derivative(const UnaryAttributes& unary, double x);
+
+// f(a, b) for elements of type `dtype`; comparisons give 0 or 1. The result of
+// integers is whole but may lie outside the type. Integer division, modulo and
+// remainder by 0 give 0, and so does 0 to a negative power.
+double Apply(BinaryFunction function, DType dtype, double a, double b);
+
+// What kRelu, kGelu, kSigmoid, kTanh and their gradients stand for; kNone for
+// every other op.
+Activation ActivationOf(Op op, const Attributes& attributes);
+
+double Activate(Activation activation, double x);
+
+// dy times this is dx. `saved` is y, for GELUs x.
+double ActivationSlope(Activation activation, double saved);
+
+}  // namespace gpupool::engine::reference

@@ -1,5 +1,6 @@
 // The typed attributes that nodes carry, one small struct per op family.
-// Plain values. Images are N, C, H, W in logical order whatever the layout.
+// Plain values. Images are N, C, H, W in logical order whatever the layout,
+// volumes N, C, D, H, W.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +38,30 @@ struct Epilogue {
   friend bool operator==(const Epilogue&, const Epilogue&) = default;
 };
 
-struct Pair {
+// One number per spatial axis. Images have no depth: theirs is 0.
+struct Extent {
   int64_t h = 1;
   int64_t w = 1;
+  int64_t d = 0;
 
-  friend bool operator==(const Pair&, const Pair&) = default;
+  int64_t cells() const { return h * w * (d == 0 ? 1 : d); }
+
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
+// Cells added before and behind the data; the constructors with one extent
+// add as many on both sides.
+struct Padding {
+  Extent begin{0, 0};
+  Extent end{0, 0};
+
+  Padding() = default;
+  Padding(int64_t h, int64_t w) : begin{h, w}, end{h, w} {}
+  explicit Padding(const Extent& both) : begin(both), end(both) {}
+  Padding(const Extent& before, const Extent& behind)
+      : begin(before), end(behind) {}
+
+  friend bool operator==(const Padding&, const Padding&) = default;
 };
 
 // op(A) op(B) for 2-D A and B; the bias is [columns of the result].
@@ -54,10 +74,11 @@ struct MatMulAttributes {
                          const MatMulAttributes&) = default;
 };
 
+// Of images, or of volumes where the extents have a depth.
 struct Conv2dAttributes {
-  Pair stride{1, 1};
-  Pair padding{0, 0};   // added on each side
-  Pair dilation{1, 1};  // 1: dense kernel
+  Extent stride{1, 1};
+  Padding padding;
+  Extent dilation{1, 1};  // 1: dense kernel
   int64_t groups = 1;
   Epilogue epilogue;
 
@@ -74,10 +95,17 @@ struct Conv2dGradAttributes {
                          const Conv2dGradAttributes&) = default;
 };
 
+// Of images, or of volumes where the extents have a depth. Padding is never
+// the maximum. An average divides by the window's cells inside the padded
+// input, so windows that ceil_mode lets reach beyond it count fewer.
 struct Pool2dAttributes {
-  Pair kernel{1, 1};
-  Pair stride{1, 1};
-  Pair padding{0, 0};
+  Extent kernel{1, 1};
+  Extent stride{1, 1};
+  Padding padding;  // on each side less than the window reaches
+  Extent dilation{1, 1};
+  // The last window may reach beyond the padded input, but it starts within
+  // the input or the padding before it.
+  bool ceil_mode = false;
   bool exclude_padding = false;  // average only: divide by real cells
   bool with_argmax = false;      // max only: the second output exists
 

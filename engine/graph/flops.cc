@@ -40,7 +40,7 @@ uint64_t MatMulFlops(const MatMulAttributes& matmul, const Shape& a,
 
 uint64_t WindowFlops(const Pool2dAttributes& pool, const TensorType& y) {
   return Multiply(Elements(y),
-                  static_cast<uint64_t>(pool.kernel.h * pool.kernel.w));
+                  static_cast<uint64_t>(pool.kernel.cells()));
 }
 
 uint64_t EpilogueFlops(const Epilogue& epilogue, const TensorType& y) {

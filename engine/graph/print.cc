@@ -54,7 +54,16 @@ absl::string_view Name(AliasKind kind) {
   return "unknown";
 }
 
-std::string Text(const Pair& pair) { return absl::StrCat(pair.h, "x", pair.w); }
+std::string Text(const Extent& extent) {
+  return absl::StrCat(extent.d == 0 ? "" : absl::StrCat(extent.d, "x"),
+                      extent.h, "x", extent.w);
+}
+
+// "1x1", or "0x0:1x1" where the two sides differ.
+std::string Text(const Padding& padding) {
+  if (padding.begin == padding.end) return Text(padding.begin);
+  return absl::StrCat(Text(padding.begin), ":", Text(padding.end));
+}
 
 // One "key=value" per attribute that says something.
 class Writer {
@@ -96,6 +105,8 @@ class Writer {
     Add("kernel", Text(a.kernel));
     Add("stride", Text(a.stride));
     Add("padding", Text(a.padding));
+    if (a.dilation.cells() != 1) Add("dilation", Text(a.dilation));
+    Flag("ceil_mode", a.ceil_mode);
     Flag("exclude_padding", a.exclude_padding);
   }
   void operator()(const Pool2dGradAttributes& a) { (*this)(a.pool); }

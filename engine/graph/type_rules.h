@@ -106,14 +106,4 @@ absl::Status CheckFloating(Op op, const TensorType& type);
 absl::Status CheckType(Op op, absl::string_view what, const TensorType& type,
                        const TensorType& wanted);
 
-// Elements per kernel, stride, padding and dilation are at most this.
-inline constexpr int64_t kMaxWindow = int64_t{1} << 20;
-
-// Cells of the output along one axis. InvalidArgument when a number is out of
-// range or the window does not fit.
-struct WindowAxis {
-  int64_t input, kernel, stride, padding, dilation;
-};
-absl::StatusOr<int64_t> OutputCells(Op op, const WindowAxis& axis);
-
 }  // namespace gpupool::engine::type_rules

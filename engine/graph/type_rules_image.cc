@@ -1,30 +1,77 @@
 // Rules of convolutions and pools.
+#include <algorithm>
+#include <initializer_list>
+#include <vector>
+
 #include "engine/base/status_macros.h"
 #include "engine/graph/type_rules.h"
+#include "engine/graph/window.h"
 
 namespace gpupool::engine::type_rules {
 namespace {
 
-struct Window {
-  Pair kernel, stride, padding, dilation;
-};
+// Elements per kernel, stride, padding and dilation are at most this.
+constexpr int64_t kMaxWindow = int64_t{1} << 20;
+
+absl::Status CheckAxis(Op op, const WindowAxis& axis) {
+  if (axis.kernel < 1 || axis.stride < 1 || axis.dilation < 1 ||
+      axis.begin < 0 || axis.end < 0) {
+    return Refuse(op, "kernel ", axis.kernel, ", stride ", axis.stride,
+                  " and dilation ", axis.dilation,
+                  " must be at least 1, padding ", axis.begin, " and ",
+                  axis.end, " at least 0");
+  }
+  for (const int64_t number :
+       {axis.kernel, axis.stride, axis.dilation, axis.begin, axis.end}) {
+    if (number > kMaxWindow) {
+      return Refuse(op, "kernel, stride, padding and dilation are at most ",
+                    kMaxWindow);
+    }
+  }
+  const int64_t padded = axis.input + axis.begin + axis.end;
+  if (axis.reach() > padded) {
+    return Refuse(op, "the kernel covers ", axis.reach(),
+                  " cells but the padded input has ", padded);
+  }
+  return absl::OkStatus();
+}
+
+// An image, or a volume; the window must be of the same kind.
+absl::Status CheckSpatial(Op op, const TensorType& x) {
+  RETURN_IF_ERROR(CheckFloating(op, x));
+  if (x.shape.rank() == 4 || x.shape.rank() == 5) return absl::OkStatus();
+  return Refuse(op, "takes images or volumes, of rank 4 or 5, not ", Text(x));
+}
+
+absl::Status CheckDepths(Op op, const Shape& x,
+                         std::initializer_list<Extent> extents) {
+  for (const Extent& extent : extents) {
+    if (x.rank() == 4 && extent.d != 0) {
+      return Refuse(op, "images have no depth, but a window has depth ",
+                    extent.d);
+    }
+  }
+  return absl::OkStatus();
+}
 
 // N, `channels` and the output cells of a window sliding over x.
 absl::StatusOr<Shape> Slide(Op op, const Shape& x, const Window& window,
                             int64_t channels) {
-  ASSIGN_OR_RETURN(const int64_t h,
-                   OutputCells(op, {x[2], window.kernel.h, window.stride.h,
-                                    window.padding.h, window.dilation.h}));
-  ASSIGN_OR_RETURN(const int64_t w,
-                   OutputCells(op, {x[3], window.kernel.w, window.stride.w,
-                                    window.padding.w, window.dilation.w}));
-  const int64_t dims[] = {x[0], channels, h, w};
+  for (const WindowAxis& axis : window) RETURN_IF_ERROR(CheckAxis(op, axis));
+  std::vector<int64_t> dims{x[0], channels};
+  if (x.rank() == 5) dims.push_back(window[0].output());
+  dims.push_back(window[1].output());
+  dims.push_back(window[2].output());
   return Shape::Create(dims);
 }
 
 // The output of a convolution of x with w, without the epilogue.
 absl::StatusOr<Shape> ConvShape(Op op, const Conv2dAttributes& conv,
                                 const Shape& x, const Shape& w) {
+  if (x.rank() != w.rank()) {
+    return Refuse(op, "input ", x.ToString(), " and weights ", w.ToString(),
+                  " must have the same rank");
+  }
   const int64_t groups = conv.groups;
   if (groups < 1 || x[1] % groups != 0 || w[0] % groups != 0) {
     return Refuse(op, "groups ", groups, " must divide ", x[1],
@@ -35,53 +82,39 @@ absl::StatusOr<Shape> ConvShape(Op op, const Conv2dAttributes& conv,
                   " channels per group, weights ", w.ToString(), " want ",
                   w[1]);
   }
-  return Slide(op, x, {{w[2], w[3]}, conv.stride, conv.padding, conv.dilation},
-               w[0]);
+  RETURN_IF_ERROR(CheckDepths(
+      op, x,
+      {conv.stride, conv.padding.begin, conv.padding.end, conv.dilation}));
+  return Slide(op, x, WindowOf(conv, x, w), w[0]);
 }
 
 absl::StatusOr<Shape> PoolShape(Op op, const Pool2dAttributes& pool,
                                 const Shape& x) {
-  if (pool.padding.h > pool.kernel.h / 2 ||
-      pool.padding.w > pool.kernel.w / 2) {
-    return Refuse(op, "padding ", pool.padding.h, "x", pool.padding.w,
-                  " must be at most half the kernel ", pool.kernel.h, "x",
-                  pool.kernel.w);
+  RETURN_IF_ERROR(CheckDepths(op, x,
+                              {pool.kernel, pool.stride, pool.padding.begin,
+                               pool.padding.end, pool.dilation}));
+  const Window window = WindowOf(pool, x);
+  ASSIGN_OR_RETURN(Shape y, Slide(op, x, window, x[1]));
+  for (const WindowAxis& axis : window) {
+    if (std::max(axis.begin, axis.end) >= axis.reach()) {
+      return Refuse(op, "padding ", std::max(axis.begin, axis.end),
+                    " must be less than the ", axis.reach(),
+                    " cells that the kernel covers");
+    }
   }
-  return Slide(op, x, {pool.kernel, pool.stride, pool.padding, {1, 1}}, x[1]);
+  return y;
 }
 
 DType ArgmaxType(const Pool2dAttributes& pool) {
-  return pool.kernel.h * pool.kernel.w <= 256 ? DType::kUint8 : DType::kInt32;
+  return pool.kernel.cells() <= 256 ? DType::kUint8 : DType::kInt32;
 }
 
 }  // namespace
 
-absl::StatusOr<int64_t> OutputCells(Op op, const WindowAxis& axis) {
-  if (axis.kernel < 1 || axis.stride < 1 || axis.dilation < 1 ||
-      axis.padding < 0) {
-    return Refuse(op, "kernel ", axis.kernel, ", stride ", axis.stride,
-                  " and dilation ", axis.dilation,
-                  " must be at least 1, padding ", axis.padding, " at least 0");
-  }
-  if (axis.kernel > kMaxWindow || axis.stride > kMaxWindow ||
-      axis.dilation > kMaxWindow || axis.padding > kMaxWindow) {
-    return Refuse(op, "kernel, stride, padding and dilation are at most ",
-                  kMaxWindow);
-  }
-  const int64_t reach = axis.dilation * (axis.kernel - 1) + 1;
-  const int64_t padded = axis.input + 2 * axis.padding;
-  if (reach > padded) {
-    return Refuse(op, "the kernel covers ", reach, " cells but the padded ",
-                  "input has ", padded);
-  }
-  return (padded - reach) / axis.stride + 1;
-}
-
 Result Conv2d(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& conv = std::get<Conv2dAttributes>(attributes);
   for (const TensorType& operand : inputs.first(2)) {
-    RETURN_IF_ERROR(CheckFloating(op, operand));
-    RETURN_IF_ERROR(CheckRank(op, operand, 4));
+    RETURN_IF_ERROR(CheckSpatial(op, operand));
   }
   ASSIGN_OR_RETURN(const Shape shape,
                    ConvShape(op, conv, inputs[0].shape, inputs[1].shape));
@@ -103,9 +136,8 @@ Result Conv2d(Op op, const Attributes& attributes, Inputs inputs) {
 Result Conv2dInputGrad(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& grad = std::get<Conv2dGradAttributes>(attributes);
   const TensorType dx{inputs[0].dtype, grad.result};
-  RETURN_IF_ERROR(CheckFloating(op, dx));
-  RETURN_IF_ERROR(CheckRank(op, dx, 4));
-  RETURN_IF_ERROR(CheckRank(op, inputs[1], 4));
+  RETURN_IF_ERROR(CheckSpatial(op, dx));
+  RETURN_IF_ERROR(CheckSpatial(op, inputs[1]));
   ASSIGN_OR_RETURN(const Shape dy,
                    ConvShape(op, grad.conv, grad.result, inputs[1].shape));
   RETURN_IF_ERROR(CheckType(op, "dy", inputs[0], {dx.dtype, dy}));
@@ -115,9 +147,8 @@ Result Conv2dInputGrad(Op op, const Attributes& attributes, Inputs inputs) {
 Result Conv2dWeightGrad(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& grad = std::get<Conv2dGradAttributes>(attributes);
   const TensorType dw{inputs[0].dtype, grad.result};
-  RETURN_IF_ERROR(CheckFloating(op, dw));
-  RETURN_IF_ERROR(CheckRank(op, dw, 4));
-  RETURN_IF_ERROR(CheckRank(op, inputs[1], 4));
+  RETURN_IF_ERROR(CheckSpatial(op, dw));
+  RETURN_IF_ERROR(CheckSpatial(op, inputs[1]));
   ASSIGN_OR_RETURN(const Shape dy,
                    ConvShape(op, grad.conv, inputs[1].shape, grad.result));
   RETURN_IF_ERROR(CheckType(op, "dy", inputs[0], {dw.dtype, dy}));
@@ -128,8 +159,7 @@ Result Conv2dWeightGrad(Op op, const Attributes& attributes, Inputs inputs) {
 
 Result MaxPool(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& pool = std::get<Pool2dAttributes>(attributes);
-  RETURN_IF_ERROR(CheckFloating(op, inputs[0]));
-  RETURN_IF_ERROR(CheckRank(op, inputs[0], 4));
+  RETURN_IF_ERROR(CheckSpatial(op, inputs[0]));
   ASSIGN_OR_RETURN(const Shape y, PoolShape(op, pool, inputs[0].shape));
   TensorTypes outputs{{inputs[0].dtype, y}};
   if (pool.with_argmax) outputs.push_back({ArgmaxType(pool), y});
@@ -137,8 +167,7 @@ Result MaxPool(Op op, const Attributes& attributes, Inputs inputs) {
 }
 
 Result AvgPool(Op op, const Attributes& attributes, Inputs inputs) {
-  RETURN_IF_ERROR(CheckFloating(op, inputs[0]));
-  RETURN_IF_ERROR(CheckRank(op, inputs[0], 4));
+  RETURN_IF_ERROR(CheckSpatial(op, inputs[0]));
   ASSIGN_OR_RETURN(
       const Shape y,
       PoolShape(op, std::get<Pool2dAttributes>(attributes), inputs[0].shape));
@@ -148,7 +177,7 @@ Result AvgPool(Op op, const Attributes& attributes, Inputs inputs) {
 Result PoolGrad(Op op, const Attributes& attributes, Inputs inputs) {
   const auto& grad = std::get<Pool2dGradAttributes>(attributes);
   const TensorType dx{inputs[0].dtype, grad.input};
-  RETURN_IF_ERROR(CheckRank(op, dx, 4));
+  RETURN_IF_ERROR(CheckSpatial(op, dx));
   ASSIGN_OR_RETURN(const Shape y, PoolShape(op, grad.pool, grad.input));
   RETURN_IF_ERROR(CheckType(op, "dy", inputs[0], {dx.dtype, y}));
   if (op == Op::kMaxPoolGrad) {

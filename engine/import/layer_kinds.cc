@@ -19,11 +19,12 @@ absl::Status Refuse(const Parts&... parts) {
 
 // One number for both axes, or height and width.
 template <typename Numbers>
-absl::StatusOr<Pair> ParsePair(absl::string_view what, const Numbers& numbers,
-                               absl::optional<Pair> fallback) {
+absl::StatusOr<Extent> ParseExtent(absl::string_view what,
+                                   const Numbers& numbers,
+                                   absl::optional<Extent> fallback) {
   if (numbers.empty() && fallback.has_value()) return *fallback;
-  if (numbers.size() == 1) return Pair{numbers[0], numbers[0]};
-  if (numbers.size() == 2) return Pair{numbers[0], numbers[1]};
+  if (numbers.size() == 1) return Extent{numbers[0], numbers[0]};
+  if (numbers.size() == 2) return Extent{numbers[0], numbers[1]};
   return Refuse(what, " has ", numbers.size(),
                 " numbers; write one for both axes or height and width");
 }
@@ -149,13 +150,15 @@ absl::StatusOr<ValueId> LayerKinds::Conv2d(const v1::Conv2d& conv, Name name,
   RETURN_IF_ERROR(NeedImage(x));
   RETURN_IF_ERROR(CheckCount("filters", conv.filters()));
   Conv2dAttributes attributes;
-  ASSIGN_OR_RETURN(const Pair kernel, ParsePair("kernel", conv.kernel(), {}));
+  ASSIGN_OR_RETURN(const Extent kernel,
+                   ParseExtent("kernel", conv.kernel(), {}));
   ASSIGN_OR_RETURN(attributes.stride,
-                   ParsePair("stride", conv.stride(), Pair{1, 1}));
-  ASSIGN_OR_RETURN(attributes.padding,
-                   ParsePair("padding", conv.padding(), Pair{0, 0}));
+                   ParseExtent("stride", conv.stride(), Extent{1, 1}));
+  ASSIGN_OR_RETURN(const Extent padding,
+                   ParseExtent("padding", conv.padding(), Extent{0, 0}));
+  attributes.padding = Padding(padding);
   ASSIGN_OR_RETURN(attributes.dilation,
-                   ParsePair("dilation", conv.dilation(), Pair{1, 1}));
+                   ParseExtent("dilation", conv.dilation(), Extent{1, 1}));
   attributes.groups = conv.groups() == 0 ? 1 : conv.groups();
   const int64_t channels = builder_->shape(x)[1];
   if (attributes.groups < 1 || channels % attributes.groups != 0 ||
@@ -187,11 +190,12 @@ absl::StatusOr<ValueId> LayerKinds::Pool(Op op, const PoolProto& pool,
                                          ValueId x) {
   RETURN_IF_ERROR(NeedImage(x));
   Pool2dAttributes attributes;
-  ASSIGN_OR_RETURN(attributes.kernel, ParsePair("kernel", pool.kernel(), {}));
+  ASSIGN_OR_RETURN(attributes.kernel, ParseExtent("kernel", pool.kernel(), {}));
   ASSIGN_OR_RETURN(attributes.stride,
-                   ParsePair("stride", pool.stride(), attributes.kernel));
-  ASSIGN_OR_RETURN(attributes.padding,
-                   ParsePair("padding", pool.padding(), Pair{0, 0}));
+                   ParseExtent("stride", pool.stride(), attributes.kernel));
+  ASSIGN_OR_RETURN(const Extent padding,
+                   ParseExtent("padding", pool.padding(), Extent{0, 0}));
+  attributes.padding = Padding(padding);
   if constexpr (std::is_same_v<PoolProto, v1::AvgPool>) {
     attributes.exclude_padding = pool.exclude_padding();
   } else {

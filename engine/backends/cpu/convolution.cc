@@ -1,10 +1,11 @@
 // Convolutions and their gradients. Weights come and go row-major, [filters,
-// channels / groups, height, width]; oneDNN chooses its own format for them
+// channels / groups, kernel...]; oneDNN chooses its own format for them
 // and reorders stand in between.
 #include <utility>
 
 #include "engine/backends/cpu/dnnl_kernel.h"
 #include "engine/backends/cpu/kernels.h"
+#include "engine/graph/window.h"
 
 namespace gpupool::engine {
 namespace {
@@ -15,32 +16,37 @@ using Dims = dnnl::memory::dims;
 // What the three kinds of convolution share.
 struct Geometry {
   dnnl::memory::desc x, w, bias, y;
-  Dims stride, dilation, padding;
+  Dims stride, dilation, begin, end;
 };
 
 dnnl::memory::desc WeightDesc(const Shape& shape, int64_t groups) {
-  const auto f32 = dnnl::memory::data_type::f32;
-  if (groups == 1) {
-    return {{shape[0], shape[1], shape[2], shape[3]},
-            f32,
-            dnnl::memory::format_tag::oihw};
+  using Tag = dnnl::memory::format_tag;
+  const bool volume = shape.rank() == 5;
+  Dims dims(shape.dims().begin(), shape.dims().end());
+  Tag tag = volume ? Tag::oidhw : Tag::oihw;
+  if (groups > 1) {
+    dims[0] /= groups;
+    dims.insert(dims.begin(), groups);
+    tag = volume ? Tag::goidhw : Tag::goihw;
   }
-  return {{groups, shape[0] / groups, shape[1], shape[2], shape[3]},
-          f32,
-          dnnl::memory::format_tag::goihw};
+  return {dims, dnnl::memory::data_type::f32, tag};
 }
 
-Geometry MakeGeometry(const Conv2dAttributes& conv, dnnl::memory::desc x,
-                      const Shape& w, dnnl::memory::desc y) {
+Geometry MakeGeometry(const Conv2dAttributes& conv, const Value& x,
+                      const Value& w, const Value& y) {
   Geometry geometry;
-  geometry.x = std::move(x);
-  geometry.w = WeightDesc(w, conv.groups);
-  geometry.bias = dnnl::memory::desc({w[0]}, dnnl::memory::data_type::f32,
+  geometry.x = DescOf(x);
+  geometry.w = WeightDesc(w.shape, conv.groups);
+  geometry.bias = dnnl::memory::desc({w.shape[0]}, dnnl::memory::data_type::f32,
                                      dnnl::memory::format_tag::a);
-  geometry.y = std::move(y);
-  geometry.stride = {conv.stride.h, conv.stride.w};
-  geometry.dilation = {conv.dilation.h - 1, conv.dilation.w - 1};
-  geometry.padding = {conv.padding.h, conv.padding.w};
+  geometry.y = DescOf(y);
+  const Window window = WindowOf(conv, x.shape, w.shape);
+  for (size_t i = x.shape.rank() == 5 ? 0 : 1; i < window.size(); ++i) {
+    geometry.stride.push_back(window[i].stride);
+    geometry.dilation.push_back(window[i].dilation - 1);
+    geometry.begin.push_back(window[i].begin);
+    geometry.end.push_back(window[i].end);
+  }
   return geometry;
 }
 
@@ -48,11 +54,10 @@ Forward::desc ForwardDesc(const Geometry& g, dnnl::prop_kind kind, bool bias) {
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const auto w = AnyFormat(g.w);
   if (bias) {
-    return {kind, algorithm, g.x,        w,         g.bias,
-            g.y,  g.stride,  g.dilation, g.padding, g.padding};
+    return {kind, algorithm, g.x,        w,       g.bias,
+            g.y,  g.stride,  g.dilation, g.begin, g.end};
   }
-  return {kind,     algorithm,  g.x,       w,        g.y,
-          g.stride, g.dilation, g.padding, g.padding};
+  return {kind, algorithm, g.x, w, g.y, g.stride, g.dilation, g.begin, g.end};
 }
 
 Forward::primitive_desc Hint(const Geometry& g, const CpuContext& context) {
@@ -68,9 +73,8 @@ KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context) {
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
   const ScopedThreads scope(threads);
-  const Geometry g =
-      MakeGeometry(attributes, DescOf(InputOf(request, 0)),
-                   InputOf(request, 1).shape, DescOf(OutputOf(request, 0)));
+  const Geometry g = MakeGeometry(attributes, InputOf(request, 0),
+                                  InputOf(request, 1), OutputOf(request, 0));
   dnnl::primitive_attr attr = UserScratchpad();
   attr.set_post_ops(EpiloguePostOps(epilogue));
   const Forward::primitive_desc primitive(
@@ -102,13 +106,12 @@ KernelOr MakeConv2dInputGrad(const CompileRequest& request,
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
   const ScopedThreads scope(threads);
-  const Geometry g =
-      MakeGeometry(attributes.conv, DescOf(OutputOf(request, 0)),
-                   InputOf(request, 1).shape, DescOf(InputOf(request, 0)));
+  const Geometry g = MakeGeometry(attributes.conv, OutputOf(request, 0),
+                                  InputOf(request, 1), InputOf(request, 0));
   using Backward = dnnl::convolution_backward_data;
   const Backward::primitive_desc primitive(
       Backward::desc(dnnl::algorithm::convolution_direct, g.x, AnyFormat(g.w),
-                     g.y, g.stride, g.dilation, g.padding, g.padding),
+                     g.y, g.stride, g.dilation, g.begin, g.end),
       UserScratchpad(), context.engine(), Hint(g, context));
 
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
@@ -128,18 +131,16 @@ KernelOr MakeConv2dWeightGrad(const CompileRequest& request,
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
   const ScopedThreads scope(threads);
-  const Geometry g =
-      MakeGeometry(attributes.conv, DescOf(InputOf(request, 1)),
-                   OutputOf(request, 0).shape, DescOf(InputOf(request, 0)));
+  const Geometry g = MakeGeometry(attributes.conv, InputOf(request, 1),
+                                  OutputOf(request, 0), InputOf(request, 0));
   using Backward = dnnl::convolution_backward_weights;
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const auto w = AnyFormat(g.w);
-  const auto desc =
-      attributes.bias_grad
-          ? Backward::desc(algorithm, g.x, w, g.bias, g.y, g.stride, g.dilation,
-                           g.padding, g.padding)
-          : Backward::desc(algorithm, g.x, w, g.y, g.stride, g.dilation,
-                           g.padding, g.padding);
+  const auto desc = attributes.bias_grad
+                        ? Backward::desc(algorithm, g.x, w, g.bias, g.y,
+                                         g.stride, g.dilation, g.begin, g.end)
+                        : Backward::desc(algorithm, g.x, w, g.y, g.stride,
+                                         g.dilation, g.begin, g.end);
   const Backward::primitive_desc primitive(desc, UserScratchpad(),
                                            context.engine(), Hint(g, context));
 

@@ -36,6 +36,8 @@ dnnl::memory::format_tag TagOf(int rank, Layout layout) {
     case 4:
       return layout == Layout::kChannelsLast ? dnnl::memory::format_tag::nhwc
                                              : dnnl::memory::format_tag::nchw;
+    case 5:
+      return dnnl::memory::format_tag::ncdhw;
     default:
       break;
   }

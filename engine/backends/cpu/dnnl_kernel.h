@@ -99,7 +99,7 @@ class ScopedThreads {
 // Attributes that every primitive here uses: the caller brings the scratchpad.
 dnnl::primitive_attr UserScratchpad();
 
-// The plain format of a value of rank 1, 2 or 4: its dtype, shape, layout.
+// The plain format of a value of rank 1, 2, 4 or 5: its dtype, shape, layout.
 dnnl::memory::desc DescOf(const Value& value);
 dnnl::memory::desc DescOf(const Shape& shape, DType dtype, Layout layout);
 // The same with the format left to oneDNN.

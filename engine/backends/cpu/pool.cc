@@ -1,15 +1,16 @@
 // Max and average pools with their gradients by oneDNN, whose workspace for
 // max pools is the graph's argmax; where its type differs (windows near 256
-// cells) a plain loop stands in. Global average pools are loops.
+// cells) plain loops stand in. Global average pools are loops.
 #include <algorithm>
-#include <cstring>
-#include <limits>
 #include <utility>
 
 #include "engine/backends/cpu/dnnl_kernel.h"
 #include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
+#include "engine/backends/cpu/planes.h"
+#include "engine/backends/cpu/pool_plain.h"
+#include "engine/graph/window.h"
 
 namespace gpupool::engine {
 namespace {
@@ -26,143 +27,67 @@ dnnl::algorithm AlgorithmOf(Op op, const Pool2dAttributes& pool) {
                               : dnnl::algorithm::pooling_avg_include_padding;
 }
 
-struct Geometry {
-  Dims kernel, stride, padding;
+// Cells that the last window needs behind the input.
+int64_t EndNeeded(const WindowAxis& axis) {
+  const int64_t last = (axis.output() - 1) * axis.stride + axis.reach();
+  return std::max(axis.end, last - axis.begin - axis.input);
+}
 
-  explicit Geometry(const Pool2dAttributes& pool)
-      : kernel{pool.kernel.h, pool.kernel.w},
-        stride{pool.stride.h, pool.stride.w},
-        padding{pool.padding.h, pool.padding.w} {}
+// Whether oneDNN's pools compute what the attributes say.
+bool OneDnnKnows(Op op, const Pool2dAttributes& pool, const Shape& x) {
+  for (const WindowAxis& axis : WindowOf(pool, x)) {
+    if (axis.dilation != 1) return false;
+    const bool average = op == Op::kAvgPool || op == Op::kAvgPoolGrad;
+    if (average && !pool.exclude_padding && EndNeeded(axis) != axis.end) {
+      return false;
+    }
+  }
+  return true;
+}
+
+struct Geometry {
+  Dims kernel, stride, begin, end;
+
+  Geometry(const Pool2dAttributes& pool, const Shape& x) {
+    const Window window = WindowOf(pool, x);
+    for (size_t i = x.rank() == 5 ? 0 : 1; i < window.size(); ++i) {
+      kernel.push_back(window[i].kernel);
+      stride.push_back(window[i].stride);
+      begin.push_back(window[i].begin);
+      end.push_back(EndNeeded(window[i]));
+    }
+  }
 };
 
 Forward::primitive_desc ForwardPrimitive(Op op, const Pool2dAttributes& pool,
-                                         const dnnl::memory::desc& x,
-                                         const dnnl::memory::desc& y,
+                                         const Value& x, const Value& y,
                                          const CpuContext& context) {
   const bool training = op != Op::kMaxPool || pool.with_argmax;
-  const Geometry g(pool);
+  const Geometry g(pool, x.shape);
   const auto kind = training ? dnnl::prop_kind::forward_training
                              : dnnl::prop_kind::forward_inference;
-  return {Forward::desc(kind, AlgorithmOf(op, pool), x, y, g.stride, g.kernel,
-                        g.padding, g.padding),
+  return {Forward::desc(kind, AlgorithmOf(op, pool), DescOf(x), DescOf(y),
+                        g.stride, g.kernel, g.begin, g.end),
           UserScratchpad(), context.engine()};
-}
-
-// One image plane of one channel: how to walk it in either layout.
-struct Plane {
-  int64_t height, width;
-  int64_t row_stride, column_stride;
-};
-
-Plane PlaneOf(const Shape& shape, Layout layout) {
-  const int64_t c = shape[1], w = shape[3];
-  if (layout == Layout::kChannelsLast) return {shape[2], w, w * c, c};
-  return {shape[2], w, w, 1};
-}
-
-int64_t PlaneOffset(const Shape& shape, Layout layout, int64_t n, int64_t c) {
-  const int64_t area = shape[2] * shape[3];
-  return n * shape[1] * area + (layout == Layout::kChannelsLast ? c : c * area);
-}
-
-// Calls body(n, c) for every image and channel.
-template <typename Body>
-void ForEachPlane(int threads, const Shape& shape, const Body& body) {
-  ParallelFor(threads, shape[0] * shape[1], 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) body(i / shape[1], i % shape[1]);
-  });
-}
-
-// The argmax of a window of any size, as int32 or uint8.
-template <typename Index>
-void PlainMaxPoolPlane(const Pool2dAttributes& pool, const Plane& in,
-                       const Plane& out, const float* x, float* y,
-                       Index* argmax) {
-  for (int64_t oh = 0; oh < out.height; ++oh) {
-    for (int64_t ow = 0; ow < out.width; ++ow) {
-      const int64_t top = oh * pool.stride.h - pool.padding.h;
-      const int64_t left = ow * pool.stride.w - pool.padding.w;
-      float best = -std::numeric_limits<float>::infinity();
-      int64_t position = -1;
-      for (int64_t k = 0; k < pool.kernel.h * pool.kernel.w; ++k) {
-        const int64_t h = top + k / pool.kernel.w;
-        const int64_t w = left + k % pool.kernel.w;
-        if (h < 0 || h >= in.height || w < 0 || w >= in.width) continue;
-        const float value = x[h * in.row_stride + w * in.column_stride];
-        if (position >= 0 && !(value > best)) continue;
-        best = value;
-        position = k;
-      }
-      const int64_t at = oh * out.row_stride + ow * out.column_stride;
-      y[at] = best;
-      argmax[at] = static_cast<Index>(position);
-    }
-  }
-}
-
-template <typename Index>
-void PlainMaxPoolGradPlane(const Pool2dAttributes& pool, const Plane& in,
-                           const Plane& out, const float* dy,
-                           const Index* argmax, float* dx) {
-  for (int64_t oh = 0; oh < out.height; ++oh) {
-    for (int64_t ow = 0; ow < out.width; ++ow) {
-      const int64_t at = oh * out.row_stride + ow * out.column_stride;
-      const int64_t k = argmax[at];
-      const int64_t h = oh * pool.stride.h - pool.padding.h + k / pool.kernel.w;
-      const int64_t w = ow * pool.stride.w - pool.padding.w + k % pool.kernel.w;
-      dx[h * in.row_stride + w * in.column_stride] += dy[at];
-    }
-  }
-}
-
-template <typename Index>
-KernelOr PlainMaxPool(const CompileRequest& request, int threads) {
-  const Pool2dAttributes pool = request.node.get<Pool2dAttributes>();
-  const Shape x = InputOf(request, 0).shape, y = OutputOf(request, 0).shape;
-  const Layout layout = InputOf(request, 0).layout;
-  return MakeKernel([=](const KernelArguments& at) {
-    ForEachPlane(threads, x, [&](int64_t n, int64_t c) {
-      const int64_t to = PlaneOffset(y, layout, n, c);
-      PlainMaxPoolPlane(pool, PlaneOf(x, layout), PlaneOf(y, layout),
-                        at.in(0) + PlaneOffset(x, layout, n, c), at.out(0) + to,
-                        at.out<Index>(1) + to);
-    });
-  });
-}
-
-template <typename Index>
-KernelOr PlainMaxPoolGrad(const CompileRequest& request, int threads) {
-  const Pool2dAttributes pool = request.node.get<Pool2dGradAttributes>().pool;
-  const Shape x = OutputOf(request, 0).shape, y = InputOf(request, 0).shape;
-  const Layout layout = OutputOf(request, 0).layout;
-  return MakeKernel([=](const KernelArguments& at) {
-    std::memset(at.out(0), 0, x.bytes(DType::kFloat32));
-    ForEachPlane(threads, x, [&](int64_t n, int64_t c) {
-      const int64_t from = PlaneOffset(y, layout, n, c);
-      PlainMaxPoolGradPlane(pool, PlaneOf(x, layout), PlaneOf(y, layout),
-                            at.in(0) + from, at.in<Index>(1) + from,
-                            at.out(0) + PlaneOffset(x, layout, n, c));
-    });
-  });
 }
 
 KernelOr MakeForward(const CompileRequest& request, const CpuContext& context) {
   const Op op = request.node.op;
   const auto& pool = request.node.get<Pool2dAttributes>();
-  const auto x = DescOf(InputOf(request, 0));
-  const auto y = DescOf(OutputOf(request, 0));
-  const int threads = context.ThreadsForBytes(InputOf(request, 0).bytes());
+  const Value& x = InputOf(request, 0);
+  const Value& y = OutputOf(request, 0);
+  const int threads = context.ThreadsForBytes(x.bytes());
   const ScopedThreads scope(threads);
+  if (!OneDnnKnows(op, pool, x.shape)) return MakePlainPool(request, threads);
   const auto primitive = ForwardPrimitive(op, pool, x, y, context);
-  std::vector<Operand> operands = {{DNNL_ARG_SRC, x, Where::kInput, 0},
-                                   {DNNL_ARG_DST, y, Where::kOutput, 0}};
+  std::vector<Operand> operands = {
+      {DNNL_ARG_SRC, DescOf(x), Where::kInput, 0},
+      {DNNL_ARG_DST, DescOf(y), Where::kOutput, 0}};
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
   if (pool.with_argmax) {
     const auto argmax = DescOf(OutputOf(request, 1));
     if (primitive.workspace_desc() != argmax) {
-      return OutputOf(request, 1).dtype == DType::kUint8
-                 ? PlainMaxPool<uint8_t>(request, threads)
-                 : PlainMaxPool<int32_t>(request, threads);
+      return MakePlainPool(request, threads);
     }
     operands.push_back({DNNL_ARG_WORKSPACE, argmax, Where::kOutput, 1});
   }
@@ -175,54 +100,34 @@ KernelOr MakeGradient(const CompileRequest& request,
                       const CpuContext& context) {
   const Op op = request.node.op;
   const auto& pool = request.node.get<Pool2dGradAttributes>().pool;
-  const auto x = DescOf(OutputOf(request, 0));
-  const auto y = DescOf(InputOf(request, 0));
-  const int threads = context.ThreadsForBytes(OutputOf(request, 0).bytes());
+  const Value& x = OutputOf(request, 0);
+  const Value& y = InputOf(request, 0);
+  const int threads = context.ThreadsForBytes(x.bytes());
   const ScopedThreads scope(threads);
+  if (!OneDnnKnows(op, pool, x.shape)) return MakePlainPool(request, threads);
   Pool2dAttributes forward = pool;
   forward.with_argmax = true;
   const auto hint =
       ForwardPrimitive(op == Op::kMaxPoolGrad ? Op::kMaxPool : Op::kAvgPool,
                        forward, x, y, context);
-  std::vector<Operand> operands = {{DNNL_ARG_DIFF_DST, y, Where::kInput, 0},
-                                   {DNNL_ARG_DIFF_SRC, x, Where::kOutput, 0}};
+  std::vector<Operand> operands = {
+      {DNNL_ARG_DIFF_DST, DescOf(y), Where::kInput, 0},
+      {DNNL_ARG_DIFF_SRC, DescOf(x), Where::kOutput, 0}};
   if (op == Op::kMaxPoolGrad) {
     const auto argmax = DescOf(InputOf(request, 1));
-    if (hint.workspace_desc() != argmax) {
-      return InputOf(request, 1).dtype == DType::kUint8
-                 ? PlainMaxPoolGrad<uint8_t>(request, threads)
-                 : PlainMaxPoolGrad<int32_t>(request, threads);
-    }
+    if (hint.workspace_desc() != argmax) return MakePlainPool(request, threads);
     operands.push_back({DNNL_ARG_WORKSPACE, argmax, Where::kInput, 1});
   }
-  const Geometry g(pool);
+  const Geometry g(pool, x.shape);
   const Backward::primitive_desc primitive(
-      Backward::desc(AlgorithmOf(op, pool), x, y, g.stride, g.kernel, g.padding,
-                     g.padding),
+      Backward::desc(AlgorithmOf(op, pool), DescOf(x), DescOf(y), g.stride,
+                     g.kernel, g.begin, g.end),
       UserScratchpad(), context.engine(), hint);
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
   kernel->AddStep(When::kRun, Backward(primitive), primitive.scratchpad_desc(),
                   std::move(operands));
   return kernel;
 }
-
-// x as [N, C, area], with strides that fit its layout.
-struct Planes {
-  int64_t images, channels, area;
-  int64_t channel_stride, cell_stride;
-
-  explicit Planes(const Shape& shape, Layout layout)
-      : images(shape[0]),
-        channels(shape[1]),
-        area(shape.elements() / (images * channels)) {
-    const bool last = layout == Layout::kChannelsLast;
-    channel_stride = last ? 1 : area;
-    cell_stride = last ? channels : 1;
-  }
-  int64_t offset(int64_t n, int64_t c) const {
-    return n * channels * area + c * channel_stride;
-  }
-};
 
 }  // namespace
 
@@ -245,7 +150,7 @@ KernelOr MakeGlobalPool(const CompileRequest& request,
       for (int64_t n = begin; n < end; ++n) {
         for (int64_t c = 0; c < planes.channels; ++c) {
           const int64_t pooled = n * planes.channels + c;
-          const int64_t first = planes.offset(n, c);
+          const int64_t first = planes.offset(pooled, 0);
           float sum = 0;
           for (int64_t i = 0; i < planes.area; ++i) {
             const int64_t cell = first + i * planes.cell_stride;

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <limits>
 
 #include "engine/backends/reference/kernels.h"
 #include "engine/graph/window.h"
@@ -114,6 +116,8 @@ void Conv2dWeightGrad(const Operands& o) {
 void MaxPool(const Operands& o) {
   const auto& pool = o.node.get<Pool2dAttributes>();
   std::vector<bool> seen(o.out().size(), false);
+  std::fill(o.out().begin(), o.out().end(),
+            -std::numeric_limits<double>::infinity());
   ForEachCell(pool, o.in_shape(0), o.out_shape(),
               [&](size_t xi, size_t yi, int64_t position) {
                 const double x = o.in(0)[xi];

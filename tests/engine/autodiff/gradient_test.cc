@@ -123,6 +123,7 @@ TEST_F(GradientTest, Conv2dWithStridePaddingDilationGroupsAndBias) {
       {},
       {.stride = {2, 1}, .padding = {1, 2}, .epilogue = {.bias = true}},
       {.padding = {2, 2}, .dilation = {2, 2}},
+      {.stride = {2, 1}, .padding = {{1, 0}, {0, 2}}, .dilation = {1, 2}},
       {.groups = 2, .epilogue = {.bias = true}}};
   for (const Conv2dAttributes& conv : forms) {
     graph_ = Graph();
@@ -132,6 +133,47 @@ TEST_F(GradientTest, Conv2dWithStridePaddingDilationGroupsAndBias) {
     ValueIds inputs{x, w};
     if (conv.epilogue.bias) inputs.push_back(Weight("bias", {4}));
     Check(Emit(Op::kConv2d, inputs, conv));
+  }
+}
+
+TEST_F(GradientTest, Conv2dOfVolumes) {
+  const Conv2dAttributes conv{.stride = {1, 2, 2},
+                              .padding = {{1, 0, 0}, {0, 1, 1}},
+                              .dilation = {1, 1, 2},
+                              .groups = 2};
+  const ValueId x = Weight("x", {1, 2, 4, 3, 3});
+  Check(Emit(Op::kConv2d, {x, Weight("w", {2, 1, 2, 2, 2})}, conv));
+}
+
+TEST_F(GradientTest, PoolsWithDilationCeilModeAndUnequalPadding) {
+  for (const Op op : {Op::kMaxPool, Op::kAvgPool}) {
+    SCOPED_TRACE(OpName(op));
+    for (const bool exclude : {false, true}) {
+      graph_ = Graph();
+      builder_ = GraphBuilder(&graph_);
+      const ValueId x = Weight("x", {2, 2, 5, 6});
+      Check(Emit(op, {x},
+                 Pool2dAttributes{.kernel = {2, 3},
+                                  .stride = {2, 2},
+                                  .padding = {{1, 0}, {0, 2}},
+                                  .dilation = {2, 1},
+                                  .ceil_mode = true,
+                                  .exclude_padding = exclude,
+                                  .with_argmax = op == Op::kMaxPool}));
+    }
+  }
+}
+
+TEST_F(GradientTest, PoolsOfVolumes) {
+  for (const Op op : {Op::kMaxPool, Op::kAvgPool}) {
+    SCOPED_TRACE(OpName(op));
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    Check(Emit(op, {Weight("x", {1, 2, 3, 3, 4})},
+               Pool2dAttributes{.kernel = {2, 2, 2},
+                                .stride = {1, 2, 1},
+                                .dilation = {1, 1, 1},
+                                .with_argmax = op == Op::kMaxPool}));
   }
 }
 

@@ -36,7 +36,7 @@ TEST(OpTableTest, RowsStandInOrderWithDistinctNames) {
     const OpInfo& info = Info(static_cast<Op>(i));
     EXPECT_EQ(static_cast<int>(info.op), i);
     EXPECT_TRUE(names.insert(std::string(info.name)).second) << info.name;
-    EXPECT_LE(info.min_outputs, info.max_outputs);
+    EXPECT_TRUE(info.max_outputs == -1 || info.min_outputs <= info.max_outputs);
     EXPECT_TRUE(info.max_inputs == -1 || info.min_inputs <= info.max_inputs);
   }
 }
@@ -111,10 +111,47 @@ TEST(Conv2dTypeTest, GradientsHaveTheShapesOfTheirOperands) {
   EXPECT_EQ(*types, (TensorTypes{F(w), F({4})}));
 }
 
-TEST(PoolTypeTest, PaddingIsAtMostHalfTheKernel) {
-  const Pool2dAttributes pool{.kernel = {2, 2}, .padding = {2, 0}};
+TEST(Conv2dTypeTest, PadsEachSideByItself) {
+  const Conv2dAttributes conv{.padding = {{0, 1}, {2, 0}}};
+  EXPECT_EQ(Only(Op::kConv2d, conv, {F({1, 2, 8, 8}), F({4, 2, 3, 3})}),
+            (Shape{1, 4, 8, 7}));
+}
+
+TEST(Conv2dTypeTest, TakesVolumesWhenTheWindowHasADepth) {
+  const Conv2dAttributes conv{.stride = {1, 2, 3}, .dilation = {1, 1, 1}};
+  const TensorTypes volumes{F({1, 2, 9, 8, 8}), F({4, 2, 3, 3, 3})};
+  EXPECT_EQ(Only(Op::kConv2d, conv, volumes), (Shape{1, 4, 3, 6, 3}));
+  EXPECT_THAT(Error(Op::kConv2d, Conv2dAttributes{}, volumes),
+              HasSubstr("stride 0"));
+  EXPECT_THAT(Error(Op::kConv2d, conv, {F({1, 2, 8, 8}), F({4, 2, 3, 3})}),
+              HasSubstr("depth 3"));
+  EXPECT_THAT(Error(Op::kConv2d, conv, {F({1, 2, 9, 8, 8}), F({4, 2, 3, 3})}),
+              HasSubstr("same rank"));
+}
+
+TEST(PoolTypeTest, PaddingIsLessThanTheKernelCovers) {
+  Pool2dAttributes pool{.kernel = {2, 2}, .padding = {{0, 0}, {2, 0}}};
   EXPECT_THAT(Error(Op::kMaxPool, pool, {F({1, 1, 4, 4})}),
-              HasSubstr("half the kernel"));
+              HasSubstr("less than the 2 cells"));
+  pool.dilation = {2, 1};
+  EXPECT_EQ(Only(Op::kMaxPool, pool, {F({1, 1, 4, 4})}), (Shape{1, 1, 4, 3}));
+}
+
+TEST(PoolTypeTest, CeilModeKeepsWindowsThatStartInsideTheInput) {
+  Pool2dAttributes pool{.kernel = {2, 2}, .stride = {2, 2}, .ceil_mode = true};
+  EXPECT_EQ(Only(Op::kMaxPool, pool, {F({1, 1, 5, 4})}), (Shape{1, 1, 3, 2}));
+  // A third window would start behind the input, in the padding.
+  pool.kernel = {1, 3};
+  pool.stride = {1, 3};
+  pool.padding = {{0, 0}, {0, 2}};
+  EXPECT_EQ(Only(Op::kMaxPool, pool, {F({1, 1, 1, 6})}), (Shape{1, 1, 1, 2}));
+}
+
+TEST(PoolTypeTest, TakesVolumes) {
+  const Pool2dAttributes pool{
+      .kernel = {2, 3, 4}, .stride = {1, 1, 2}, .dilation = {1, 1, 1}};
+  EXPECT_EQ(Only(Op::kAvgPool, pool, {F({1, 2, 8, 5, 5})}),
+            (Shape{1, 2, 3, 4, 3}));
 }
 
 TEST(PoolTypeTest, ArgmaxIsAsSmallAsTheWindowAllows) {

@@ -38,6 +38,11 @@ TEST(PrintTest, EveryKindOfAttributesHasAText) {
             "stride=2x1 padding=0x0 dilation=1x1 groups=1");
   EXPECT_EQ(Print(Attributes{Pool2dAttributes{.exclude_padding = true}}),
             "kernel=1x1 stride=1x1 padding=0x0 exclude_padding");
+  EXPECT_EQ(Print(Attributes{Pool2dAttributes{.stride = {1, 2, 3},
+                                              .padding = {{0, 1}, {2, 0}},
+                                              .dilation = {2, 1},
+                                              .ceil_mode = true}}),
+            "kernel=1x1 stride=3x1x2 padding=0x1:2x0 dilation=2x1 ceil_mode");
   EXPECT_EQ(Print(Attributes{AdamAttributes{.decoupled = true}}),
             "beta1=0.9 beta2=0.999 epsilon=1e-08 weight_decay=0 decoupled");
   EXPECT_EQ(Print(Attributes{LayoutAttributes{Layout::kChannelsLast}}),

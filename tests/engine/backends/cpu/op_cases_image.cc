@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "engine/graph/window.h"
 #include "tests/engine/backends/cpu/op_cases.h"
 
 namespace gpupool::engine {
@@ -10,28 +11,69 @@ struct Convolution {
   Shape x, w, y;
 };
 
-int64_t OutputSize(int64_t size, int64_t kernel, int64_t stride,
-                   int64_t padding, int64_t dilation) {
-  return (size + 2 * padding - (kernel - 1) * dilation - 1) / stride + 1;
+// The output of a window: [n, channels, cells...].
+Shape OutputOf(const Window& window, const Shape& x, int64_t channels) {
+  if (x.rank() == 5) {
+    return {x[0], channels, window[0].output(), window[1].output(),
+            window[2].output()};
+  }
+  return {x[0], channels, window[1].output(), window[2].output()};
+}
+
+// [n, channels, depth, height, width], or an image where the depth is 0.
+Shape Spatial(int64_t n, int64_t channels, const Extent& size) {
+  if (size.d == 0) return {n, channels, size.h, size.w};
+  return {n, channels, size.d, size.h, size.w};
+}
+
+// A volume in one of four cases.
+bool PickVolume(OpCase& at) { return at.Pick(0, 3) == 0; }
+
+Extent PickExtent(OpCase& at, bool volume, int64_t low, int64_t high) {
+  return {at.Pick(low, high), at.Pick(low, high),
+          volume ? at.Pick(low, high) : 0};
+}
+
+// At most `high` cells and less than `reach` on each side.
+Padding PickPadding(OpCase& at, int64_t high, const Extent& reach) {
+  const auto pick = [&](int64_t limit) {
+    return limit == 0 ? 0 : at.Pick(0, std::min(high, limit - 1));
+  };
+  const Extent begin{pick(reach.h), pick(reach.w), pick(reach.d)};
+  if (at.Coin()) return Padding(begin);
+  return {begin, {pick(reach.h), pick(reach.w), pick(reach.d)}};
+}
+
+Extent ReachOf(const Extent& kernel, const Extent& dilation) {
+  return {(kernel.h - 1) * dilation.h + 1, (kernel.w - 1) * dilation.w + 1,
+          kernel.d == 0 ? 0 : (kernel.d - 1) * dilation.d + 1};
+}
+
+// `reach` and a few cells more.
+Extent PickSize(OpCase& at, const Extent& reach, int64_t more) {
+  return {reach.h + at.Pick(0, more), reach.w + at.Pick(0, more),
+          reach.d == 0 ? 0 : reach.d + at.Pick(0, more)};
 }
 
 Convolution RandomConvolution(OpCase& at) {
   Convolution c;
   Conv2dAttributes& a = c.attributes;
+  const bool volume = PickVolume(at);
   a.groups = at.Pick(0, 3) == 0 ? at.Pick(1, 4) : 1;
-  a.stride = {at.Pick(1, 2), at.Pick(1, 2)};
-  a.padding = {at.Pick(0, 2), at.Pick(0, 2)};
-  a.dilation = {at.Pick(1, 2), at.Pick(1, 2)};
-  const int64_t kh = at.Pick(1, 4), kw = at.Pick(1, 4);
-  const int64_t h = (kh - 1) * a.dilation.h + at.Pick(1, 9);
-  const int64_t w = (kw - 1) * a.dilation.w + at.Pick(1, 9);
-  const int64_t n = at.Pick(1, 5);
-  const int64_t in = a.groups * at.Pick(1, 20);
-  const int64_t out = a.groups * at.Pick(1, 20);
-  c.x = {n, in, h, w};
-  c.w = {out, in / a.groups, kh, kw};
-  c.y = {n, out, OutputSize(h, kh, a.stride.h, a.padding.h, a.dilation.h),
-         OutputSize(w, kw, a.stride.w, a.padding.w, a.dilation.w)};
+  a.stride = PickExtent(at, volume, 1, 3);
+  a.dilation = PickExtent(at, volume, 1, 2);
+  const Extent kernel = PickExtent(at, volume, 1, volume ? 3 : 4);
+  const Extent reach = ReachOf(kernel, a.dilation);
+  a.padding = PickPadding(at, 2, {9, 9, volume ? 9 : 0});
+  const int64_t n = at.Pick(1, volume ? 2 : 5);
+  // Depthwise in one of four of the grouped cases.
+  const bool depthwise = a.groups > 1 && at.Pick(0, 3) == 0;
+  if (depthwise) a.groups = at.Pick(1, 40);
+  const int64_t in = a.groups * (depthwise ? 1 : at.Pick(1, 20));
+  const int64_t out = a.groups * (depthwise ? 1 : at.Pick(1, 20));
+  c.x = Spatial(n, in, PickSize(at, reach, volume ? 4 : 8));
+  c.w = Spatial(out, in / a.groups, kernel);
+  c.y = OutputOf(WindowOf(a, c.x, c.w), c.x, out);
   return c;
 }
 
@@ -69,15 +111,18 @@ struct Pool {
 Pool RandomPool(OpCase& at, int64_t largest_kernel) {
   Pool p;
   Pool2dAttributes& a = p.attributes;
-  a.kernel = {at.Pick(1, largest_kernel), at.Pick(1, largest_kernel)};
-  a.stride = {at.Pick(1, 3), at.Pick(1, 3)};
-  a.padding = {at.Pick(0, std::min<int64_t>(2, a.kernel.h / 2)),
-               at.Pick(0, std::min<int64_t>(2, a.kernel.w / 2))};
-  const int64_t h = a.kernel.h + at.Pick(0, 8);
-  const int64_t w = a.kernel.w + at.Pick(0, 8);
-  p.x = {at.Pick(1, 5), at.Pick(1, 40), h, w};
-  p.y = {p.x[0], p.x[1], OutputSize(h, a.kernel.h, a.stride.h, a.padding.h, 1),
-         OutputSize(w, a.kernel.w, a.stride.w, a.padding.w, 1)};
+  const bool volume = largest_kernel <= 4 && PickVolume(at);
+  a.kernel = PickExtent(at, volume, 1, largest_kernel);
+  a.stride = PickExtent(at, volume, 1, 3);
+  a.dilation = at.Pick(0, 2) == 0 ? PickExtent(at, volume, 1, 2)
+                                  : Extent{1, 1, volume ? 1 : 0};
+  a.ceil_mode = at.Coin();
+  const Extent reach = ReachOf(a.kernel, a.dilation);
+  a.padding = PickPadding(at, 2, reach);
+  const int64_t n = at.Pick(1, volume ? 2 : 5);
+  p.x = Spatial(n, at.Pick(1, volume ? 9 : 40),
+                PickSize(at, reach, volume ? 4 : 8));
+  p.y = OutputOf(WindowOf(a, p.x), p.x, p.x[1]);
   return p;
 }
 

@@ -3,11 +3,15 @@
 #include <hwy/targets.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <dnnl.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/context.h"
+#include "engine/backends/cpu/fallback.h"
 #include "engine/backends/cpu/flush_denormals.h"
+#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
@@ -84,15 +88,54 @@ Maker MakerOf(Op op) {
   }
 }
 
-// Data is float32; float64 stands only for learning rates, which are scalars.
-absl::Status CheckType(const Value& value) {
-  if (!IsFloating(value.dtype) || value.dtype == DType::kFloat32 ||
-      (value.dtype == DType::kFloat64 && value.shape.rank() == 0)) {
-    return absl::OkStatus();
+// Ops that only move elements, whatever their type.
+bool IsMovement(Op op) {
+  switch (op) {
+    case Op::kReshape:
+      return true;
+    default:
+      return false;
   }
-  return absl::UnimplementedError(
-      absl::StrCat("the CPU computes in float32; \"", value.name, "\" is ",
-                   DTypeName(value.dtype), value.shape.ToString()));
+}
+
+// float64 stands for learning rates, which are scalars.
+bool IsFastType(const Value& value) {
+  return !IsFloating(value.dtype) || value.dtype == DType::kFloat32 ||
+         (value.dtype == DType::kFloat64 && value.shape.rank() == 0);
+}
+
+bool AllFastTypes(const CompileRequest& request) {
+  const auto fast = [&](ValueId id) {
+    return IsFastType(request.graph.value(id));
+  };
+  const Node& node = request.node;
+  return std::all_of(node.inputs.begin(), node.inputs.end(), fast) &&
+         std::all_of(node.outputs.begin(), node.outputs.end(), fast);
+}
+
+bool AllOutputsEmpty(const CompileRequest& request) {
+  const ValueIds& outputs = request.node.outputs;
+  return std::all_of(outputs.begin(), outputs.end(), [&](ValueId id) {
+    return request.graph.value(id).shape.elements() == 0;
+  });
+}
+
+// A null kernel: there is no fast one for these types or shapes.
+KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
+  const Op op = request.node.op;
+  const Maker make = MakerOf(op);
+  if (make == nullptr || !(IsMovement(op) || AllFastTypes(request))) {
+    return nullptr;
+  }
+  try {
+    return make(request, context);
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory) {
+      return absl::ResourceExhaustedError("oneDNN ran out of host memory");
+    }
+    if (error.status == dnnl_unimplemented) return nullptr;
+    return absl::InternalError(absl::StrCat("oneDNN: ", error.what()));
+  }
 }
 
 }  // namespace
@@ -111,31 +154,21 @@ CpuBackend::~CpuBackend() = default;
 
 absl::StatusOr<std::unique_ptr<Kernel>> CpuBackend::Compile(
     const CompileRequest& request) {
-  for (const ValueId id : request.node.inputs) {
-    RETURN_IF_ERROR(CheckType(request.graph.value(id)));
+  if (AllOutputsEmpty(request)) {
+    return MakeKernel([](const KernelArguments&) {});
   }
-  for (const ValueId id : request.node.outputs) {
-    RETURN_IF_ERROR(CheckType(request.graph.value(id)));
-  }
-  const Maker make = MakerOf(request.node.op);
-  if (make == nullptr) {
-    return absl::UnimplementedError(
-        absl::StrCat("the CPU has no kernel for ", OpName(request.node.op)));
-  }
-  try {
-    return make(request, *context_);
-  } catch (const dnnl::error& error) {
-    if (error.status == dnnl_out_of_memory) {
-      return absl::ResourceExhaustedError("oneDNN ran out of host memory");
-    }
-    return absl::UnimplementedError(
-        absl::StrCat("oneDNN has no kernel for it: ", error.what()));
-  }
+  ASSIGN_OR_RETURN(auto kernel, MakeFast(request, *context_));
+  if (kernel != nullptr) return kernel;
+  return MakeFallback(request);
 }
 
 void CpuBackend::BeginRun() {
   omp_set_num_threads(context_->threads());
   FlushDenormals();
+}
+
+bool IsFastOnCpu(Op op, DType dtype) {
+  return MakerOf(op) != nullptr && (dtype == DType::kFloat32 || IsMovement(op));
 }
 
 }  // namespace gpupool::engine

@@ -1,6 +1,7 @@
 // Kernels for the host's processor: oneDNN for products, convolutions, pools
-// and batch norm, own SIMD kernels for the rest. Results are the same from
-// run to run for the same number of threads.
+// and batch norm, own SIMD kernels for the rest of what matters in float32,
+// and the reference kernels with conversions for everything else. Results are
+// the same from run to run for the same number of threads.
 //
 // oneDNN keeps one team of threads per calling thread, so a process should
 // have one compute thread; every back end and kernel belongs to it. The
@@ -30,5 +31,9 @@ class CpuBackend : public DeviceBackend {
  private:
   std::unique_ptr<CpuContext> context_;
 };
+
+// Whether the op has a kernel of its own for data of that type. Some shapes
+// are excepted; what has none runs, slowly, on the reference kernel.
+bool IsFastOnCpu(Op op, DType dtype);
 
 }  // namespace gpupool::engine

@@ -1,5 +1,7 @@
 // One maker of kernels per op family. All are called by CpuBackend::Compile
-// with float32 data; they touch no tensor memory.
+// with float32 data where an op is not mere movement; they touch no tensor
+// memory. A maker gives a null kernel where it has none for the shapes or
+// types at hand: the reference kernel takes over.
 //
 // Buffers are aligned to kAlignmentBytes and padded to a multiple of it, so
 // element-wise kernels may read and write whole vectors up to that padding.

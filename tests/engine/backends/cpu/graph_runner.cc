@@ -7,6 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/runtime/executor.h"
+#include "engine/tensor/convert.h"
 
 namespace gpupool::engine {
 namespace {
@@ -14,63 +15,37 @@ namespace {
 using reference::NamedNumbers;
 using reference::Numbers;
 
-// Position in memory of the row-major element i.
-size_t PositionOf(const Value& value, size_t i) {
-  if (value.layout == Layout::kRowMajor) return i;
-  const auto c = static_cast<size_t>(value.shape[1]);
-  const auto area = static_cast<size_t>(value.shape[2] * value.shape[3]);
-  const size_t n = i / (c * area), channel = i / area % c, cell = i % area;
-  return (n * area + cell) * c + channel;
-}
-
-template <typename T>
-void WriteAs(const Value& value, const Numbers& numbers, std::byte* data) {
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    reinterpret_cast<T*>(data)[PositionOf(value, i)] =
-        static_cast<T>(numbers[i]);
+// Channels-last values as runs of cells per image and channel, others as one:
+// visit(first element, elements between cells, first number, numbers).
+template <typename Visitor>
+void ForEachRun(const Value& value, const Visitor& visit) {
+  const auto elements = static_cast<size_t>(value.shape.elements());
+  if (value.layout == Layout::kRowMajor) return visit(0, 1, 0, elements);
+  const auto channels = static_cast<size_t>(value.shape[1]);
+  const auto images = static_cast<size_t>(value.shape[0]);
+  const size_t cells = elements / channels / images;
+  for (size_t i = 0; i < channels * images; ++i) {
+    const size_t first = i / channels * channels * cells + i % channels;
+    visit(first, static_cast<int64_t>(channels), i * cells, cells);
   }
-}
-
-template <typename T>
-Numbers ReadAs(const Value& value, const std::byte* data) {
-  Numbers numbers(static_cast<size_t>(value.shape.elements()));
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    numbers[i] = static_cast<double>(
-        reinterpret_cast<const T*>(data)[PositionOf(value, i)]);
-  }
-  return numbers;
 }
 
 void Write(const Value& value, const Numbers& numbers, std::byte* data) {
   GPUPOOL_CHECK(numbers.size() == static_cast<size_t>(value.shape.elements()));
-  switch (value.dtype) {
-    case DType::kFloat32:
-      return WriteAs<float>(value, numbers, data);
-    case DType::kFloat64:
-      return WriteAs<double>(value, numbers, data);
-    case DType::kInt32:
-      return WriteAs<int32_t>(value, numbers, data);
-    case DType::kInt64:
-      return WriteAs<int64_t>(value, numbers, data);
-    default:
-      GPUPOOL_CHECK(false && "no such input in these tests");
-  }
+  ForEachRun(value, [&](size_t first, int64_t stride, size_t at, size_t count) {
+    WriteFromDoubles(value.dtype,
+                     absl::MakeConstSpan(numbers).subspan(at, count), stride,
+                     data + first * SizeOf(value.dtype));
+  });
 }
 
 Numbers Read(const Value& value, const std::byte* data) {
-  switch (value.dtype) {
-    case DType::kFloat32:
-      return ReadAs<float>(value, data);
-    case DType::kInt32:
-      return ReadAs<int32_t>(value, data);
-    case DType::kInt64:
-      return ReadAs<int64_t>(value, data);
-    case DType::kUint8:
-      return ReadAs<uint8_t>(value, data);
-    default:
-      GPUPOOL_CHECK(false && "no such output in these tests");
-  }
-  return {};
+  Numbers numbers(static_cast<size_t>(value.shape.elements()));
+  ForEachRun(value, [&](size_t first, int64_t stride, size_t at, size_t count) {
+    ReadAsDoubles(value.dtype, data + first * SizeOf(value.dtype), stride,
+                  absl::MakeSpan(numbers).subspan(at, count));
+  });
+  return numbers;
 }
 
 }  // namespace

@@ -1,10 +1,157 @@
-// Gradients of batched products, attention and response normalisation.
+// Gradients of batched products, attention, response normalisation, log
+// softmax and transposed convolution.
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "engine/autodiff/rules.h"
+#include "engine/base/status_macros.h"
 
 namespace gpupool::engine::autodiff {
+namespace {
 
-absl::Status ProductRule(RuleContext&) {
-  return absl::UnimplementedError("not there yet");
+// Sums `gradient` over the axes along which a value of shape `wanted` was
+// repeated.
+absl::StatusOr<ValueId> SumRepeated(GraphBuilder& builder, ValueId gradient,
+                                    const Shape& wanted) {
+  const Shape shape = builder.shape(gradient);
+  ReduceAttributes sum;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const int in_wanted = axis - (shape.rank() - wanted.rank());
+    if (in_wanted < 0 || wanted[in_wanted] != shape[axis]) {
+      sum.axes.push_back(axis);
+    }
+  }
+  ValueId result = gradient;
+  if (!sum.axes.empty()) {
+    ASSIGN_OR_RETURN(result, builder.EmitOne(Op::kReduce, {result}, sum));
+  }
+  if (builder.shape(result) == wanted) return result;
+  return builder.EmitOne(Op::kReshape, {result}, ShapeAttributes{wanted});
+}
+
+// All axes but the last as one.
+absl::StatusOr<ValueId> Flatten(GraphBuilder& builder, ValueId id) {
+  const Shape shape = builder.shape(id);
+  const int64_t last = shape[shape.rank() - 1];
+  const int64_t dims[] = {last == 0 ? 0 : shape.elements() / last, last};
+  ASSIGN_OR_RETURN(const Shape flat, Shape::CreateMaybeEmpty(dims));
+  return builder.EmitOne(Op::kReshape, {id}, ShapeAttributes{flat});
+}
+
+// Whether one matrix b serves all of a's: its gradient is then one product
+// over all rows, not one per batch with a sum behind.
+bool SharesMatrix(const RuleContext& context,
+                  const BatchMatMulAttributes& matmul) {
+  const Shape& a = context.shape(context.input(0));
+  const Shape& b = context.shape(context.input(1));
+  const Shape& dy = context.shape(context.dy());
+  if (matmul.transpose_a || a.rank() != dy.rank() || a.rank() <= 2) {
+    return false;
+  }
+  for (int axis = 0; axis + 2 < a.rank(); ++axis) {
+    if (a[axis] != dy[axis]) return false;
+  }
+  for (int axis = 0; axis + 2 < b.rank(); ++axis) {
+    if (b[axis] != 1) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<ValueId> Product(GraphBuilder& builder, const ValueIds& operands,
+                                const BatchMatMulAttributes& matmul) {
+  return builder.EmitOne(Op::kBatchMatMul, operands, matmul);
+}
+
+// With A' = A or A transposed, and B' likewise, y = s A' B' gives
+// dA' = s dy B'^T and dB' = s A'^T dy.
+absl::Status BatchMatMulRule(RuleContext& context) {
+  const auto matmul = context.node().get<BatchMatMulAttributes>();
+  GraphBuilder& builder = context.builder();
+  ValueId a = context.input(0);
+  const ValueId b = context.input(1);
+  ValueId dy = context.dy();
+  const Shape a_shape = context.shape(a);
+  const Shape b_shape = context.shape(b);
+  const bool ta = matmul.transpose_a;
+  const bool tb = matmul.transpose_b;
+  const double s = matmul.scale;
+  if (context.needs(0)) {
+    ASSIGN_OR_RETURN(ValueId da,
+                     ta ? Product(builder, {b, dy}, {tb, true, s})
+                        : Product(builder, {dy, b}, {false, !tb, s}));
+    ASSIGN_OR_RETURN(da, SumRepeated(builder, da, a_shape));
+    context.Set(0, da);
+  }
+  if (context.needs(1)) {
+    if (SharesMatrix(context, matmul)) {
+      ASSIGN_OR_RETURN(a, Flatten(builder, a));
+      ASSIGN_OR_RETURN(dy, Flatten(builder, dy));
+    }
+    ASSIGN_OR_RETURN(ValueId db,
+                     tb ? Product(builder, {dy, a}, {true, ta, s})
+                        : Product(builder, {a, dy}, {!ta, false, s}));
+    ASSIGN_OR_RETURN(db, SumRepeated(builder, db, b_shape));
+    context.Set(1, db);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AttentionRule(RuleContext& context) {
+  const Node& node = context.node();
+  if (node.outputs.size() != 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attention of layer '", node.source,
+                     "' was built without lse and has no gradient"));
+  }
+  if (context.needs(3)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the mask of attention of layer '", node.source,
+                     "' depends on weights and has no gradient; add it to ",
+                     "the scores with batch_matmul, add and softmax"));
+  }
+  ValueIds inputs{context.dy(),     context.input(0),  context.input(1),
+                  context.input(2), context.output(0), context.output(1)};
+  if (node.inputs.size() > 3) inputs.push_back(context.input(3));
+  ASSIGN_OR_RETURN(
+      const ValueIds gradients,
+      context.builder().Emit(Op::kAttentionGrad, inputs, node.attributes));
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (context.needs(i)) context.Set(i, gradients[i]);
+  }
+  return absl::OkStatus();
+}
+
+// y = J(w)^T x, with J(w) the convolution as a matrix, is linear in both:
+// dx = J(w) dy, and dw is the weight gradient of the convolution of dy whose
+// own gradient is x.
+absl::Status TransposedConvolutionRule(RuleContext& context) {
+  const ValueId x = context.input(0);
+  const ValueId w = context.input(1);
+  const auto grad = context.node().get<Conv2dGradAttributes>();
+  RETURN_IF_ERROR(context.Emit(0, Op::kConv2d, {context.dy(), w}, grad.conv));
+  return context.Emit(
+      1, Op::kConv2dWeightGrad, {x, context.dy()},
+      Conv2dGradAttributes{.conv = grad.conv, .result = context.shape(w)});
+}
+
+}  // namespace
+
+absl::Status ProductRule(RuleContext& context) {
+  const Node& node = context.node();
+  switch (node.op) {
+    case Op::kBatchMatMul:
+      return BatchMatMulRule(context);
+    case Op::kAttention:
+      return AttentionRule(context);
+    case Op::kLrn:
+      return context.Emit(0, Op::kLrnGrad, {context.dy(), context.input(0)},
+                          node.attributes);
+    case Op::kLogSoftmax:
+      return context.Emit(0, Op::kLogSoftmaxGrad,
+                          {context.dy(), context.output(0)});
+    default:
+      return TransposedConvolutionRule(context);
+  }
 }
 
 }  // namespace gpupool::engine::autodiff

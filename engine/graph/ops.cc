@@ -141,7 +141,7 @@ const std::array<Row, kOpCount>& Table() {
     {{Op::kLogSoftmaxGrad, "log_softmax_grad", 2, 2, 1, 1, kRowMajorOnly, 0, kNot, kPure}, none, rules::Binary},
     {{Op::kAttentionGrad, "attention_grad", 6, 7, 3, 3, kRowMajorOnly, 0, kNot, kPure}, attention, rules::AttentionGrad},
     {{Op::kColumnSum, "column_sum", 1, 1, 1, 1, kRowMajorOnly, 0, kNot, kPure}, none, rules::ColumnSum},
-    {{Op::kConv2dInputGrad, "conv2d_input_grad", 2, 2, 1, 1, kSame, 0, kNot, kPure}, conv_grad, rules::Conv2dInputGrad},
+    {{Op::kConv2dInputGrad, "conv2d_input_grad", 2, 2, 1, 1, kSame, 0, kDifferentiable, kPure}, conv_grad, rules::Conv2dInputGrad},
     {{Op::kConv2dWeightGrad, "conv2d_weight_grad", 2, 2, 1, 2, kSame, 0, kNot, kPure}, conv_grad, rules::Conv2dWeightGrad},
     {{Op::kMaxPoolGrad, "max_pool_grad", 2, 2, 1, 1, kSame, 0, kNot, kPure}, pool_grad, rules::PoolGrad},
     {{Op::kAvgPoolGrad, "avg_pool_grad", 1, 1, 1, 1, kSame, 0, kNot, kPure}, pool_grad, rules::PoolGrad},

@@ -1,0 +1,197 @@
+#include "engine/import/onnx/functions.h"
+
+#include <onnx/defs/function.h>
+#include <onnx/defs/schema.h>
+#include <onnx/onnx_pb.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/import/onnx/graph_importer.h"
+#include "engine/import/onnx/names.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+// What a function's body may do cannot be worse than what libonnx itself
+// ships, but its builders throw.
+template <typename Function>
+auto WithoutExceptions(const onnx::NodeProto& node, Function function)
+    -> decltype(function()) {
+  try {
+    return function();
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(NodeTitle(node), ": ", error.what()));
+  }
+}
+
+const onnx::OpSchema* FindSchema(absl::string_view domain,
+                                 absl::string_view name, int opset) {
+  return onnx::OpSchemaRegistry::Schema(std::string(name), opset,
+                                        std::string(NormalDomain(domain)));
+}
+
+int OnnxType(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return onnx::TensorProto::FLOAT;
+    case DType::kFloat64:
+      return onnx::TensorProto::DOUBLE;
+    case DType::kInt32:
+      return onnx::TensorProto::INT32;
+    case DType::kInt64:
+      return onnx::TensorProto::INT64;
+    case DType::kUint8:
+      return onnx::TensorProto::UINT8;
+    case DType::kBool:
+      return onnx::TensorProto::BOOL;
+    case DType::kInt8:
+      return onnx::TensorProto::INT8;
+    case DType::kFloat16:
+      return onnx::TensorProto::FLOAT16;
+    case DType::kBFloat16:
+      return onnx::TensorProto::BFLOAT16;
+  }
+  return onnx::TensorProto::UNDEFINED;
+}
+
+absl::StatusOr<onnx::TypeProto> TypeOf(GraphImporter& importer,
+                                       const Entry* entry) {
+  onnx::TypeProto type;
+  if (entry == nullptr) return type;
+  if (entry->is_sequence()) {
+    type.mutable_sequence_type();
+    if (!entry->sequence->empty()) {
+      ASSIGN_OR_RETURN(*type.mutable_sequence_type()->mutable_elem_type(),
+                       TypeOf(importer, &entry->sequence->front()));
+    }
+    return type;
+  }
+  if (!entry->is_tensor()) return type;
+  ASSIGN_OR_RETURN(const ValueId id,
+                   importer.Materialize(*entry, MemoryClass::kWeight));
+  const Value& value = importer.values().value(id);
+  type.mutable_tensor_type()->set_elem_type(OnnxType(value.dtype));
+  auto* shape = type.mutable_tensor_type()->mutable_shape();
+  for (int64_t dim : value.shape.dims()) shape->add_dim()->set_dim_value(dim);
+  return type;
+}
+
+bool HasReference(const onnx::NodeProto& node);
+
+bool HasReference(const onnx::GraphProto& graph) {
+  for (const auto& node : graph.node()) {
+    if (HasReference(node)) return true;
+  }
+  return false;
+}
+
+bool HasReference(const onnx::NodeProto& node) {
+  for (const auto& attribute : node.attribute()) {
+    if (!attribute.ref_attr_name().empty()) return true;
+    if (attribute.has_g() && HasReference(attribute.g())) return true;
+    for (const auto& graph : attribute.graphs()) {
+      if (HasReference(graph)) return true;
+    }
+  }
+  return false;
+}
+
+const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node,
+                                          const std::string& name) {
+  for (const auto& attribute : node.attribute()) {
+    if (attribute.name() == name) return &attribute;
+  }
+  return nullptr;
+}
+
+void Fill(onnx::NodeProto& node, const onnx::NodeProto& caller);
+
+void Fill(onnx::GraphProto& graph, const onnx::NodeProto& caller) {
+  for (auto& node : *graph.mutable_node()) Fill(node, caller);
+}
+
+void Fill(onnx::NodeProto& node, const onnx::NodeProto& caller) {
+  google::protobuf::RepeatedPtrField<onnx::AttributeProto> filled;
+  for (auto& attribute : *node.mutable_attribute()) {
+    if (!attribute.ref_attr_name().empty()) {
+      const auto* given = FindAttribute(caller, attribute.ref_attr_name());
+      if (given == nullptr) continue;
+      auto* copy = filled.Add();
+      *copy = *given;
+      copy->set_name(attribute.name());
+      continue;
+    }
+    if (attribute.has_g()) Fill(*attribute.mutable_g(), caller);
+    for (auto& graph : *attribute.mutable_graphs()) Fill(graph, caller);
+    *filled.Add() = std::move(attribute);
+  }
+  node.mutable_attribute()->Swap(&filled);
+}
+
+}  // namespace
+
+bool HasSchemaFunction(absl::string_view domain, absl::string_view name,
+                       int opset) {
+  const onnx::OpSchema* schema = FindSchema(domain, name, opset);
+  return schema != nullptr &&
+         (schema->HasFunction() || schema->HasContextDependentFunction());
+}
+
+absl::StatusOr<const onnx::FunctionProto*> SchemaFunction(
+    GraphImporter& importer, const onnx::NodeProto& node, int opset) {
+  const onnx::OpSchema* schema =
+      FindSchema(node.domain(), node.op_type(), opset);
+  if (schema == nullptr) return nullptr;
+  if (schema->HasFunction()) return schema->GetFunction();
+  if (!schema->HasContextDependentFunction()) return nullptr;
+  std::vector<onnx::TypeProto> types;
+  for (const std::string& input : node.input()) {
+    ASSIGN_OR_RETURN(types.emplace_back(),
+                     TypeOf(importer, importer.Find(input)));
+  }
+  auto body = std::make_unique<onnx::FunctionProto>();
+  const absl::Status built = WithoutExceptions(node, [&]() -> absl::Status {
+    const onnx::FunctionBodyBuildContextImpl context(node, types);
+    if (schema->BuildContextDependentFunction(context, *body)) {
+      return absl::OkStatus();
+    }
+    return absl::UnimplementedError(
+        absl::StrCat(NodeTitle(node), ": this form is not supported"));
+  });
+  RETURN_IF_ERROR(built);
+  return importer.Keep(std::move(body));
+}
+
+absl::StatusOr<const onnx::NodeProto*> FillAttributes(
+    GraphImporter& importer, const onnx::NodeProto& inner,
+    const onnx::NodeProto& caller) {
+  if (!HasReference(inner)) return &inner;
+  // Defaults of the caller's schema stand for attributes that it leaves out.
+  onnx::NodeProto given = caller;
+  const absl::string_view domain = NormalDomain(caller.domain());
+  const auto version = importer.scope().operator_sets().find(domain);
+  const onnx::OpSchema* schema =
+      version == importer.scope().operator_sets().end()
+          ? nullptr
+          : FindSchema(domain, caller.op_type(), version->second);
+  if (schema != nullptr) {
+    for (const auto& [name, attribute] : schema->attributes()) {
+      if (FindAttribute(caller, name) == nullptr &&
+          attribute.default_value.has_name()) {
+        *given.add_attribute() = attribute.default_value;
+      }
+    }
+  }
+  auto copy = std::make_unique<onnx::NodeProto>(inner);
+  Fill(*copy, given);
+  return importer.Keep(std::move(copy));
+}
+
+}  // namespace gpupool::engine::onnx_import

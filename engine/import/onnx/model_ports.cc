@@ -1,0 +1,259 @@
+// The inputs and outputs of the model: sizes of inputs, and which dimension
+// is the batch.
+#include <onnx/onnx_pb.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/import/onnx/graph_importer.h"
+#include "engine/import/onnx/tensor_data.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+using Dimension = onnx::TensorShapeProto_Dimension;
+
+template <typename... Parts>
+absl::Status Refuse(const onnx::ValueInfoProto& port, const Parts&... parts) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", port.name(), "': ", parts...));
+}
+
+// The dimension is the batch: it has no size, and no name whose size is given.
+bool IsBatch(const OnnxBuildOptions& options, const std::string& input,
+             const Dimension& dim) {
+  return !dim.has_dim_value() &&
+         !options.dimensions.contains(dim.dim_param()) &&
+         !options.unbatched_inputs.contains(input);
+}
+
+struct InputShape {
+  Shape shape;
+  bool batched = false;
+};
+
+absl::StatusOr<int64_t> SizeOfDimension(const OnnxBuildOptions& options,
+                                        const onnx::ValueInfoProto& input,
+                                        int axis, const Dimension& dim) {
+  if (dim.has_dim_value()) return dim.dim_value();
+  const auto given = options.dimensions.find(dim.dim_param());
+  if (given != options.dimensions.end()) return given->second;
+  if (dim.dim_param().empty()) {
+    return Refuse(input, "dimension ", axis,
+                  " has neither a size nor a name; give the model fixed sizes "
+                  "or named dimensions");
+  }
+  return Refuse(input, "dimension ", axis, " is called '", dim.dim_param(),
+                "' and has no size; give one under `dimensions`");
+}
+
+absl::StatusOr<InputShape> ShapeOfInput(const OnnxBuildOptions& options,
+                                        const onnx::ValueInfoProto& input) {
+  InputShape result;
+  const auto& type = input.type().tensor_type();
+  const auto given = options.input_shapes.find(input.name());
+  if (!type.has_shape() && given == options.input_shapes.end()) {
+    return Refuse(input, "the model declares no shape for this input");
+  }
+  const bool may_batch = type.shape().dim_size() > 0;
+  result.batched =
+      may_batch && IsBatch(options, input.name(), type.shape().dim(0));
+  if (given != options.input_shapes.end()) {
+    result.shape = given->second;
+    return result;
+  }
+  std::vector<int64_t> dims;
+  for (int axis = 0; axis < type.shape().dim_size(); ++axis) {
+    if (axis == 0 && result.batched) {
+      dims.push_back(options.batch);
+      continue;
+    }
+    ASSIGN_OR_RETURN(
+        dims.emplace_back(),
+        SizeOfDimension(options, input, axis, type.shape().dim(axis)));
+  }
+  absl::StatusOr<Shape> shape = Shape::Create(dims);
+  if (!shape.ok()) return Refuse(input, shape.status().message());
+  result.shape = *shape;
+  return result;
+}
+
+absl::StatusOr<DType> DTypeOfInput(GraphImporter& importer,
+                                   const onnx::ValueInfoProto& input) {
+  const int type = input.type().tensor_type().elem_type();
+  absl::StatusOr<DType> dtype = DTypeFromOnnx(type);
+  if (!dtype.ok()) {
+    return absl::Status(
+        dtype.status().code(),
+        absl::StrCat("input '", input.name(), "': ", dtype.status().message()));
+  }
+  if (IsWidened(type)) {
+    importer.Warn(absl::StrCat("input '", input.name(), "' is ",
+                               OnnxTypeName(type), " and taken as ",
+                               DTypeName(*dtype)));
+  }
+  return dtype;
+}
+
+absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
+                            const onnx::ValueInfoProto& input,
+                            absl::string_view scope_name) {
+  ASSIGN_OR_RETURN(const DType dtype, DTypeOfInput(importer, input));
+  const auto bound = importer.options().bound.find(input.name());
+  if (bound != importer.options().bound.end()) {
+    HostTensor tensor = bound->second;
+    const auto count = static_cast<size_t>(tensor.shape.elements());
+    if (tensor.dtype != dtype || tensor.numbers.size() != count) {
+      return Refuse(input, "is bound to ", tensor.numbers.size(), " ",
+                    DTypeName(tensor.dtype), " numbers for ",
+                    tensor.shape.ToString(), " ", DTypeName(dtype));
+    }
+    scope.Define(scope_name,
+                 Entry::Tensor(importer.values().Constant(std::move(tensor))));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const InputShape shape,
+                   ShapeOfInput(importer.options(), input));
+  ASSIGN_OR_RETURN(const ValueId id, importer.values().builder().Input(
+                                         input.name(), {dtype, shape.shape}));
+  scope.Define(scope_name, Entry::Tensor(id));
+  importer.model().inputs.push_back(
+      {input.name(), id, dtype, shape.shape, shape.batched});
+  return absl::OkStatus();
+}
+
+// Sequences and optionals: one input per element.
+absl::Status AddListInput(GraphImporter& importer, Scope& scope,
+                          const onnx::ValueInfoProto& input) {
+  onnx::TypeProto type = input.type();
+  if (type.has_optional_type()) {
+    const onnx::TypeProto inner = type.optional_type().elem_type();
+    type = inner;
+  }
+  const auto length = importer.options().sequence_lengths.find(input.name());
+  if (length == importer.options().sequence_lengths.end()) {
+    return absl::UnimplementedError(
+        absl::StrCat("input '", input.name(),
+                     "' is a sequence or an optional, whose length is not "
+                     "known"));
+  }
+  const bool sequence = type.has_sequence_type();
+  const onnx::TypeProto element =
+      sequence ? type.sequence_type().elem_type() : type;
+  if (!element.has_tensor_type()) {
+    return absl::UnimplementedError(absl::StrCat(
+        "input '", input.name(), "' holds something else than tensors"));
+  }
+  std::vector<Entry> entries;
+  for (int i = 0; i < length->second; ++i) {
+    onnx::ValueInfoProto port;
+    port.set_name(absl::StrCat(input.name(), "[", i, "]"));
+    *port.mutable_type() = element;
+    RETURN_IF_ERROR(AddTensorInput(importer, scope, port, port.name()));
+    entries.push_back(*scope.Find(port.name()));
+  }
+  if (sequence && length->second >= 0) {
+    scope.Define(input.name(), Entry::Sequence(std::move(entries)));
+  } else {
+    scope.Define(input.name(), entries.empty() ? Entry() : entries[0]);
+  }
+  return absl::OkStatus();
+}
+
+// Names of dimensions that are the batch of some input.
+absl::flat_hash_set<std::string> BatchNames(const GraphImporter& importer) {
+  absl::flat_hash_set<std::string> names;
+  for (const auto& input : importer.file().model().graph().input()) {
+    const auto& shape = input.type().tensor_type().shape();
+    if (shape.dim_size() == 0 || shape.dim(0).dim_param().empty()) continue;
+    if (IsBatch(importer.options(), input.name(), shape.dim(0))) {
+      names.insert(shape.dim(0).dim_param());
+    }
+  }
+  return names;
+}
+
+// An output's first dimension is the batch when it is called so, or when it
+// has the batch's size and the model does not say that this is a coincidence.
+bool IsBatched(const GraphImporter& importer, const ModelGraph& model,
+               const onnx::ValueInfoProto& output, const Shape& shape) {
+  bool any_batch = false;
+  for (const ModelPort& port : model.inputs) any_batch |= port.batched;
+  if (!any_batch || shape.rank() == 0) return false;
+  if (shape[0] != importer.options().batch) return false;
+  const auto& declared = output.type().tensor_type().shape();
+  if (declared.dim_size() == 0) return true;
+  const Dimension& dim = declared.dim(0);
+  if (dim.has_dim_value()) return dim.dim_value() != shape[0];
+  return !importer.options().dimensions.contains(dim.dim_param()) ||
+         BatchNames(importer).contains(dim.dim_param());
+}
+
+absl::Status AddOutput(GraphImporter& importer, const std::string& name,
+                       const onnx::ValueInfoProto& declared,
+                       const Entry& entry) {
+  if (entry.is_sequence()) {
+    for (size_t i = 0; i < entry.sequence->size(); ++i) {
+      RETURN_IF_ERROR(AddOutput(importer, absl::StrCat(name, "[", i, "]"),
+                                declared, (*entry.sequence)[i]));
+    }
+    return absl::OkStatus();
+  }
+  if (!entry.is_tensor()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const ValueId id,
+                   importer.Materialize(entry, MemoryClass::kWeight));
+  const Value& value = importer.values().value(id);
+  ModelGraph& model = importer.model();
+  model.outputs.push_back({name, id, value.dtype, value.shape,
+                           IsBatched(importer, model, declared, value.shape)});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status AddModelInputs(GraphImporter& importer, Scope& scope) {
+  const onnx::GraphProto& graph = importer.file().model().graph();
+  absl::flat_hash_set<absl::string_view> initializers;
+  for (const auto& tensor : graph.initializer()) {
+    initializers.insert(tensor.name());
+  }
+  importer.values().builder().SetSource("input", -1);
+  for (const auto& input : graph.input()) {
+    if (initializers.contains(input.name()) &&
+        !importer.options().bound.contains(input.name())) {
+      continue;
+    }
+    const bool tensor = input.type().has_tensor_type();
+    RETURN_IF_ERROR(tensor
+                        ? AddTensorInput(importer, scope, input, input.name())
+                        : AddListInput(importer, scope, input));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddModelOutputs(GraphImporter& importer, const Scope& scope) {
+  const onnx::GraphProto& graph = importer.file().model().graph();
+  ModelGraph& model = importer.model();
+  for (const auto& output : graph.output()) {
+    const Entry* entry = scope.Find(output.name());
+    if (entry == nullptr) return Refuse(output, "the output has no value");
+    RETURN_IF_ERROR(AddOutput(importer, output.name(), output, *entry));
+  }
+  if (graph.output().empty()) {
+    return absl::InvalidArgumentError("the model has no outputs");
+  }
+  if (!model.inputs.empty()) model.input_shape = model.inputs[0].example();
+  if (!model.outputs.empty()) {
+    const ModelPort& first = model.outputs[0];
+    model.output = first.value;
+    model.output_shape =
+        first.batched ? *Shape::CreateMaybeEmpty(first.shape.dims().subspan(1))
+                      : first.shape;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gpupool::engine::onnx_import

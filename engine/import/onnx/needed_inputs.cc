@@ -1,0 +1,33 @@
+#include "engine/import/onnx/needed_inputs.h"
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "engine/import/onnx/onnx_import.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+constexpr char kPayload[] = "gpupool.engine.onnx.needed_inputs";
+
+}  // namespace
+
+// Names hold no control characters, so a line break may separate them.
+absl::Status NeedsInputs(absl::string_view title, absl::string_view what,
+                         const std::vector<std::string>& inputs) {
+  absl::Status status = absl::FailedPreconditionError(absl::StrCat(
+      title, ": ", what, " depends on the numbers of the input",
+      inputs.size() == 1 ? " '" : "s '", absl::StrJoin(inputs, "', '"),
+      "'; they must be known when the program is made"));
+  status.SetPayload(kPayload, absl::Cord(absl::StrJoin(inputs, "\n")));
+  return status;
+}
+
+std::vector<std::string> NeededInputs(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kPayload);
+  if (!payload.has_value()) return {};
+  return absl::StrSplit(std::string(*payload), '\n');
+}
+
+}  // namespace gpupool::engine::onnx_import

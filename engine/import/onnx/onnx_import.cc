@@ -1,0 +1,116 @@
+#include "engine/import/onnx/onnx_import.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
+#include "engine/import/onnx/control_flow.h"
+#include "engine/import/onnx/functions.h"
+#include "engine/import/onnx/graph_importer.h"
+#include "engine/import/onnx/lowerings.h"
+#include "engine/import/onnx/names.h"
+#include "engine/import/onnx/sequences.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+// Longer lists are cut: the count says the rest.
+constexpr size_t kMaxListed = 100;
+
+class OperatorCheck {
+ public:
+  explicit OperatorCheck(const OnnxFile& file) : file_(file) {
+    for (const auto& import : file.model().opset_import()) {
+      versions_[NormalDomain(import.domain())] =
+          static_cast<int>(import.version());
+    }
+  }
+
+  template <typename Nodes>
+  void Visit(const Nodes& nodes) {
+    for (const onnx::NodeProto& node : nodes) {
+      if (!IsSupported(node)) unsupported_.push_back(NodeTitle(node));
+      for (const auto& attribute : node.attribute()) {
+        if (attribute.has_g()) Visit(attribute.g().node());
+        for (const auto& graph : attribute.graphs()) Visit(graph.node());
+      }
+    }
+  }
+
+  absl::Status Result() const {
+    if (unsupported_.empty()) return absl::OkStatus();
+    const size_t shown = std::min(unsupported_.size(), kMaxListed);
+    std::string text =
+        absl::StrJoin(unsupported_.begin(),
+                      unsupported_.begin() + static_cast<int64_t>(shown), ", ");
+    if (shown < unsupported_.size()) {
+      absl::StrAppend(&text, " and ", unsupported_.size() - shown, " more");
+    }
+    return absl::UnimplementedError(
+        absl::StrCat("operators that are not supported: ", text));
+  }
+
+ private:
+  bool IsSupported(const onnx::NodeProto& node) const {
+    const absl::string_view domain = NormalDomain(node.domain());
+    if (file_.function(domain, node.op_type()) != nullptr) return true;
+    if (domain.empty() && (FindControlFlow(node.op_type()) != nullptr ||
+                           IsSequenceOperator(node.op_type()))) {
+      return true;
+    }
+    if (FindOperator(domain, node.op_type()) != nullptr) return true;
+    const auto version = versions_.find(domain);
+    return version != versions_.end() &&
+           HasSchemaFunction(domain, node.op_type(), version->second);
+  }
+
+  const OnnxFile& file_;
+  absl::flat_hash_map<std::string, int> versions_;
+  std::vector<std::string> unsupported_;
+};
+
+// Exporters fold batch norms into convolutions unless told otherwise; such a
+// model trains differently from the one that it was made of.
+void WarnOfFoldedNorms(const onnx::GraphProto& graph, ModelGraph& model) {
+  bool convolutions_with_bias = false;
+  for (const auto& node : graph.node()) {
+    if (node.op_type() == "BatchNormalization") return;
+    convolutions_with_bias |=
+        node.op_type() == "Conv" && node.input_size() == 3;
+  }
+  if (!convolutions_with_bias) return;
+  model.warnings.push_back(
+      "the model has convolutions with a bias and no BatchNormalization: if "
+      "batch norm was folded away at export, training goes on without it; "
+      "export in training mode and without constant folding to keep it");
+}
+
+}  // namespace
+
+absl::Status CheckOperators(const OnnxFile& file) {
+  OperatorCheck check(file);
+  check.Visit(file.model().graph().node());
+  for (const auto& function : file.model().functions()) {
+    check.Visit(function.node());
+  }
+  return check.Result();
+}
+
+absl::StatusOr<ModelGraph> ImportOnnx(const OnnxFile& file,
+                                      const OnnxBuildOptions& options) {
+  if (options.batch < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch size ", options.batch, " must be at least 1"));
+  }
+  RETURN_IF_ERROR(CheckOperators(file));
+  GraphImporter importer(file, options);
+  ASSIGN_OR_RETURN(ModelGraph model, importer.Import());
+  WarnOfFoldedNorms(file.model().graph(), model);
+  return model;
+}
+
+}  // namespace gpupool::engine::onnx_import

@@ -10,25 +10,30 @@
 namespace gpupool::engine {
 namespace {
 
-// Finds the node that makes `loss`; it must be a mean over the whole batch.
+// Losses whose rules take their own gradient for 1 when it is not given.
+bool IsLoss(Op op) {
+  return op == Op::kCrossEntropy || op == Op::kMeanSquaredError;
+}
+
+// Finds the node that makes `loss`, one floating number.
 absl::StatusOr<int> LossNode(const Graph& graph, ValueId loss) {
-  const int position = GraphIndex(graph).producer(loss);
-  if (position >= 0) {
-    const Node& node = graph.nodes()[static_cast<size_t>(position)];
-    const auto* attributes = std::get_if<LossAttributes>(&node.attributes);
-    if (attributes != nullptr && node.inputs.size() == 2 &&
-        attributes->reduction == Reduction::kMean) {
-      return position;
-    }
+  const Value& value = graph.value(loss);
+  if (!IsFloating(value.dtype) || value.shape.elements() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", value.name, "' is ", DTypeName(value.dtype), " ",
+        value.shape.ToString(), "; a loss is one floating point number"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "'", graph.value(loss).name, "' is not the mean loss of a whole batch"));
+  const int position = GraphIndex(graph).producer(loss);
+  if (position >= 0) return position;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", value.name, "' is not computed and is no loss"));
 }
 
 class Differentiator {
  public:
-  Differentiator(Graph& graph, int loss_node)
+  Differentiator(Graph& graph, ValueId loss, int loss_node)
       : graph_(graph),
+        loss_(loss),
         loss_node_(loss_node),
         builder_(&graph),
         influenced_(graph.values().size(), false),
@@ -38,7 +43,15 @@ class Differentiator {
 
   absl::StatusOr<std::vector<ValueId>> Run(
       absl::Span<const ValueId> with_respect_to) {
+    for (ValueId id : with_respect_to) {
+      const Value& value = graph_.value(id);
+      if (IsFloating(value.dtype)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", value.name, "' holds ", DTypeName(value.dtype),
+                       " and has no gradient"));
+    }
     MarkInfluence(with_respect_to);
+    Seed();
     for (int i = loss_node_; i >= 0; --i) {
       RETURN_IF_ERROR(Visit(i));
     }
@@ -57,7 +70,8 @@ class Differentiator {
  private:
   static size_t At(ValueId id) { return static_cast<size_t>(id.index); }
 
-  // Which values depend on one of the wanted ones.
+  // Which values depend on one of the wanted ones through floating numbers:
+  // comparisons, positions and casts to integers let no gradient through.
   void MarkInfluence(absl::Span<const ValueId> with_respect_to) {
     for (ValueId id : with_respect_to) influenced_[At(id)] = true;
     for (int i = 0; i <= loss_node_; ++i) {
@@ -65,9 +79,30 @@ class Differentiator {
       bool any = false;
       for (ValueId id : node.inputs) any = any || influenced_[At(id)];
       for (ValueId id : node.outputs) {
-        if (any) influenced_[At(id)] = true;
+        if (any && IsFloating(graph_.value(id).dtype)) {
+          influenced_[At(id)] = true;
+        }
       }
     }
+  }
+
+  // The loss's own gradient.
+  void Seed() {
+    const Node& node = graph_.nodes()[static_cast<size_t>(loss_node_)];
+    if (IsLoss(node.op)) return;
+    contributions_[At(loss_)] = {
+        builder_.Constant(graph_.value(loss_).type(), {1})};
+  }
+
+  // Gradients flow back from first outputs only.
+  absl::Status CheckOtherOutputs(const Node& node) const {
+    for (size_t i = 1; i < node.outputs.size(); ++i) {
+      if (contributions_[At(node.outputs[i])].empty()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(OpName(node.op), " of layer '", node.source,
+                       "' has no gradient from its output ", i));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status Visit(int position) {
@@ -80,11 +115,11 @@ class Differentiator {
     }
     if (!any) return absl::OkStatus();
     builder_.SetSource(node.source, node.region);
-    ValueId dy;
-    if (position != loss_node_) {
-      const ValueId output = node.outputs[0];
-      ASSIGN_OR_RETURN(dy, Total(output));
-      if (!dy.valid()) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckOtherOutputs(node));
+    const ValueId output = node.outputs[0];
+    ASSIGN_OR_RETURN(const ValueId dy, Total(output));
+    if (!dy.valid() && (position != loss_node_ || output != loss_)) {
+      return absl::OkStatus();
     }
     autodiff::RuleContext context(graph_.nodes()[static_cast<size_t>(position)],
                                   dy, needed, &builder_);
@@ -110,6 +145,7 @@ class Differentiator {
   }
 
   Graph& graph_;
+  const ValueId loss_;
   const int loss_node_;
   GraphBuilder builder_;
   std::vector<bool> influenced_;
@@ -121,7 +157,7 @@ class Differentiator {
 absl::StatusOr<std::vector<ValueId>> AddGradients(
     Graph& graph, ValueId loss, absl::Span<const ValueId> with_respect_to) {
   ASSIGN_OR_RETURN(const int loss_node, LossNode(graph, loss));
-  return Differentiator(graph, loss_node).Run(with_respect_to);
+  return Differentiator(graph, loss, loss_node).Run(with_respect_to);
 }
 
 }  // namespace gpupool::engine

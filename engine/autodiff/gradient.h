@@ -13,10 +13,13 @@ namespace gpupool::engine {
 // Appends nodes that compute d loss / d value for each of `with_respect_to`
 // and returns the gradients in the same order, each of its value's type.
 // Gradients count as MemoryClass::kGradient. Contributions of several readers
-// are added in the order of the readers, last first.
+// are added in the order of the readers, last first. Gradients flow through
+// floating values only: what goes through comparisons, positions or integers
+// does not count as influence.
 //
-// InvalidArgument: `loss` is not made by a loss op with mean reduction, a
-// value does not influence it, or an op on the way has no rule (named).
+// InvalidArgument: `loss` is not one computed floating point number, a value
+// is not floating or does not influence the loss, or an op on the way has no
+// rule (named).
 absl::StatusOr<std::vector<ValueId>> AddGradients(
     Graph& graph, ValueId loss, absl::Span<const ValueId> with_respect_to);
 

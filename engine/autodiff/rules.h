@@ -12,7 +12,7 @@ namespace gpupool::engine::autodiff {
 // place for the gradients of its inputs.
 class RuleContext {
  public:
-  // `dy` is invalid for losses, whose gradient is 1.
+  // `dy` is invalid for a loss that is differentiated itself: it is 1.
   RuleContext(const Node& node, ValueId dy, std::vector<bool> needed,
               GraphBuilder* builder)
       : node_(node),

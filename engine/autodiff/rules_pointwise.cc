@@ -1,6 +1,7 @@
 // Gradients of activations, normalisations and losses. The gradient nodes'
 // formulas are in the reference back end.
 #include "absl/strings/str_cat.h"
+#include "engine/autodiff/formula.h"
 #include "engine/autodiff/rules.h"
 #include "engine/base/status_macros.h"
 
@@ -47,11 +48,30 @@ absl::Status NormRule(RuleContext& context) {
 }
 
 absl::Status LossRule(RuleContext& context) {
-  const Op op = context.node().op == Op::kCrossEntropy
-                    ? Op::kCrossEntropyGrad
-                    : Op::kMeanSquaredErrorGrad;
-  return context.Emit(0, op, {context.input(0), context.input(1)},
-                      context.node().attributes);
+  const Node& node = context.node();
+  const bool entropy = node.op == Op::kCrossEntropy;
+  if (node.inputs.size() != 2 ||
+      node.get<LossAttributes>().reduction != Reduction::kMean) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(OpName(node.op), " of layer '", node.source,
+                     "' is not the mean loss of a whole batch and has no "
+                     "gradient"));
+  }
+  Formula formula(&context.builder());
+  ASSIGN_OR_RETURN(
+      ValueId gradient,
+      context.builder().EmitOne(
+          entropy ? Op::kCrossEntropyGrad : Op::kMeanSquaredErrorGrad,
+          {context.input(0), context.input(1)}, node.attributes));
+  if (context.dy().valid()) {
+    gradient =
+        formula.Binary(BinaryFunction::kMultiply, gradient, context.dy());
+  }
+  context.Set(0, gradient);
+  if (context.needs(1)) {
+    context.Set(1, formula.Unary(UnaryFunction::kNegate, gradient));
+  }
+  return formula.status();
 }
 
 }  // namespace gpupool::engine::autodiff

@@ -194,11 +194,64 @@ TEST_F(GradientTest, RefusesWhatTheLossDoesNotDependOn) {
               HasSubstr("stranger"));
 }
 
-TEST_F(GradientTest, RefusesAValueThatIsNoMeanLoss) {
+TEST_F(GradientTest, RefusesALossThatIsNotOneComputedFloatingNumber) {
   const ValueId x = Weight("x", {2, 3});
   const ValueId y = Emit(Op::kRelu, {x});
   EXPECT_THAT(AddGradients(graph_, y, {x}).status().message(),
-              HasSubstr("not the mean loss"));
+              HasSubstr("one floating point number"));
+  const ValueId one = Weight("one", {1});
+  EXPECT_THAT(AddGradients(graph_, one, {one}).status().message(),
+              HasSubstr("not computed"));
+  const ValueId whole = Emit(Op::kCast, {one}, CastAttributes{DType::kInt64});
+  EXPECT_THAT(AddGradients(graph_, whole, {one}).status().message(),
+              HasSubstr("one floating point number"));
+}
+
+// Scaling, adding and reshaping losses: their gradients are no longer 1.
+TEST_F(GradientTest, AnyFloatingNumberOfTheGraphIsALoss) {
+  const ValueId x = Weight("x", {2, 3});
+  const ValueId w = Weight("w", {1});
+  const ValueId labels = *builder_.Input("labels", {DType::kInt64, {2}});
+  const ValueId target = Weight("target", {2, 3});
+  const ValueId entropy =
+      Emit(Op::kCrossEntropy, {x, labels}, LossAttributes{});
+  const ValueId squares =
+      Emit(Op::kMeanSquaredError, {x, target}, LossAttributes{});
+  const ValueId sum = Emit(Op::kAdd, {entropy, squares});
+  graph_.AddOutput("loss", Emit(Op::kBinary, {w, sum},
+                                BinaryAttributes{BinaryFunction::kMultiply}));
+  ExpectGradientsMatchDifferences(graph_, 5);
+}
+
+TEST_F(GradientTest, GradientsFlowThroughFloatingValuesOnly) {
+  const ValueId x = Weight("x", {2, 3});
+  const ValueId positive =
+      Emit(Op::kBinary, {x, builder_.Constant({DType::kFloat32, {}}, {0})},
+           BinaryAttributes{BinaryFunction::kGreater});
+  const ValueId mask =
+      Emit(Op::kCast, {positive}, CastAttributes{DType::kFloat32});
+  const ValueId sum =
+      Emit(Op::kReduce, {mask}, ReduceAttributes{.axes = {0, 1}});
+  EXPECT_THAT(AddGradients(graph_, sum, {x}).status().message(),
+              HasSubstr("does not depend on 'x'"));
+  EXPECT_THAT(AddGradients(graph_, sum, {positive}).status().message(),
+              HasSubstr("holds bool"));
+}
+
+TEST_F(GradientTest, RefusesToDifferentiateThroughStatistics) {
+  const ValueIds outputs = *builder_.Emit(
+      Op::kLayerNorm,
+      {Weight("x", {2, 3}), Weight("gamma", {3}), Weight("beta", {3})},
+      NormAttributes{.with_statistics = true});
+  const ValueId sum =
+      Emit(Op::kReduce, {outputs[1]}, ReduceAttributes{.axes = {0}});
+  const ValueId x = graph_.FindValue("x")->id;
+  EXPECT_THAT(AddGradients(graph_, sum, {x}).status().message(),
+              HasSubstr("layer_norm"));
+}
+
+TEST_F(GradientTest, RefusesLossesThatAreNoMeanOverAWholeBatch) {
+  const ValueId x = Weight("x", {2, 3});
   const ValueId target = *builder_.Input("target", builder_.value(x).type());
   const ValueId sum = Emit(Op::kMeanSquaredError, {x, target},
                            LossAttributes{.reduction = Reduction::kSum});

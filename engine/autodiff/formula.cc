@@ -1,0 +1,65 @@
+#include "engine/autodiff/formula.h"
+
+#include <utility>
+
+namespace gpupool::engine::autodiff {
+
+ValueId Formula::Emit(Op op, absl::Span<const ValueId> inputs,
+                      Attributes attributes) {
+  if (!status_.ok()) return {};
+  absl::StatusOr<ValueId> result =
+      builder_->EmitOne(op, inputs, std::move(attributes));
+  if (result.ok()) return *result;
+  status_ = result.status();
+  return {};
+}
+
+ValueId Formula::Unary(UnaryFunction function, ValueId x) {
+  return Emit(Op::kUnary, {x}, UnaryAttributes{function});
+}
+
+ValueId Formula::Binary(BinaryFunction function, ValueId a, ValueId b) {
+  return Emit(Op::kBinary, {a, b}, BinaryAttributes{function});
+}
+
+ValueId Formula::Where(ValueId condition, ValueId a, ValueId b) {
+  return Emit(Op::kWhere, {condition, a, b});
+}
+
+ValueId Formula::Cast(ValueId x, DType dtype) {
+  return Emit(Op::kCast, {x}, CastAttributes{dtype});
+}
+
+ValueId Formula::Reduce(ReduceFunction function, ValueId x,
+                        const std::vector<int>& axes) {
+  return Emit(Op::kReduce, {x}, ReduceAttributes{function, axes, true});
+}
+
+ValueId Formula::Reshape(ValueId x, const Shape& shape) {
+  if (status_.ok() && builder_->shape(x) == shape) return x;
+  return Emit(Op::kReshape, {x}, ShapeAttributes{shape});
+}
+
+ValueId Formula::Broadcast(ValueId x, const Shape& shape) {
+  if (status_.ok() && builder_->shape(x) == shape) return x;
+  return Emit(Op::kBroadcast, {x}, ShapeAttributes{shape});
+}
+
+ValueId Formula::Number(double number, ValueId like) {
+  if (!status_.ok()) return {};
+  return builder_->Constant({builder_->value(like).dtype, {}}, {number});
+}
+
+ValueId Formula::ReduceTo(ValueId x, const Shape& shape) {
+  if (!status_.ok()) return {};
+  const Shape from = builder_->shape(x);
+  const int extra = from.rank() - shape.rank();
+  std::vector<int> axes;
+  for (int i = 0; i < from.rank(); ++i) {
+    if (from[i] != 1 && (i < extra || shape[i - extra] == 1)) axes.push_back(i);
+  }
+  if (!axes.empty()) x = Reduce(ReduceFunction::kSum, x, axes);
+  return Reshape(x, shape);
+}
+
+}  // namespace gpupool::engine::autodiff

@@ -5,6 +5,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/lowering_parts.h"
 #include "engine/import/onnx/lowerings.h"
+#include "engine/import/onnx/products.h"
 #include "engine/import/onnx/window_attributes.h"
 
 namespace gpupool::engine::onnx_import {
@@ -26,28 +27,13 @@ Conv2dAttributes ToConv(const SpatialWindow& window, int64_t groups) {
 }
 
 absl::Status LowerConv(NodeContext& ctx) {
-  ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
-  ASSIGN_OR_RETURN(const ValueId w, ctx.Input(1));
-  if (ctx.rank(x) != ctx.rank(w)) {
-    return ctx.Refuse("input ", ctx.shape(x).ToString(), " and weights ",
-                      ctx.shape(w).ToString(), " differ in rank");
-  }
-  WindowSource source;
-  ASSIGN_OR_RETURN(source.input, SpatialSizes(ctx, x));
-  ASSIGN_OR_RETURN(source.kernel, SpatialSizes(ctx, w));
-  ASSIGN_OR_RETURN(const SpatialWindow window, ReadWindow(ctx, source));
-  ASSIGN_OR_RETURN(const int64_t groups, ReadGroups(ctx));
-  Conv2dAttributes conv = ToConv(AtLeastImage(window), groups);
-  ASSIGN_OR_RETURN(const ValueId image, AtLeastImage(ctx, x));
-  ASSIGN_OR_RETURN(const ValueId weights, AtLeastImage(ctx, w));
-  ValueIds inputs{image, weights};
+  ConvolutionInputs inputs;
+  ASSIGN_OR_RETURN(inputs.x, ctx.Input(0));
+  ASSIGN_OR_RETURN(inputs.w, ctx.Input(1));
   if (ctx.has_input(2)) {
-    ASSIGN_OR_RETURN(const ValueId bias, ctx.Input(2));
-    inputs.push_back(bias);
-    conv.epilogue.bias = true;
+    ASSIGN_OR_RETURN(inputs.bias, ctx.Input(2));
   }
-  ASSIGN_OR_RETURN(const ValueId y, ctx.Emit(Op::kConv2d, inputs, conv));
-  return Finish(ctx, WithRank(ctx, y, ctx.rank(x)));
+  return Finish(ctx, Convolution(ctx, inputs));
 }
 
 // Sizes of a transposed convolution along its axes.
@@ -188,6 +174,30 @@ absl::Status LowerConvTranspose(NodeContext& ctx) {
 constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;
 
 }  // namespace
+
+absl::StatusOr<ValueId> Convolution(NodeContext& ctx,
+                                    const ConvolutionInputs& inputs) {
+  const int rank = ctx.rank(inputs.x);
+  if (rank != ctx.rank(inputs.w)) {
+    return ctx.Refuse("input ", ctx.shape(inputs.x).ToString(), " and weights ",
+                      ctx.shape(inputs.w).ToString(), " differ in rank");
+  }
+  WindowSource source;
+  ASSIGN_OR_RETURN(source.input, SpatialSizes(ctx, inputs.x));
+  ASSIGN_OR_RETURN(source.kernel, SpatialSizes(ctx, inputs.w));
+  ASSIGN_OR_RETURN(const SpatialWindow window, ReadWindow(ctx, source));
+  ASSIGN_OR_RETURN(const int64_t groups, ReadGroups(ctx));
+  Conv2dAttributes conv = ToConv(AtLeastImage(window), groups);
+  ASSIGN_OR_RETURN(const ValueId image, AtLeastImage(ctx, inputs.x));
+  ASSIGN_OR_RETURN(const ValueId weights, AtLeastImage(ctx, inputs.w));
+  ValueIds operands{image, weights};
+  if (inputs.bias.valid()) {
+    operands.push_back(inputs.bias);
+    conv.epilogue.bias = true;
+  }
+  ASSIGN_OR_RETURN(const ValueId y, ctx.Emit(Op::kConv2d, operands, conv));
+  return WithRank(ctx, y, rank);
+}
 
 absl::Span<const OperatorEntry> ConvOperators() {
   static constexpr absl::string_view kFamily = "convolution";

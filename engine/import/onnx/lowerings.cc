@@ -20,7 +20,7 @@ std::vector<OperatorEntry> Collect() {
         NormOperators(),        MatMulOperators(),     EinsumOperators(),
         AttentionOperators(),   RecurrentOperators(),  ResizeOperators(),
         LossOperators(),        TrainingOperators(),   QuantizeOperators(),
-        DetectionOperators(),   RandomOperators()}) {
+        DetectionOperators(),   SamplingOperators(),   RandomOperators()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   std::sort(all.begin(), all.end(),

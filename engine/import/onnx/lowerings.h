@@ -53,6 +53,7 @@ absl::Span<const OperatorEntry> LossOperators();
 absl::Span<const OperatorEntry> TrainingOperators();
 absl::Span<const OperatorEntry> QuantizeOperators();
 absl::Span<const OperatorEntry> DetectionOperators();
+absl::Span<const OperatorEntry> SamplingOperators();
 absl::Span<const OperatorEntry> RandomOperators();
 
 }  // namespace gpupool::engine::onnx_import

@@ -11,4 +11,14 @@ namespace gpupool::engine::onnx_import {
 // and a column on the right, leading axes broadcast.
 absl::StatusOr<ValueId> MatrixProduct(NodeContext& ctx, ValueId a, ValueId b);
 
+// The convolution of x with w that the node's attributes describe, over one to
+// three spatial axes.
+struct ConvolutionInputs {
+  ValueId x;
+  ValueId w;
+  ValueId bias;  // invalid: none
+};
+absl::StatusOr<ValueId> Convolution(NodeContext& ctx,
+                                    const ConvolutionInputs& inputs);
+
 }  // namespace gpupool::engine::onnx_import

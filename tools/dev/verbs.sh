@@ -12,6 +12,7 @@ usage: ./dev VERB [arguments]
   lint             formatting, headers that compile alone, clang-tidy, house rules
   format           rewrite the sources with clang-format
   bench [name]     run the benchmarks; one JSON line per figure
+                   (--peers first: install PyTorch and ONNX Runtime beside)
   bundle           a relocatable tree of binaries with their libraries
   gpu-test         the GPU suite (says so when there is nothing to run)
   image-test       build the CPU container image from scratch and try it
@@ -55,7 +56,28 @@ verb_format() {
   git ls-files '*.h' '*.cc' | xargs clang-format -i
 }
 
+# The peers that benchmarks compare with: PyTorch from Debian, ONNX Runtime from
+# the npm registry (its scripts would download a GPU build: they do not run).
+install_peers() {
+  need peers
+  if ! command -v npm >/dev/null; then
+    say "installing nodejs and npm"
+    apt-get install -y --no-install-recommends nodejs npm >/dev/null ||
+      die "npm is missing and could not be installed"
+  fi
+  [ -d build/peers/node_modules/onnxruntime-node ] && return
+  say "installing onnxruntime-node into build/peers"
+  mkdir -p build/peers
+  npm install --prefix build/peers --ignore-scripts --no-audit --no-fund \
+    onnxruntime-node >build/peers/npm.log 2>&1 ||
+    die "npm failed; the whole log is build/peers/npm.log"
+}
+
 verb_bench() {
+  if [ "${1:-}" = --peers ]; then
+    shift
+    install_peers
+  fi
   need build test
   build_preset release
   tools/bench.sh build/release "$@"

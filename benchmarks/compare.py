@@ -1,0 +1,171 @@
+#!/usr/bin/python3
+"""Times a model in gpupool and in its peer, in turn, five times each, and
+prints one JSON line per case with the medians.
+
+    compare.py BUILD_DIR BENCH
+
+Without the peer (./dev bench --peers installs them) our figure stands alone.
+"""
+
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROUNDS = 5
+SECONDS = "1.5"
+THREADS = "2"
+
+# bench -> [(case, model, batch, optimizer or None)]
+BENCHES = {
+    "infer-resnet18": [("b1", "resnet18", 1, None), ("b8", "resnet18", 8, None)],
+    "infer-mobilenet_v2": [("b1", "mobilenet_v2", 1, None)],
+    "infer-encoder": [("b1", "encoder", 1, None), ("b8", "encoder", 8, None)],
+    "infer-mlp": [("b1", "mlp", 1, None), ("b64", "mlp", 64, None)],
+    "train-resnet18": [("b8", "resnet18", 8, "sgd")],
+    "train-cnn": [("b64", "cnn", 64, "sgd")],
+    "train-mlp": [("b64", "mlp", 64, "adam")],
+    "train-encoder": [("b8", "encoder", 8, "adam")],
+}
+
+SHAPES = {
+    "resnet18": "3x224x224",
+    "mobilenet_v2": "3x224x224",
+    "encoder": "128x256",
+    "mlp": "784",
+    "cnn": "1x28x28",
+}
+
+
+def run(command):
+    """The JSON object that the command prints last; None when it fails."""
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        print(f"{command[0]} failed: {result.stderr.strip()[-400:]}",
+              file=sys.stderr)
+        return None
+    return json.loads(result.stdout.strip().splitlines()[-1])
+
+
+def ours_command(build, models, model, batch, optimizer):
+    command = [str(build / "benchmarks/model_speed"),
+               "train" if optimizer else "infer", str(models / f"{model}.onnx"),
+               "--batch", str(batch), "--threads", THREADS,
+               "--seconds", SECONDS]
+    return command + (["--optimizer", optimizer] if optimizer else [])
+
+
+def peer_command(build, models, model, batch, optimizer):
+    """The peer's command line, or None when it is not installed."""
+    if optimizer:
+        return ["/usr/bin/python3", str(HERE / "peers/torch_train.py"), model,
+                str(batch), optimizer, THREADS, SECONDS]
+    modules = build.parent / "peers/node_modules"
+    if not (modules / "onnxruntime-node").exists() or not shutil.which("node"):
+        return None
+    return ["node", str(HERE / "peers/ort_infer.mjs"), str(modules),
+            str(models / f"{model}.onnx"), f"{batch}x{SHAPES[model]}", THREADS,
+            SECONDS]
+
+
+def compare(build, models, bench, case):
+    name, model, batch, optimizer = case
+    arguments = (build, models, model, batch, optimizer)
+    commands = [ours_command(*arguments), peer_command(*arguments)]
+    times = [[], []]
+    for _ in range(ROUNDS):
+        for side, command in enumerate(commands):
+            if command is None:
+                continue
+            result = run(command)
+            if result is None:
+                commands[side] = None
+            else:
+                times[side].append(result["ms"])
+    ours, peer = (round(statistics.median(t), 4) if t else None for t in times)
+    print(json.dumps({
+        "bench": bench, "case": name, "ours": ours, "peer": peer,
+        "ratio": round(ours / peer, 3) if ours and peer else None,
+        "unit": "ms"}), flush=True)
+    return ours is not None
+
+
+def median_of(command, key):
+    """The median of a figure over the rounds."""
+    results = [run(command) for _ in range(ROUNDS)]
+    return round(statistics.median(r[key] for r in results), 2)
+
+
+def roofline(build, models):
+    """Achieved rate beside oneDNN's own rate of products, in turn."""
+    for kind in ("infer", "train"):
+        ours = ours_command(build, models, "resnet18", 8,
+                            "sgd" if kind == "train" else None)
+        gemm = [str(build / "benchmarks/model_speed"), "gemm", "--threads",
+                THREADS, "--seconds", "0.5"]
+        rates = [[], []]
+        for _ in range(ROUNDS):
+            rates[0].append(run(ours)["gflops"])
+            rates[1].append(run(gemm)["gflops"])
+        a, b = (round(statistics.median(r), 1) for r in rates)
+        print(json.dumps({"bench": "roofline", "case": f"resnet18 {kind} b8",
+                          "ours": a, "peer": b, "ratio": round(a / b, 3),
+                          "unit": "GFLOP/s"}), flush=True)
+    return True
+
+
+def start(build, models):
+    """From the file to the first result."""
+    command = [str(build / "benchmarks/model_speed"), "start",
+               str(models / "resnet18.onnx"), "--threads", THREADS]
+    print(json.dumps({"bench": "compile", "case": "resnet18 b1",
+                      "ours": median_of(command, "ms"), "peer": 400,
+                      "ratio": None, "unit": "ms (peer: the target)"}),
+          flush=True)
+    return True
+
+
+def plan(build, models):
+    """Planned arena over the largest sum of bytes that live at a time."""
+    for model in SHAPES:
+        result = run([str(build / "benchmarks/model_speed"), "plan",
+                      str(models / f"{model}.onnx"), "--batch", "8"])
+        for kind in ("infer", "train"):
+            print(json.dumps({"bench": "plan", "case": f"{model} {kind} b8",
+                              "ours": round(result[kind], 4), "peer": 1.0,
+                              "ratio": round(result[kind], 4),
+                              "unit": "arena / lower bound"}), flush=True)
+    return True
+
+
+SPECIAL = {"roofline": roofline, "compile": start, "plan": plan}
+
+
+def make_models(models):
+    """The ONNX files; False when PyTorch, which writes them, is not here."""
+    result = subprocess.run(
+        ["/usr/bin/python3", str(HERE / "peers/make_models.py"), str(models)],
+        capture_output=True, text=True)
+    if result.returncode == 0:
+        return True
+    print("the models cannot be made; ./dev bench --peers installs PyTorch: "
+          + result.stderr.strip()[-300:], file=sys.stderr)
+    return False
+
+
+def main():
+    build, bench = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    models = build.parent / "bench-models"
+    if not make_models(models):
+        return 0
+    if bench in SPECIAL:
+        return 0 if SPECIAL[bench](build, models) else 1
+    fine = [compare(build, models, bench, case) for case in BENCHES[bench]]
+    return 0 if all(fine) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,4 @@
+# The figures of compile; see compare.py.
+#   compile.sh BUILD_DIR
+set -euo pipefail
+exec /usr/bin/python3 "$(dirname "${BASH_SOURCE[0]}")/compare.py" "$1" compile

@@ -1,0 +1,41 @@
+#!/usr/bin/python3
+"""Writes the models of the benchmarks as ONNX files.
+
+    make_models.py FOLDER
+
+Needs python3-torch and python3-torchvision. Weights are random, batch norms
+are kept as they are in training, and the first dimension is the batch."""
+
+import pathlib
+import sys
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/conformance/pytorch"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import bench_models  # noqa: E402
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    for name, (maker, shape) in bench_models.MODELS.items():
+        path = folder / f"{name}.onnx"
+        if path.exists():
+            continue
+        torch.manual_seed(0)
+        model = maker().eval()
+        part = path.with_suffix(".part")
+        torch.onnx.export(
+            model, torch.randn(2, *shape), str(part), opset_version=14,
+            input_names=["input"], output_names=["output"],
+            training=torch.onnx.TrainingMode.PRESERVE,
+            do_constant_folding=False,
+            dynamic_axes={"input": {0: "batch"}, "output": {0: "batch"}})
+        part.rename(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,4 @@
+# Milliseconds of train-encoder beside the peer's; the cases are in compare.py.
+#   train-encoder.sh BUILD_DIR
+set -euo pipefail
+exec /usr/bin/python3 "$(dirname "${BASH_SOURCE[0]}")/compare.py" "$1" train-encoder

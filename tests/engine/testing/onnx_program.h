@@ -1,0 +1,75 @@
+// An ONNX file compiled and ready to run on the CPU: for tests against stored
+// results and for benchmarks. Aborts where the file cannot be used; not for
+// untrusted files. Belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/backends/cpu/cpu_backend.h"
+#include "engine/import/model_source.h"
+#include "engine/memory/caching_allocator.h"
+#include "engine/passes/pipeline.h"
+#include "engine/runtime/executor.h"
+#include "engine/runtime/profiler.h"
+#include "gpupool/v1/job.pb.h"
+
+namespace gpupool::engine::testing {
+
+struct OnnxPaths {
+  std::string model;
+  std::string external;           // a file of external data; empty: none
+  std::string external_location;  // as the model names it
+};
+
+// Opens the model through a folder of blobs that is gone when this returns;
+// files stay readable through the source.
+absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnx(
+    const OnnxPaths& paths);
+
+class OnnxProgram {
+ public:
+  // The forward program for this batch.
+  static std::unique_ptr<OnnxProgram> ForInference(
+      std::shared_ptr<const ModelSource> source, int64_t batch, int threads);
+  // The training step; the batch is training.batch_size().
+  static std::unique_ptr<OnnxProgram> ForTraining(
+      std::shared_ptr<const ModelSource> source,
+      const v1::TrainingSpec& training, int threads);
+
+  // Copies into an input, or fills it with numbers of a fixed seed.
+  void SetInput(absl::string_view name, absl::Span<const float> numbers);
+  void SetInput(absl::string_view name, absl::Span<const int64_t> numbers);
+  void SetInput(absl::string_view name, double number);
+  void FillInput(absl::string_view name);
+  absl::Status Run() { return executor_->Run(); }
+  absl::Span<const float> Output(absl::string_view name) const;
+
+  const ModelGraph& model() const { return model_; }
+  const Program& program() const { return executor_->program(); }
+  const PassReport& passes() const { return passes_; }
+  // Time of each node over that many runs.
+  std::string ProfileTable(int runs);
+
+ private:
+  OnnxProgram(std::shared_ptr<const ModelSource> source, ModelGraph model,
+              int threads);
+  void Compile();
+
+  std::shared_ptr<const ModelSource> source_;
+  ModelGraph model_;
+  CpuBackend backend_;
+  HostSegmentSource segments_;
+  CachingAllocator allocator_;
+  PassReport passes_;
+  std::unique_ptr<WeightStore> weights_;
+  Allocation arena_;
+  std::unique_ptr<Executor> executor_;
+};
+
+}  // namespace gpupool::engine::testing

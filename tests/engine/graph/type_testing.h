@@ -1,0 +1,44 @@
+// Short words for the tests of the type rules.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/graph/ops.h"
+
+namespace gpupool::engine {
+
+inline TensorType F(const Shape& shape) { return {DType::kFloat32, shape}; }
+inline TensorType I64(const Shape& shape) { return {DType::kInt64, shape}; }
+// A shape that may have no elements.
+inline Shape Empty(const std::vector<int64_t>& dims) {
+  return *Shape::CreateMaybeEmpty(dims);
+}
+
+// The outputs' types, or none after a failure.
+inline TensorTypes Types(Op op, const Attributes& attributes,
+                         const TensorTypes& inputs) {
+  auto types = InferTypes(op, attributes, inputs);
+  EXPECT_TRUE(types.ok()) << types.status();
+  return types.ok() ? *types : TensorTypes(4);
+}
+
+// The only output's type.
+inline TensorType Only(Op op, const Attributes& attributes,
+                       const TensorTypes& inputs) {
+  const TensorTypes types = Types(op, attributes, inputs);
+  EXPECT_EQ(types.size(), 1u);
+  return types.front();
+}
+
+// The text of an InvalidArgument.
+inline std::string Error(Op op, const Attributes& attributes,
+                         const TensorTypes& inputs) {
+  const auto types = InferTypes(op, attributes, inputs);
+  EXPECT_EQ(types.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(types.status().message());
+}
+
+}  // namespace gpupool::engine

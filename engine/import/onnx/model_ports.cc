@@ -16,6 +16,12 @@ namespace {
 
 using Dimension = onnx::TensorShapeProto_Dimension;
 
+// Without the batch dimension where there is one.
+Shape Example(const ModelPort& port) {
+  if (!port.batched) return port.shape;
+  return *Shape::CreateMaybeEmpty(port.shape.dims().subspan(1));
+}
+
 template <typename... Parts>
 absl::Status Refuse(const onnx::ValueInfoProto& port, const Parts&... parts) {
   return absl::InvalidArgumentError(
@@ -98,6 +104,31 @@ absl::StatusOr<DType> DTypeOfInput(GraphImporter& importer,
   return dtype;
 }
 
+// The first input under input.scale and input.shift.
+absl::StatusOr<ValueId> ScaleInput(GraphImporter& importer, ValueId input) {
+  ModelGraph& model = importer.model();
+  const ModelPort& port = model.inputs[0];
+  if (!IsFloating(port.dtype) || !port.batched) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input '", port.name, "' cannot be scaled: it is ",
+                     port.batched ? "not floating" : "not batched"));
+  }
+  GraphBuilder& builder = importer.values().builder();
+  ValueIds operands{input};
+  for (const bool scale : {true, false}) {
+    const std::string name = scale ? "input.scale" : "input.shift";
+    const TensorType type{port.dtype, Example(port)};
+    ASSIGN_OR_RETURN(operands.emplace_back(),
+                     builder.Persistent(name, type, MemoryClass::kState));
+    model.persistents.push_back({.name = name,
+                                 .dtype = type.dtype,
+                                 .shape = type.shape,
+                                 .memory_class = MemoryClass::kState,
+                                 .initializer = {.value = scale ? 1.0 : 0.0}});
+  }
+  return builder.EmitOne(Op::kScaleShift, operands);
+}
+
 absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
                             const onnx::ValueInfoProto& input,
                             absl::string_view scope_name) {
@@ -119,9 +150,13 @@ absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
                    ShapeOfInput(importer.options(), input));
   ASSIGN_OR_RETURN(const ValueId id, importer.values().builder().Input(
                                          input.name(), {dtype, shape.shape}));
-  scope.Define(scope_name, Entry::Tensor(id));
   importer.model().inputs.push_back(
       {input.name(), id, dtype, shape.shape, shape.batched});
+  const bool scaled =
+      importer.options().input_scaling && importer.model().inputs.size() == 1;
+  ASSIGN_OR_RETURN(const ValueId x, scaled ? ScaleInput(importer, id)
+                                           : absl::StatusOr<ValueId>(id));
+  scope.Define(scope_name, Entry::Tensor(x));
   return absl::OkStatus();
 }
 
@@ -245,13 +280,10 @@ absl::Status AddModelOutputs(GraphImporter& importer, const Scope& scope) {
   if (graph.output().empty()) {
     return absl::InvalidArgumentError("the model has no outputs");
   }
-  if (!model.inputs.empty()) model.input_shape = model.inputs[0].example();
+  if (!model.inputs.empty()) model.input_shape = Example(model.inputs[0]);
   if (!model.outputs.empty()) {
-    const ModelPort& first = model.outputs[0];
-    model.output = first.value;
-    model.output_shape =
-        first.batched ? *Shape::CreateMaybeEmpty(first.shape.dims().subspan(1))
-                      : first.shape;
+    model.output = model.outputs[0].value;
+    model.output_shape = Example(model.outputs[0]);
   }
   return absl::OkStatus();
 }

@@ -25,6 +25,9 @@ struct OnnxBuildOptions {
   absl::flat_hash_set<std::string> unbatched_inputs;
   // Batch norm and dropout behave as in training.
   bool training = false;
+  // input.scale and input.shift, shaped as one example, are applied to the
+  // first input, which must be floating.
+  bool input_scaling = false;
   // Inputs whose numbers are given: they are no inputs of the graph, and what
   // depends on nothing else is computed at import.
   absl::flat_hash_map<std::string, HostTensor> bound;

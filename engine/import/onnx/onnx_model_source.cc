@@ -1,0 +1,134 @@
+#include "engine/import/onnx/onnx_model_source.h"
+
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/sha256.h"
+#include "engine/base/status_macros.h"
+#include "engine/data/mapped_file.h"
+#include "engine/import/onnx/onnx_file.h"
+#include "engine/import/onnx/onnx_import.h"
+#include "engine/import/onnx/replace_weights.h"
+#include "engine/import/onnx/tensor_data.h"
+#include "gpupool/v1/model.pb.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+constexpr int kMaxExternalFiles = 1000;
+
+// The blob's path once its bytes are found to be what its name says.
+absl::StatusOr<std::string> CheckedBlob(const std::string& sha256,
+                                        uint64_t bytes, absl::string_view what,
+                                        const std::string& blob_dir) {
+  if (!IsSha256Hex(sha256)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": the sha256 must be 64 lower-case hex digits"));
+  }
+  std::string path = absl::StrCat(blob_dir, "/", sha256);
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (!file.ok()) {
+    if (!absl::IsNotFound(file.status())) return file.status();
+    return absl::NotFoundError(
+        absl::StrCat(what, " ", sha256, " is not stored; upload it first"));
+  }
+  if (bytes != 0 && bytes != file->bytes().size()) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " ", sha256, " has ",
+                                                   file->bytes().size(),
+                                                   " bytes, not ", bytes));
+  }
+  if (Sha256Hex(file->bytes()) != sha256) {
+    return absl::DataLossError(
+        absl::StrCat(what, " ", sha256, " was damaged where it is stored"));
+  }
+  return path;
+}
+
+class OnnxModelSource : public ModelSource {
+ public:
+  OnnxModelSource(std::shared_ptr<const OnnxFile> file,
+                  const v1::OnnxModel& model)
+      : file_(std::move(file)), model_(model) {}
+
+  absl::StatusOr<ModelGraph> Build(const BuildOptions& options) const override {
+    OnnxBuildOptions build{.batch = options.batch,
+                           .dimensions = options.dimensions,
+                           .training = options.training,
+                           .input_scaling = options.input_scaling};
+    build.dimensions.insert(model_.dimensions().begin(),
+                            model_.dimensions().end());
+    build.unbatched_inputs.insert(model_.unbatched_inputs().begin(),
+                                  model_.unbatched_inputs().end());
+    return ImportOnnx(*file_, build);
+  }
+
+  absl::Status ReadStored(absl::string_view name,
+                          absl::Span<std::byte> to) const override {
+    const onnx::TensorProto* tensor = file_->stored(name);
+    if (tensor == nullptr) {
+      return absl::NotFoundError(
+          absl::StrCat("the model stores no weight \"", name, "\""));
+    }
+    ASSIGN_OR_RETURN(const TensorType type,
+                     DescribeTensor(*tensor, file_->external()));
+    if (type.shape.bytes(type.dtype) != to.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "weight \"", name, "\" has ", type.shape.bytes(type.dtype),
+          " bytes, not ", to.size()));
+    }
+    return CopyTensor(*tensor, file_->external(), to);
+  }
+
+  absl::StatusOr<std::string> ExportOnnx(
+      const std::vector<WeightTensor>& weights) const override {
+    return ReplaceWeights(*file_, weights);
+  }
+
+ private:
+  const std::shared_ptr<const OnnxFile> file_;
+  const v1::OnnxModel model_;
+};
+
+absl::StatusOr<std::shared_ptr<const ModelSource>> OpenAt(
+    const v1::OnnxModel& model, const std::string& path,
+    ExternalFiles external) {
+  ASSIGN_OR_RETURN(const MappedFile bytes, MappedFile::Open(path));
+  ASSIGN_OR_RETURN(std::shared_ptr<const OnnxFile> file,
+                   OnnxFile::Parse(absl::string_view(bytes.bytes().data(),
+                                                     bytes.bytes().size()),
+                                   std::move(external)));
+  RETURN_IF_ERROR(CheckOperators(*file));
+  return std::make_shared<OnnxModelSource>(std::move(file), model);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxModel(
+    const v1::OnnxModel& model, const std::string& blob_dir) {
+  if (model.external_files_size() > kMaxExternalFiles) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model has ", model.external_files_size(),
+                     " external files; the limit is ", kMaxExternalFiles));
+  }
+  absl::flat_hash_map<std::string, std::string> paths;
+  for (const v1::ExternalFile& external : model.external_files()) {
+    ASSIGN_OR_RETURN(paths[external.location()],
+                     CheckedBlob(external.sha256(), external.bytes(),
+                                 "external data", blob_dir));
+  }
+  ASSIGN_OR_RETURN(
+      const std::string path,
+      CheckedBlob(model.sha256(), model.bytes(), "ONNX model", blob_dir));
+  return OpenAt(model, path, ExternalFiles::Listed(std::move(paths)));
+}
+
+absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnxFile(
+    const v1::OnnxModel& model, const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder =
+      slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  return OpenAt(model, path, ExternalFiles::Beneath(folder));
+}
+
+}  // namespace gpupool::engine::onnx_import

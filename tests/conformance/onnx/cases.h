@@ -1,0 +1,44 @@
+// The official backend test cases of ONNX: folders with a model and data sets
+// of inputs and expected outputs, from Debian's libonnx-testdata. Pure but for
+// reading files.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/import/onnx/onnx_file.h"
+
+namespace gpupool::engine::onnx_import {
+
+struct Case {
+  std::string family;  // "node"
+  std::string name;    // "test_abs"
+  std::string folder;
+};
+
+// All cases of the families, sorted; empty when the package is not installed.
+std::vector<Case> AllCases();
+
+// A tensor, a sequence, or an empty optional.
+struct CaseValue {
+  std::string name;
+  std::optional<HostTensor> tensor;
+  std::optional<std::vector<HostTensor>> sequence;
+};
+
+struct DataSet {
+  std::vector<CaseValue> inputs;
+  std::vector<CaseValue> outputs;
+};
+
+// Unimplemented when a value's type is one that the engine does not have.
+absl::StatusOr<std::vector<DataSet>> ReadDataSets(const Case& test,
+                                                  const OnnxFile& file);
+
+// Names of the operators in the model's graph, each once.
+std::vector<std::string> OperatorsOf(const OnnxFile& file);
+
+}  // namespace gpupool::engine::onnx_import

@@ -1,0 +1,102 @@
+// One test per official case and back end. At the end the counts per family
+// and the operators of what is not supported are printed.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+#include <ostream>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "tests/conformance/onnx/case_runner.h"
+#include "tests/conformance/onnx/cases.h"
+#include "tests/conformance/onnx/expected_unsupported.h"
+
+namespace gpupool::engine::onnx_import {
+
+// Names the case in gtest's messages.
+void PrintTo(const Case& test, std::ostream* stream) { *stream << test.name; }
+
+namespace {
+
+struct Counts {
+  int passed = 0, failed = 0, unsupported = 0;
+  std::set<std::string> operators;  // of cases that are not supported
+};
+
+// Prints what the tests of this process counted.
+class Summary : public ::testing::Environment {
+ public:
+  void TearDown() override {
+    for (const auto& [family, counts] : families_) {
+      std::printf("%s: %d passed, %d failed, %d unsupported%s%s\n",
+                  family.c_str(), counts.passed, counts.failed,
+                  counts.unsupported, counts.operators.empty() ? "" : ": ",
+                  absl::StrJoin(counts.operators, ", ").c_str());
+    }
+  }
+
+  std::map<std::string, Counts> families_;
+};
+
+Summary* const summary =
+    static_cast<Summary*>(::testing::AddGlobalTestEnvironment(new Summary));
+
+void Count(const std::string& where, const Case& test,
+           const absl::Status& status) {
+  Counts& counts = summary->families_[where + " " + test.family];
+  if (status.ok()) {
+    ++counts.passed;
+  } else if (WhyUnsupported(test.name).empty()) {
+    ++counts.failed;
+  } else {
+    ++counts.unsupported;
+    const auto file = OnnxFile::Open(test.folder + "/model.onnx");
+    if (!file.ok()) return;
+    for (const std::string& name : OperatorsOf(**file)) {
+      counts.operators.insert(name);
+    }
+  }
+}
+
+void RunAndCheck(const Case& test, CaseBackend backend,
+                 const std::string& where) {
+  const absl::Status status = RunCase(test, backend);
+  Count(where, test, status);
+  const absl::string_view reason = WhyUnsupported(test.name);
+  if (reason.empty()) {
+    EXPECT_TRUE(status.ok()) << status;
+  } else {
+    EXPECT_FALSE(status.ok())
+        << "listed as unsupported (" << reason << ") but works";
+  }
+}
+
+class OnnxCase : public ::testing::TestWithParam<Case> {};
+
+TEST_P(OnnxCase, Reference) {
+  RunAndCheck(GetParam(), CaseBackend::kReference, "reference");
+}
+
+TEST_P(OnnxCase, Cpu) { RunAndCheck(GetParam(), CaseBackend::kCpu, "cpu"); }
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OnnxCase);
+INSTANTIATE_TEST_SUITE_P(Official, OnnxCase, ::testing::ValuesIn(AllCases()),
+                         [](const ::testing::TestParamInfo<Case>& info) {
+                           return absl::StrReplaceAll(info.param.family,
+                                                      {{"-", "_"}}) +
+                                  "_" +
+                                  absl::StrReplaceAll(info.param.name,
+                                                      {{"-", "_"}});
+                         });
+
+TEST(OnnxCaseTest, OfficialCasesAreInstalled) {
+  if (AllCases().empty()) {
+    GTEST_SKIP() << "the package libonnx-testdata is not installed";
+  }
+}
+
+}  // namespace
+}  // namespace gpupool::engine::onnx_import

@@ -164,6 +164,48 @@ const std::array<Row, kOpCount>& Table() {
   return table;
 }
 
+// Ops whose rules and kernels know inputs without elements; imported graphs
+// have such constants.
+bool TakesEmpty(Op op) {
+  switch (op) {
+    case Op::kReshape:
+    case Op::kUnary:
+    case Op::kBinary:
+    case Op::kWhere:
+    case Op::kCast:
+    case Op::kFused:
+    case Op::kAdd:
+    case Op::kRelu:
+    case Op::kGelu:
+    case Op::kSigmoid:
+    case Op::kTanh:
+    case Op::kDropout:
+    case Op::kBatchMatMul:
+    case Op::kAttention:
+    case Op::kReduce:
+    case Op::kArgReduce:
+    case Op::kCumSum:
+    case Op::kBroadcast:
+    case Op::kTranspose:
+    case Op::kSlice:
+    case Op::kPad:
+    case Op::kConcat:
+    case Op::kGather:
+    case Op::kGatherElements:
+    case Op::kGatherNd:
+    case Op::kScatterElements:
+    case Op::kScatterNd:
+    case Op::kTopK:
+    case Op::kResize:
+    case Op::kLrn:
+    case Op::kSoftmax:
+    case Op::kLogSoftmax:
+      return true;
+    default:
+      return false;
+  }
+}
+
 const Row& RowOf(Op op) {
   const Row& row = Table()[static_cast<size_t>(op)];
   GPUPOOL_CHECK(row.info.op == op);
@@ -192,6 +234,12 @@ absl::StatusOr<TensorTypes> InferTypes(Op op, const Attributes& attributes,
   }
   if (attributes.index() != row.attributes) {
     return rules::Refuse(op, "carries the attributes of another op");
+  }
+  for (const TensorType& input : inputs) {
+    if (input.shape.elements() == 0 && !TakesEmpty(op)) {
+      return rules::Refuse(op, "does not take ", rules::Text(input),
+                           ", which has no elements");
+    }
   }
   return row.rule(op, attributes, inputs);
 }

@@ -35,7 +35,7 @@ Groups RowGroups(const Shape& x) {
   Groups g;
   g.last = static_cast<size_t>(x[x.rank() - 1]);
   g.size = g.last;
-  g.count = static_cast<size_t>(x.elements()) / g.last;
+  g.count = g.last == 0 ? 0 : static_cast<size_t>(x.elements()) / g.last;
   return g;
 }
 

@@ -47,6 +47,16 @@ TEST(OpTableTest, WrongArityOrAttributesAreRefused) {
               HasSubstr("another op"));
 }
 
+TEST(OpTableTest, EmptyInputsAreRefusedWhereNoRuleKnowsThem) {
+  const TensorType none = F(*Shape::CreateMaybeEmpty({{0, 3}}));
+  EXPECT_EQ(Only(Op::kSoftmax, {}, {none}), none.shape);
+  EXPECT_THAT(Error(Op::kMatMul, MatMulAttributes{}, {none, F({3, 2})}),
+              HasSubstr("float32 [0, 3], which has no elements"));
+  EXPECT_THAT(
+      Error(Op::kBatchNormTraining, NormAttributes{}, {none, F({3}), F({3})}),
+      HasSubstr("no elements"));
+}
+
 TEST(MatMulTypeTest, MultipliesWithTranspositions) {
   EXPECT_EQ(Only(Op::kMatMul, MatMulAttributes{}, {F({2, 3}), F({3, 5})}),
             (Shape{2, 5}));

@@ -25,6 +25,7 @@ enum class Activation : uint8_t {
   kGeluTanh,  // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
   kSigmoid,
   kTanh,
+  kUnary,  // Epilogue::unary: clip, leaky ReLU, SiLU or hard swish
 };
 
 // What a matmul or convolution does to its result before it is stored:
@@ -34,6 +35,7 @@ struct Epilogue {
   bool bias = false;
   bool residual = false;  // same shape as the output
   Activation activation = Activation::kNone;
+  UnaryAttributes unary;  // of Activation::kUnary
 
   friend bool operator==(const Epilogue&, const Epilogue&) = default;
 };

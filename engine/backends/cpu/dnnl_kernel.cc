@@ -45,11 +45,31 @@ dnnl::memory::format_tag TagOf(int rank, Layout layout) {
   return dnnl::memory::format_tag::undef;
 }
 
-void AppendActivation(dnnl::post_ops& post_ops, Activation activation) {
+void AppendUnary(dnnl::post_ops& post_ops, const UnaryAttributes& unary) {
+  const auto append = [&](dnnl::algorithm algorithm, double alpha,
+                          double beta) {
+    post_ops.append_eltwise(1.0f, algorithm, static_cast<float>(alpha),
+                            static_cast<float>(beta));
+  };
+  switch (unary.function) {
+    case UnaryFunction::kClip:
+      return append(dnnl::algorithm::eltwise_clip, unary.alpha, unary.beta);
+    case UnaryFunction::kLeakyRelu:
+      return append(dnnl::algorithm::eltwise_relu, unary.alpha, 0);
+    case UnaryFunction::kSilu:
+      return append(dnnl::algorithm::eltwise_swish, 1, 0);
+    case UnaryFunction::kHardSwish:
+      return append(dnnl::algorithm::eltwise_hardswish, 0, 0);
+    default:
+      GPUPOOL_CHECK(false && "a function that is no epilogue");
+  }
+}
+
+void AppendActivation(dnnl::post_ops& post_ops, const Epilogue& epilogue) {
   const auto append = [&](dnnl::algorithm algorithm) {
     post_ops.append_eltwise(1.0f, algorithm, 0.0f, 0.0f);
   };
-  switch (activation) {
+  switch (epilogue.activation) {
     case Activation::kNone:
       return;
     case Activation::kRelu:
@@ -62,6 +82,8 @@ void AppendActivation(dnnl::post_ops& post_ops, Activation activation) {
       return append(dnnl::algorithm::eltwise_logistic);
     case Activation::kTanh:
       return append(dnnl::algorithm::eltwise_tanh);
+    case Activation::kUnary:
+      return AppendUnary(post_ops, epilogue.unary);
   }
 }
 
@@ -86,6 +108,13 @@ std::string FormatText(const dnnl::memory::desc& desc) {
   AppendAll(text, blocking.inner_blks, blocking.inner_nblks);
   AppendAll(text, blocking.inner_idxs, blocking.inner_nblks);
   return text;
+}
+
+bool IsCopyOntoItself(const std::vector<Operand>& operands,
+                      const std::vector<dnnl::memory>& memories) {
+  return operands[0].argument == DNNL_ARG_FROM &&
+         operands[0].desc == operands[1].desc &&
+         memories[0].get_data_handle() == memories[1].get_data_handle();
 }
 
 }  // namespace
@@ -166,6 +195,7 @@ absl::Status DnnlKernel::Bind(const KernelBuffers& buffers) {
           step.arguments.push_back(
               {operand.argument, step.memories.back().get()});
         }
+        step.idle = IsCopyOntoItself(step.operands, step.memories);
       }
     }
   } catch (const dnnl::error& error) {
@@ -181,6 +211,7 @@ absl::Status DnnlKernel::Run() { return Execute(run_steps_); }
 absl::Status DnnlKernel::Execute(std::vector<Step>& steps) {
   omp_set_num_threads(threads_);
   for (Step& step : steps) {
+    if (step.idle) continue;
     const dnnl_status_t status = dnnl_primitive_execute(
         step.primitive.get(), context_.stream().get(),
         static_cast<int>(step.arguments.size()), step.arguments.data());
@@ -220,7 +251,7 @@ dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc) {
 dnnl::post_ops EpiloguePostOps(const Epilogue& epilogue) {
   dnnl::post_ops post_ops;
   if (epilogue.residual) post_ops.append_sum(1.0f);
-  AppendActivation(post_ops, epilogue.activation);
+  AppendActivation(post_ops, epilogue);
   return post_ops;
 }
 

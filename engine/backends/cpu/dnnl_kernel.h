@@ -52,7 +52,8 @@ class DnnlKernel : public Kernel {
   // and with each run otherwise.
   Operand Packed(const Operand& plain, const dnnl::memory::desc& wanted,
                  bool stable);
-  // Adds the reorder of `from` into `to`.
+  // Adds the reorder of `from` into `to`; nothing runs where both turn out to
+  // be the same bytes in the same format.
   void AddReorder(When when, const Operand& from, const Operand& to);
 
   uint64_t workspace_bytes() const override;
@@ -68,6 +69,7 @@ class DnnlKernel : public Kernel {
     std::vector<Operand> operands;
     std::vector<dnnl::memory> memories;
     std::vector<dnnl_exec_arg_t> arguments;
+    bool idle = false;  // a copy of bytes onto themselves
   };
   std::byte* AddressOf(const Operand& operand,
                        const KernelBuffers& buffers) const;

@@ -64,7 +64,7 @@ void MatMul(const Operands& o) {
       }
       const size_t at = m * columns + n;
       if (epilogue.residual) sum += o.inputs.back()[at];
-      o.out()[at] = Activate(epilogue.activation, sum);
+      o.out()[at] = Activate(epilogue, sum);
     }
   }
 }

@@ -86,7 +86,7 @@ void Conv2d(const Operands& o) {
     double value = o.out()[i];
     if (conv.epilogue.bias) value += o.in(2)[i / plane % channels];
     if (conv.epilogue.residual) value += o.inputs.back()[i];
-    o.out()[i] = Activate(conv.epilogue.activation, value);
+    o.out()[i] = Activate(conv.epilogue, value);
   }
 }
 

@@ -340,8 +340,16 @@ double Activate(Activation activation, double x) {
       return Sigmoid(x);
     case Activation::kTanh:
       return std::tanh(x);
+    case Activation::kUnary:
+      break;
   }
   return x;
+}
+
+double Activate(const Epilogue& epilogue, double x) {
+  return epilogue.activation == Activation::kUnary
+             ? Apply(epilogue.unary, x)
+             : Activate(epilogue.activation, x);
 }
 
 double ActivationSlope(Activation activation, double saved) {
@@ -358,6 +366,8 @@ double ActivationSlope(Activation activation, double saved) {
       return saved * (1 - saved);
     case Activation::kTanh:
       return 1 - saved * saved;
+    case Activation::kUnary:
+      break;
   }
   return 1;
 }

@@ -23,9 +23,11 @@ double Apply(BinaryFunction function, DType dtype, double a, double b);
 // every other op.
 Activation ActivationOf(Op op, const Attributes& attributes);
 
+// Not for Activation::kUnary.
 double Activate(Activation activation, double x);
+double Activate(const Epilogue& epilogue, double x);
 
-// dy times this is dx. `saved` is y, for GELUs x.
+// dy times this is dx. `saved` is y, for GELUs x. Not for Activation::kUnary.
 double ActivationSlope(Activation activation, double saved);
 
 }  // namespace gpupool::engine::reference

@@ -17,18 +17,33 @@ struct Recipe {
   std::vector<std::string> states;
 };
 
+Recipe RecipeOf(const SgdAttributes& sgd) {
+  if (sgd.momentum == 0) return {Op::kSgdStep, sgd, {}};
+  return {Op::kSgdStep, sgd, {"/momentum"}};
+}
+Recipe RecipeOf(const AdamAttributes& adam) {
+  return {Op::kAdamStep, adam, {"/adam.m", "/adam.v"}};
+}
+Recipe RecipeOf(const RmspropAttributes& rmsprop) {
+  Recipe recipe{Op::kRmspropStep, rmsprop, {"/rmsprop.v"}};
+  if (rmsprop.centered) recipe.states.push_back("/rmsprop.mean");
+  if (rmsprop.momentum != 0) recipe.states.push_back("/rmsprop.momentum");
+  return recipe;
+}
+Recipe RecipeOf(const AdagradAttributes& adagrad) {
+  return {Op::kAdagradStep, adagrad, {"/adagrad.sum"}};
+}
+Recipe RecipeOf(const LionAttributes& lion) {
+  return {Op::kLionStep, lion, {"/lion.m"}};
+}
+
 Recipe MakeRecipe(const StepTailOptions& options) {
-  const bool clip = options.clip_norm > 0;
-  if (const auto* sgd = std::get_if<SgdAttributes>(&options.optimizer)) {
-    SgdAttributes attributes = *sgd;
-    attributes.clip = clip;
-    std::vector<std::string> states;
-    if (sgd->momentum != 0) states.push_back("/momentum");
-    return {Op::kSgdStep, attributes, std::move(states)};
-  }
-  AdamAttributes attributes = std::get<AdamAttributes>(options.optimizer);
-  attributes.clip = clip;
-  return {Op::kAdamStep, attributes, {"/adam.m", "/adam.v"}};
+  return std::visit(
+      [&](auto attributes) {
+        attributes.clip = options.clip_norm > 0;
+        return RecipeOf(attributes);
+      },
+      options.optimizer);
 }
 
 }  // namespace

@@ -1,5 +1,21 @@
 // The end of a training step: clipping and the optimizer, as graph nodes that
 // overwrite the parameters and the optimizer's state. Pure.
+//
+// With g the clipped gradient, p the parameter and t the step from 1, as in
+// PyTorch's torch/optim:
+//   SGD      g += wd p; v = m v + (1 - dampening) g (first: v = g);
+//            p -= lr (nesterov ? g + m v : v)
+//   Adam     g += wd p (AdamW: p *= 1 - lr wd); m = b1 m + (1 - b1) g;
+//            v = b2 v + (1 - b2) g^2;
+//            p -= lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps)
+//   RMSprop  g += wd p; v = a v + (1 - a) g^2; centered: mean = a mean +
+//            (1 - a) g, v - mean^2 in place of v below;
+//            s = g / (sqrt(v) + eps); momentum: b = m b + s in place of s;
+//            p -= lr s
+//   Adagrad  g += wd p; sum += g^2;
+//            p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(sum) + eps)
+//   Lion     p *= 1 - lr wd; p -= lr sign(b1 m + (1 - b1) g);
+//            m = b2 m + (1 - b2) g   (Chen et al. 2023, arXiv 2302.06675)
 #pragma once
 
 #include <string>
@@ -14,13 +30,17 @@ namespace gpupool::engine {
 
 struct StepTailOptions {
   // `clip` in it is set by the step tail.
-  std::variant<SgdAttributes, AdamAttributes> optimizer;
+  std::variant<SgdAttributes, AdamAttributes, RmspropAttributes,
+               AdagradAttributes, LionAttributes>
+      optimizer;
   double clip_norm = 0;  // 0: no clipping
 };
 
 // State that begins as zeros.
 struct OptimizerState {
-  std::string name;  // "<parameter>/momentum", "/adam.m", "/adam.v"
+  // "<parameter>/momentum", "/adam.m", "/adam.v", "/rmsprop.v",
+  // "/rmsprop.mean", "/rmsprop.momentum", "/adagrad.sum", "/lion.m"
+  std::string name;
   DType dtype = DType::kFloat32;
   Shape shape;
 };

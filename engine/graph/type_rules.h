@@ -87,6 +87,9 @@ Result AttentionGrad(Op op, const Attributes& attributes, Inputs inputs);
 Result Lrn(Op op, const Attributes& attributes, Inputs inputs);
 Result LrnGrad(Op op, const Attributes& attributes, Inputs inputs);
 
+// An optimizer with `states` tensors like the parameter, behind the four
+// inputs that all have; the last input is the clip coefficient if there is one.
+Result OptimizerStep(Op op, Inputs inputs, size_t states, bool clip);
 Result RmspropStep(Op op, const Attributes& attributes, Inputs inputs);
 Result AdagradStep(Op op, const Attributes& attributes, Inputs inputs);
 Result LionStep(Op op, const Attributes& attributes, Inputs inputs);

@@ -33,8 +33,8 @@ absl::Status CheckSmoothing(Op op, const Attributes& attributes) {
                 " must be at least 0 and below 1");
 }
 
-// Parameter, gradient, rate and step, `states` state tensors, a clip
-// coefficient when `clip`.
+}  // namespace
+
 Result OptimizerStep(Op op, Inputs inputs, size_t states, bool clip) {
   const TensorType& parameter = inputs[0];
   RETURN_IF_ERROR(CheckFloating(op, parameter));
@@ -55,8 +55,6 @@ Result OptimizerStep(Op op, Inputs inputs, size_t states, bool clip) {
   }
   return TensorTypes(1 + states, parameter);
 }
-
-}  // namespace
 
 Result CrossEntropy(Op op, const Attributes& attributes, Inputs inputs) {
   RETURN_IF_ERROR(CheckLabels(op, inputs));

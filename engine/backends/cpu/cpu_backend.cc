@@ -13,6 +13,7 @@
 #include "engine/backends/cpu/flush_denormals.h"
 #include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cpu/tile_program.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 
@@ -31,16 +32,45 @@ Maker MakerOf(Op op) {
     case Op::kGelu:
     case Op::kSigmoid:
     case Op::kTanh:
-    case Op::kScaleShift:
     case Op::kReluGrad:
     case Op::kGeluGrad:
     case Op::kSigmoidGrad:
     case Op::kTanhGrad:
-      return MakeElementwise;
+    case Op::kUnary:
+    case Op::kUnaryGrad:
+    case Op::kBinary:
+    case Op::kWhere:
+    case Op::kFused:
+      return MakeTileProgram;
+    case Op::kScaleShift:
+      return MakeScaleShift;
+    case Op::kCast:
+      return MakeCast;
+    case Op::kReduce:
+    case Op::kArgReduce:
+    case Op::kCumSum:
+      return MakeReduce;
+    case Op::kTranspose:
+    case Op::kSlice:
+    case Op::kSliceGrad:
+    case Op::kPad:
+    case Op::kPadGrad:
+    case Op::kConcat:
+    case Op::kBroadcast:
+      return MakeMovement;
+    case Op::kGather:
+    case Op::kGatherGrad:
+      return MakeGather;
     case Op::kDropout:
       return MakeDropout;
     case Op::kMatMul:
       return MakeMatMul;
+    case Op::kBatchMatMul:
+      return MakeBatchMatMul;
+    case Op::kAttention:
+      return MakeAttention;
+    case Op::kAttentionGrad:
+      return MakeAttentionGrad;
     case Op::kConv2d:
       return MakeConv2d;
     case Op::kConv2dInputGrad:
@@ -55,6 +85,9 @@ Maker MakerOf(Op op) {
     case Op::kGlobalAvgPool:
     case Op::kGlobalAvgPoolGrad:
       return MakeGlobalPool;
+    case Op::kResize:
+    case Op::kResizeGrad:
+      return MakeResize;
     case Op::kBatchNormTraining:
     case Op::kBatchNormUpdate:
     case Op::kBatchNormInference:
@@ -66,6 +99,8 @@ Maker MakerOf(Op op) {
       return MakeLayerNorm;
     case Op::kSoftmax:
     case Op::kSoftmaxGrad:
+    case Op::kLogSoftmax:
+    case Op::kLogSoftmaxGrad:
       return MakeSoftmax;
     case Op::kCrossEntropy:
     case Op::kCrossEntropyGrad:
@@ -78,20 +113,31 @@ Maker MakerOf(Op op) {
       return MakeReduction;
     case Op::kSgdStep:
     case Op::kAdamStep:
+      return MakeOptimizer;
     case Op::kRmspropStep:
     case Op::kAdagradStep:
     case Op::kLionStep:
     case Op::kEmaUpdate:
-      return MakeOptimizer;
+      return MakeAdaptiveOptimizer;
     default:
       return nullptr;
   }
 }
 
-// Ops that only move elements, whatever their type.
-bool IsMovement(Op op) {
+// Ops whose kernels take elements of any type.
+bool TakesAnyType(Op op) {
   switch (op) {
     case Op::kReshape:
+    case Op::kLayoutConvert:
+    case Op::kCast:
+    case Op::kTranspose:
+    case Op::kSlice:
+    case Op::kSliceGrad:
+    case Op::kPad:
+    case Op::kPadGrad:
+    case Op::kConcat:
+    case Op::kBroadcast:
+    case Op::kGather:
       return true;
     default:
       return false;
@@ -124,7 +170,7 @@ bool AllOutputsEmpty(const CompileRequest& request) {
 KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
   const Op op = request.node.op;
   const Maker make = MakerOf(op);
-  if (make == nullptr || !(IsMovement(op) || AllFastTypes(request))) {
+  if (make == nullptr || !(TakesAnyType(op) || AllFastTypes(request))) {
     return nullptr;
   }
   try {
@@ -168,7 +214,8 @@ void CpuBackend::BeginRun() {
 }
 
 bool IsFastOnCpu(Op op, DType dtype) {
-  return MakerOf(op) != nullptr && (dtype == DType::kFloat32 || IsMovement(op));
+  return MakerOf(op) != nullptr &&
+         (dtype == DType::kFloat32 || TakesAnyType(op));
 }
 
 }  // namespace gpupool::engine

@@ -36,15 +36,30 @@ KernelOr MakePool(const CompileRequest& request, const CpuContext& context);
 // Global average pool and its gradient.
 KernelOr MakeGlobalPool(const CompileRequest& request,
                         const CpuContext& context);
+// Resize and its gradient.
+KernelOr MakeResize(const CompileRequest& request, const CpuContext& context);
 // Training, inference, gradient, running statistics and folding.
 KernelOr MakeBatchNorm(const CompileRequest& request,
                        const CpuContext& context);
 KernelOr MakeLayerNorm(const CompileRequest& request,
                        const CpuContext& context);
 KernelOr MakeSoftmax(const CompileRequest& request, const CpuContext& context);
-// Add, activations and their gradients, scale and shift.
-KernelOr MakeElementwise(const CompileRequest& request,
+KernelOr MakeScaleShift(const CompileRequest& request,
+                        const CpuContext& context);
+KernelOr MakeCast(const CompileRequest& request, const CpuContext& context);
+// Reductions over any axes, positions of extremes, running sums.
+KernelOr MakeReduce(const CompileRequest& request, const CpuContext& context);
+// Transpose, slice, pad, concat, broadcast, layout conversion and gradients of
+// slice and pad, for any element type.
+KernelOr MakeMovement(const CompileRequest& request, const CpuContext& context);
+// Gather, for any element type, and its gradient.
+KernelOr MakeGather(const CompileRequest& request, const CpuContext& context);
+KernelOr MakeBatchMatMul(const CompileRequest& request,
                          const CpuContext& context);
+KernelOr MakeAttention(const CompileRequest& request,
+                       const CpuContext& context);
+KernelOr MakeAttentionGrad(const CompileRequest& request,
+                           const CpuContext& context);
 KernelOr MakeDropout(const CompileRequest& request, const CpuContext& context);
 // Losses, their gradients, and the count of right answers.
 KernelOr MakeLoss(const CompileRequest& request, const CpuContext& context);
@@ -53,6 +68,9 @@ KernelOr MakeReduction(const CompileRequest& request,
                        const CpuContext& context);
 KernelOr MakeOptimizer(const CompileRequest& request,
                        const CpuContext& context);
+// RMSprop, Adagrad, Lion and running averages.
+KernelOr MakeAdaptiveOptimizer(const CompileRequest& request,
+                               const CpuContext& context);
 // Reshape that is not a view, and layout conversion.
 KernelOr MakeLayout(const CompileRequest& request, const CpuContext& context);
 

@@ -16,6 +16,7 @@ KernelOr MakeLayout(const CompileRequest& request, const CpuContext& context) {
       std::memcpy(at.out<char>(0), at.in<char>(0), bytes);
     });
   }
+  if (y.dtype != DType::kFloat32) return MakeMovement(request, context);
   const int threads = context.ThreadsForBytes(y.bytes());
   const ScopedThreads scope(threads);
   auto kernel = std::make_unique<DnnlKernel>(context, threads);

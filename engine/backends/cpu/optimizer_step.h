@@ -40,4 +40,26 @@ struct AdamStep {
   float epsilon = 0;
 };
 
+// RMSprop, Adagrad and Lion: `state` is the running square, the sum of
+// squares or the momentum.
+struct AdaptiveStep {
+  const float* p = nullptr;
+  const float* g = nullptr;
+  const float* state = nullptr;
+  const float* mean = nullptr;      // null: not centered
+  const float* velocity = nullptr;  // null: no momentum
+  float* p_out = nullptr;
+  float* state_out = nullptr;
+  float* mean_out = nullptr;
+  float* velocity_out = nullptr;
+  float clip = 1;
+  float weight_decay = 0;
+  float keep = 0, take = 1;  // of the state, of what is new
+  float blend_keep = 0, blend_take = 1;
+  float momentum = 0;
+  float shrink = 1;
+  float rate = 0;
+  float epsilon = 0;
+};
+
 }  // namespace gpupool::engine

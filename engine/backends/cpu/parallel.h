@@ -7,22 +7,31 @@
 
 namespace gpupool::engine {
 
-// Calls body(begin, end) for parts of [0, count); parts begin at multiples of
-// `grain`. `body` must not throw and must write apart from the other parts.
+// Calls body(part, begin, end) for at most `threads` parts of [0, count), in
+// parallel; `part` counts from 0, and parts begin at multiples of `grain`.
+// `body` must not throw and must write apart from the other parts.
 template <typename Body>
-void ParallelFor(int threads, int64_t count, int64_t grain, const Body& body) {
+void ParallelParts(int threads, int64_t count, int64_t grain,
+                   const Body& body) {
   const int64_t grains = (count + grain - 1) / grain;
   const int parts = static_cast<int>(std::min<int64_t>(threads, grains));
   if (parts <= 1) {
-    if (count > 0) body(int64_t{0}, count);
+    if (count > 0) body(0, int64_t{0}, count);
     return;
   }
 #pragma omp parallel for num_threads(parts) schedule(static, 1)
   for (int part = 0; part < parts; ++part) {
     const int64_t begin = grains * part / parts * grain;
     const int64_t end = std::min(count, grains * (part + 1) / parts * grain);
-    if (begin < end) body(begin, end);
+    if (begin < end) body(part, begin, end);
   }
+}
+
+// The same with body(begin, end).
+template <typename Body>
+void ParallelFor(int threads, int64_t count, int64_t grain, const Body& body) {
+  ParallelParts(threads, count, grain,
+                [&](int, int64_t begin, int64_t end) { body(begin, end); });
 }
 
 }  // namespace gpupool::engine

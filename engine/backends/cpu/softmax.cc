@@ -1,8 +1,11 @@
-// Softmax over the last dimension and its gradient, row by row.
+// Softmax and its logarithm over the last dimension and their gradients, row
+// by row.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/softmax.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
 //
+#include <cmath>
+
 #include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
@@ -42,6 +45,45 @@ void SoftmaxGradRow(const float* dy, const float* y, float* dx, int64_t count) {
   for (; i < count; ++i) dx[i] = y[i] * (dy[i] - sum);
 }
 
+// y = x - log(sum(exp(x)))
+void LogSoftmaxRow(const float* x, const float*, float* y, int64_t count) {
+  const FloatTag d;
+  const float greatest = MaxOf(x, count);
+  const FloatVector centre = hn::Set(d, greatest);
+  FloatVector lanes = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + FloatLanes() <= count; i += FloatLanes()) {
+    lanes = hn::Add(lanes, ExpOf(hn::Sub(hn::LoadU(d, x + i), centre)));
+  }
+  if (i < count) {
+    const FloatVector rest = LoadPart(x + i, count - i, -HUGE_VALF);
+    lanes = hn::Add(lanes, ExpOf(hn::Sub(rest, centre)));
+  }
+  const float sum = hn::GetLane(hn::SumOfLanes(d, lanes));
+  const FloatVector shift = hn::Set(d, greatest + std::log(sum));
+  MapRow(x, y, count,
+         [&](FloatVector v) HWY_ATTR { return hn::Sub(v, shift); });
+}
+
+// dx = dy - exp(y) * sum(dy)
+void LogSoftmaxGradRow(const float* dy, const float* y, float* dx,
+                       int64_t count) {
+  const FloatTag d;
+  const FloatVector lanes = ReduceLanes(dy, count, 0.0f,
+                                        [](FloatVector a, FloatVector b)
+                                            HWY_ATTR { return hn::Add(a, b); });
+  const FloatVector sum = hn::SumOfLanes(d, lanes);
+  int64_t i = 0;
+  for (; i + FloatLanes() <= count; i += FloatLanes()) {
+    const FloatVector p = ExpOf(hn::LoadU(d, y + i));
+    hn::StoreU(hn::NegMulAdd(p, sum, hn::LoadU(d, dy + i)), d, dx + i);
+  }
+  if (i == count) return;
+  const FloatVector p = ExpOf(LoadPart(y + i, count - i, 0.0f));
+  StorePart(hn::NegMulAdd(p, sum, LoadPart(dy + i, count - i, 0.0f)), dx + i,
+            count - i);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace gpupool::engine
 HWY_AFTER_NAMESPACE();
@@ -51,6 +93,23 @@ namespace gpupool::engine {
 namespace {
 HWY_EXPORT(SoftmaxRow);
 HWY_EXPORT(SoftmaxGradRow);
+HWY_EXPORT(LogSoftmaxRow);
+HWY_EXPORT(LogSoftmaxGradRow);
+
+using Row = void (*)(const float*, const float*, float*, int64_t);
+
+Row RowOf(Op op) {
+  switch (op) {
+    case Op::kSoftmax:
+      return HWY_DYNAMIC_DISPATCH(SoftmaxRow);
+    case Op::kSoftmaxGrad:
+      return HWY_DYNAMIC_DISPATCH(SoftmaxGradRow);
+    case Op::kLogSoftmax:
+      return HWY_DYNAMIC_DISPATCH(LogSoftmaxRow);
+    default:
+      return HWY_DYNAMIC_DISPATCH(LogSoftmaxGradRow);
+  }
+}
 }  // namespace
 
 KernelOr MakeSoftmax(const CompileRequest& request, const CpuContext& context) {
@@ -59,9 +118,7 @@ KernelOr MakeSoftmax(const CompileRequest& request, const CpuContext& context) {
   const int64_t rows = y.shape.elements() / columns;
   const int threads = context.ThreadsForBytes(y.bytes());
   const size_t second = request.node.inputs.size() - 1;
-  const auto row = request.node.op == Op::kSoftmax
-                       ? HWY_DYNAMIC_DISPATCH(SoftmaxRow)
-                       : HWY_DYNAMIC_DISPATCH(SoftmaxGradRow);
+  const Row row = RowOf(request.node.op);
   return MakeKernel([=](const KernelArguments& at) {
     ParallelFor(threads, rows, 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {

@@ -95,6 +95,52 @@ TEST_F(StepTailTest, AdamWShrinksTheParameterItself) {
   ExpectNear(Step(1, {1, 1}), {1 * 0.95 - 0.1, -2 * 0.95 - 0.1});
 }
 
+TEST_F(StepTailTest, RmspropDividesByTheRunningRoot) {
+  Build({.optimizer = RmspropAttributes{.alpha = 0.75}});
+  EXPECT_THAT(names_, ElementsAre("w/rmsprop.v"));
+  // v = 0.25 g^2, so that the first step is 0.1 * g / (0.5 |g|).
+  ExpectNear(Step(1, {1, -2}), {0.8, -1.8});
+  // v = 0.75 * 0.25 + 0.25 = 0.4375
+  ExpectNear({Step(2, {1, -2})[0], 0}, {0.8 - 0.1 / std::sqrt(0.4375), 0});
+}
+
+TEST_F(StepTailTest, CenteredRmspropSubtractsTheSquareOfTheMean) {
+  Build({.optimizer = RmspropAttributes{
+             .alpha = 0.75, .momentum = 0.5, .centered = true}});
+  EXPECT_THAT(names_, ElementsAre("w/rmsprop.v", "w/rmsprop.mean",
+                                  "w/rmsprop.momentum"));
+  // v - mean^2 = (0.25 - 0.0625) g^2
+  const double first = 1 / std::sqrt(0.1875);
+  ExpectNear(Step(1, {1, -2}), {1 - 0.1 * first, -2 + 0.1 * first});
+  // v = 0.4375, mean = 0.4375
+  const double second = 1 / std::sqrt(0.4375 - 0.4375 * 0.4375);
+  ExpectNear({Step(2, {1, -2})[0], 0},
+             {1 - 0.1 * first - 0.1 * (0.5 * first + second), 0});
+}
+
+TEST_F(StepTailTest, AdagradDividesByTheRootOfTheSum) {
+  Build({.optimizer = AdagradAttributes{.lr_decay = 1}});
+  EXPECT_THAT(names_, ElementsAre("w/adagrad.sum"));
+  ExpectNear(Step(1, {3, -4}), {0.9, -1.9});
+  // The rate is halved; the sums are 25 and 25.
+  ExpectNear(Step(2, {4, -3}), {0.9 - 0.05 * 0.8, -1.9 + 0.05 * 0.6});
+}
+
+TEST_F(StepTailTest, LionMovesBySignsAndShrinksTheParameter) {
+  Build({.optimizer =
+             LionAttributes{.beta1 = 0.5, .beta2 = 0.5, .weight_decay = 0.5}});
+  EXPECT_THAT(names_, ElementsAre("w/lion.m"));
+  ExpectNear(Step(1, {3, -4}), {0.95 - 0.1, -1.9 + 0.1});
+  // m = {1.5, -2} outweighs the gradient's sign.
+  ExpectNear(Step(2, {-1, 1}), {0.85 * 0.95 - 0.1, -1.8 * 0.95 + 0.1});
+}
+
+TEST_F(StepTailTest, ClippingReachesEveryOptimizer) {
+  Build({.optimizer = AdagradAttributes{.epsilon = 1}, .clip_norm = 1});
+  // The clipped gradient is {0.6, 0.8}: g / (|g| + 1).
+  ExpectNear(Step(1, {3, 4}), {1 - 0.1 * 0.6 / 1.6, -2 - 0.1 * 0.8 / 1.8});
+}
+
 TEST_F(StepTailTest, ClippingScalesOnlyLongGradients) {
   Build({.optimizer = SgdAttributes{}, .clip_norm = 1});
   ExpectNear(Step(1, {3, 4}), {1 - 0.1 * 0.6, -2 - 0.1 * 0.8});

@@ -17,7 +17,8 @@ constexpr uint32_t kSeeds = 16;
 
 std::vector<OpCaseMaker> AllOpCases() {
   std::vector<OpCaseMaker> cases;
-  for (auto* list : {&BasicOpCases, &ImageOpCases, &TrainingOpCases}) {
+  for (auto* list : {&ElementwiseOpCases, &CoreOpCases, &BasicOpCases,
+                     &ImageOpCases, &TrainingOpCases}) {
     for (OpCaseMaker& maker : (*list)()) cases.push_back(std::move(maker));
   }
   return cases;

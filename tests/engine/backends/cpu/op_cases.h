@@ -63,8 +63,10 @@ inline void PrintTo(const OpCaseMaker& maker, std::ostream* out) {
   *out << maker.name;
 }
 
-std::vector<OpCaseMaker> BasicOpCases();     // elementwise, products, layout
-std::vector<OpCaseMaker> ImageOpCases();     // convolutions, pools
-std::vector<OpCaseMaker> TrainingOpCases();  // norms, losses, optimizers
+std::vector<OpCaseMaker> ElementwiseOpCases();  // with broadcasting; reductions
+std::vector<OpCaseMaker> CoreOpCases();         // movement, indexing, attention
+std::vector<OpCaseMaker> BasicOpCases();        // elementwise, products, layout
+std::vector<OpCaseMaker> ImageOpCases();        // convolutions, pools
+std::vector<OpCaseMaker> TrainingOpCases();     // norms, losses, optimizers
 
 }  // namespace gpupool::engine

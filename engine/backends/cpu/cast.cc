@@ -1,0 +1,25 @@
+// Casts between any two element types.
+#include "engine/backends/cpu/function_kernel.h"
+#include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cpu/parallel.h"
+#include "engine/tensor/convert.h"
+
+namespace gpupool::engine {
+
+KernelOr MakeCast(const CompileRequest& request, const CpuContext& context) {
+  const Value& x = InputOf(request, 0);
+  const Value& y = OutputOf(request, 0);
+  if (x.layout != y.layout) return nullptr;
+  const DType from = x.dtype, to = y.dtype;
+  const int64_t count = y.shape.elements();
+  const int threads = context.ThreadsForBytes(x.bytes() + y.bytes());
+  return MakeKernel([=](const KernelArguments& at) {
+    ParallelFor(threads, count, 64, [&](int64_t begin, int64_t end) {
+      const auto first = static_cast<uint64_t>(begin);
+      ConvertElements(from, at.in<std::byte>(0) + first * SizeOf(from), to,
+                      at.out<std::byte>(0) + first * SizeOf(to), end - begin);
+    });
+  });
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,333 @@
+// Ops that copy elements from place to place, whatever their type: transpose,
+// slice, pad, concat, broadcast, and the gradients of slice and pad. Each is
+// a list of strided copies, some after a fill.
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/cpu/function_kernel.h"
+#include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cpu/parallel.h"
+#include "engine/backends/cpu/strides.h"
+#include "engine/tensor/convert.h"
+
+namespace gpupool::engine {
+namespace {
+
+constexpr int64_t kBlock = 32;  // of a transposition: 32 lines of 64 bytes
+
+// Two loops of a copy: `rows` times `columns` elements.
+struct Plane {
+  int64_t rows = 1, columns = 1;
+  int64_t from_row = 0, from_column = 0;
+  int64_t to_row = 0, to_column = 0;
+};
+
+template <typename T>
+void CopyBlock(const T* from, T* to, const Plane& p) {
+  for (int64_t r = 0; r < p.rows; ++r) {
+    const T* source = from + r * p.from_row;
+    T* target = to + r * p.to_row;
+    for (int64_t c = 0; c < p.columns; ++c) {
+      target[c * p.to_column] = source[c * p.from_column];
+    }
+  }
+}
+
+template <typename T>
+void CopyPlane(const std::byte* from_bytes, std::byte* to_bytes,
+               const Plane& p) {
+  const T* from = reinterpret_cast<const T*>(from_bytes);
+  T* to = reinterpret_cast<T*>(to_bytes);
+  if (p.to_column == 1 && p.from_column == 1) {
+    const size_t bytes = static_cast<size_t>(p.columns) * sizeof(T);
+    for (int64_t r = 0; r < p.rows; ++r) {
+      std::memcpy(to + r * p.to_row, from + r * p.from_row, bytes);
+    }
+    return;
+  }
+  if (p.to_column == 1 && p.from_column == 0) {
+    for (int64_t r = 0; r < p.rows; ++r) {
+      T* target = to + r * p.to_row;
+      std::fill(target, target + p.columns, from[r * p.from_row]);
+    }
+    return;
+  }
+  for (int64_t r = 0; r < p.rows; r += kBlock) {
+    for (int64_t c = 0; c < p.columns; c += kBlock) {
+      Plane block = p;
+      block.rows = std::min(kBlock, p.rows - r);
+      block.columns = std::min(kBlock, p.columns - c);
+      CopyBlock(from + r * p.from_row + c * p.from_column,
+                to + r * p.to_row + c * p.to_column, block);
+    }
+  }
+}
+
+using PlaneFunction = void (*)(const std::byte*, std::byte*, const Plane&);
+
+PlaneFunction PlaneFunctionOf(uint64_t element_bytes) {
+  switch (element_bytes) {
+    case 1:
+      return CopyPlane<uint8_t>;
+    case 2:
+      return CopyPlane<uint16_t>;
+    case 4:
+      return CopyPlane<uint32_t>;
+    default:
+      return CopyPlane<uint64_t>;
+  }
+}
+
+// A strided copy; offsets and strides count elements.
+struct Copy {
+  size_t input = 0;
+  int64_t from = 0;
+  int64_t to = 0;
+  LoopNest loops;  // operands: source, target
+};
+
+// A copy as a plane and the loops around it, cut into pieces for threads.
+struct PreparedCopy {
+  size_t input;
+  int64_t from, to;
+  LoopNest outer;
+  Plane plane;
+  int64_t pieces;  // along the plane's rows
+};
+
+// Takes loop `at` out of the nest.
+void Remove(LoopNest& loops, size_t at) {
+  const auto offset = static_cast<std::ptrdiff_t>(at);
+  loops.sizes.erase(loops.sizes.begin() + offset);
+  for (auto& strides : loops.strides) strides.erase(strides.begin() + offset);
+}
+
+// The loop that goes with the innermost one: in a transposition the one along
+// which the source is contiguous.
+size_t RowLoop(const LoopNest& loops) {
+  for (size_t i = 0; i < loops.sizes.size(); ++i) {
+    if (loops.strides[0][i] == 1) return i;
+  }
+  return loops.sizes.size() - 1;
+}
+
+PreparedCopy Prepare(Copy copy, int threads) {
+  PreparedCopy prepared{copy.input, copy.from, copy.to, {}, {}, 1};
+  LoopNest& loops = copy.loops;
+  loops.Collapse();
+  Plane& plane = prepared.plane;
+  if (!loops.sizes.empty()) {
+    plane.columns = loops.sizes.back();
+    plane.from_column = loops.strides[0].back();
+    plane.to_column = loops.strides[1].back();
+    Remove(loops, loops.sizes.size() - 1);
+  } else {
+    plane.from_column = plane.to_column = 1;
+  }
+  if (!loops.sizes.empty()) {
+    const size_t row = RowLoop(loops);
+    plane.rows = loops.sizes[row];
+    plane.from_row = loops.strides[0][row];
+    plane.to_row = loops.strides[1][row];
+    Remove(loops, row);
+  }
+  const int64_t outer = loops.count();
+  if (outer < threads) prepared.pieces = std::min<int64_t>(threads, plane.rows);
+  prepared.outer = std::move(loops);
+  return prepared;
+}
+
+class CopyProgram {
+ public:
+  CopyProgram(const CompileRequest& request, const CpuContext& context)
+      : element_bytes_(SizeOf(OutputOf(request, 0).dtype)),
+        output_bytes_(OutputOf(request, 0).bytes()),
+        threads_(context.ThreadsForBytes(OutputOf(request, 0).bytes())),
+        plane_function_(PlaneFunctionOf(element_bytes_)) {}
+
+  // The output is filled with the number first.
+  void Fill(DType dtype, double number) {
+    fill_.resize(element_bytes_);
+    WriteFromDoubles(dtype, {number}, 1, fill_.data());
+  }
+  void Add(Copy copy) {
+    if (copy.loops.count() == 0) return;
+    copies_.push_back(Prepare(std::move(copy), threads_));
+  }
+
+  void Run(const KernelArguments& at) const {
+    if (!fill_.empty()) FillOutput(at.out<std::byte>(0));
+    for (const PreparedCopy& copy : copies_) RunCopy(copy, at);
+  }
+
+ private:
+  void FillOutput(std::byte* to) const;
+  void RunCopy(const PreparedCopy& copy, const KernelArguments& at) const;
+
+  uint64_t element_bytes_;
+  uint64_t output_bytes_;
+  int threads_;
+  PlaneFunction plane_function_;
+  std::vector<std::byte> fill_;
+  std::vector<PreparedCopy> copies_;
+};
+
+void CopyProgram::FillOutput(std::byte* to) const {
+  const auto zero = [](std::byte b) { return b == std::byte{0}; };
+  if (std::all_of(fill_.begin(), fill_.end(), zero)) {
+    std::memset(to, 0, output_bytes_);
+    return;
+  }
+  const auto elements = static_cast<int64_t>(output_bytes_ / element_bytes_);
+  plane_function_(fill_.data(), to, {1, elements, 0, 0, 0, 1});
+}
+
+void CopyProgram::RunCopy(const PreparedCopy& copy,
+                          const KernelArguments& at) const {
+  const std::byte* from = at.in<std::byte>(copy.input);
+  std::byte* to = at.out<std::byte>(0);
+  const int64_t items = copy.outer.count() * copy.pieces;
+  const auto bytes = static_cast<int64_t>(element_bytes_);
+  ParallelFor(threads_, items, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t rest = i / copy.pieces;
+      int64_t source = copy.from, target = copy.to;
+      for (size_t loop = copy.outer.sizes.size(); loop > 0; --loop) {
+        const int64_t at_loop = rest % copy.outer.sizes[loop - 1];
+        rest /= copy.outer.sizes[loop - 1];
+        source += at_loop * copy.outer.strides[0][loop - 1];
+        target += at_loop * copy.outer.strides[1][loop - 1];
+      }
+      const int64_t piece = i % copy.pieces;
+      const int64_t first = copy.plane.rows * piece / copy.pieces;
+      Plane plane = copy.plane;
+      plane.rows = copy.plane.rows * (piece + 1) / copy.pieces - first;
+      source += first * plane.from_row;
+      target += first * plane.to_row;
+      plane_function_(from + source * bytes, to + target * bytes, plane);
+    }
+  });
+}
+
+// Loops over the axes of `shape` in the target's memory order, with the
+// strides that each axis has in the source and in the target.
+LoopNest LoopsOver(const std::vector<int64_t>& shape,
+                   const std::vector<int64_t>& from,
+                   const std::vector<int64_t>& to,
+                   const std::vector<int>& order) {
+  LoopNest loops;
+  loops.strides.resize(2);
+  for (const int axis : order) {
+    const auto i = static_cast<size_t>(axis);
+    loops.sizes.push_back(shape[i]);
+    loops.strides[0].push_back(from[i]);
+    loops.strides[1].push_back(to[i]);
+  }
+  return loops;
+}
+
+std::vector<int64_t> DimsOf(const Shape& shape) {
+  return {shape.dims().begin(), shape.dims().end()};
+}
+
+struct Sides {
+  const Value& x;
+  const Value& y;
+  std::vector<int64_t> from, to;
+  std::vector<int> order;
+
+  explicit Sides(const CompileRequest& request, size_t input = 0)
+      : x(InputOf(request, input)),
+        y(OutputOf(request, 0)),
+        from(MemoryStrides(x.shape, x.layout)),
+        to(MemoryStrides(y.shape, y.layout)),
+        order(MemoryOrder(y.shape.rank(), y.layout)) {}
+};
+
+Copy TransposeCopy(const Sides& s, const TransposeAttributes& transpose) {
+  std::vector<int64_t> from;
+  for (const int axis : transpose.permutation) {
+    from.push_back(s.from[static_cast<size_t>(axis)]);
+  }
+  return {0, 0, 0, LoopsOver(DimsOf(s.y.shape), from, s.to, s.order)};
+}
+
+// Walks the region of a slice in one value and all of another.
+Copy SliceCopy(const Sides& s, const SliceAttributes& slice, bool gradient) {
+  std::vector<int64_t> walk = gradient ? s.to : s.from;
+  int64_t first = 0;
+  for (size_t i = 0; i < walk.size(); ++i) {
+    first += walk[i] * slice.starts[i];
+    walk[i] *= slice.steps[i];
+  }
+  if (gradient) {
+    return {0, 0, first, LoopsOver(slice.sizes, s.from, walk, s.order)};
+  }
+  return {0, first, 0, LoopsOver(slice.sizes, walk, s.to, s.order)};
+}
+
+SliceAttributes Inside(const PadAttributes& pad, const Shape& unpadded) {
+  return {pad.before, std::vector<int64_t>(pad.before.size(), 1),
+          DimsOf(unpadded)};
+}
+
+void AddConcat(const CompileRequest& request, CopyProgram& program) {
+  const auto axis =
+      static_cast<size_t>(request.node.get<AxisAttributes>().axis);
+  int64_t offset = 0;
+  for (size_t i = 0; i < request.node.inputs.size(); ++i) {
+    const Sides s(request, i);
+    program.Add({i, 0, offset * s.to[axis],
+                 LoopsOver(DimsOf(s.x.shape), s.from, s.to, s.order)});
+    offset += s.x.shape[static_cast<int>(axis)];
+  }
+}
+
+}  // namespace
+
+KernelOr MakeMovement(const CompileRequest& request,
+                      const CpuContext& context) {
+  const Node& node = request.node;
+  const Sides s(request);
+  CopyProgram program(request, context);
+  switch (node.op) {
+    case Op::kTranspose:
+      program.Add(TransposeCopy(s, node.get<TransposeAttributes>()));
+      break;
+    case Op::kSlice:
+      program.Add(SliceCopy(s, node.get<SliceAttributes>(), false));
+      break;
+    case Op::kSliceGrad:
+      program.Fill(s.y.dtype, 0);
+      program.Add(SliceCopy(s, node.get<SliceGradAttributes>().slice, true));
+      break;
+    case Op::kPad: {
+      const auto& pad = node.get<PadAttributes>();
+      if (pad.mode != PadMode::kConstant) return nullptr;
+      program.Fill(s.y.dtype, pad.value);
+      program.Add(SliceCopy(s, Inside(pad, s.x.shape), true));
+      break;
+    }
+    case Op::kPadGrad: {
+      const auto& pad = node.get<PadAttributes>();
+      if (pad.mode != PadMode::kConstant) return nullptr;
+      program.Add(SliceCopy(s, Inside(pad, s.y.shape), false));
+      break;
+    }
+    case Op::kBroadcast:
+      program.Add({0, 0, 0, BroadcastLoops({&s.x}, s.y)});
+      break;
+    case Op::kLayoutConvert:
+      program.Add(
+          {0, 0, 0, LoopsOver(DimsOf(s.y.shape), s.from, s.to, s.order)});
+      break;
+    default:
+      AddConcat(request, program);
+  }
+  return MakeKernel([program = std::move(program)](const KernelArguments& at) {
+    program.Run(at);
+  });
+}
+
+}  // namespace gpupool::engine

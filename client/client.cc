@@ -265,4 +265,24 @@ absl::StatusOr<v1::Dataset> Client::StreamDataset(
       *impl_->datasets, &v1::DatasetService::Stub::UploadDataset, next);
 }
 
+absl::StatusOr<v1::ModelFile> Client::StreamModelFile(
+    std::function<absl::StatusOr<bool>(v1::UploadModelFileRequest&)> next) {
+  return impl_->connection.WriteStream<v1::ModelFile>(
+      *impl_->models, &v1::ModelService::Stub::UploadModelFile, next);
+}
+
+absl::StatusOr<v1::ModelVersion> Client::StreamModel(
+    std::function<absl::StatusOr<bool>(v1::UploadModelRequest&)> next) {
+  return impl_->connection.WriteStream<v1::ModelVersion>(
+      *impl_->models, &v1::ModelService::Stub::UploadModel, next);
+}
+
+absl::Status Client::StreamExport(
+    const v1::ExportModelRequest& request,
+    std::function<bool(const v1::ExportModelResponse&)> on_message) {
+  return impl_->connection.ReadStream(*impl_->models,
+                                      &v1::ModelService::Stub::ExportModel,
+                                      request, std::stop_token(), on_message);
+}
+
 }  // namespace gpupool::client

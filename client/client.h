@@ -90,7 +90,14 @@ class Client {
   absl::StatusOr<v1::DeleteDatasetResponse> DeleteDataset(
       const v1::DeleteDatasetRequest& request);
 
-  // Models.
+  // Models. Uploads and exports are not repeated: see model_files.h.
+  absl::StatusOr<v1::ModelFile> StreamModelFile(
+      std::function<absl::StatusOr<bool>(v1::UploadModelFileRequest&)> next);
+  absl::StatusOr<v1::ModelVersion> StreamModel(
+      std::function<absl::StatusOr<bool>(v1::UploadModelRequest&)> next);
+  absl::Status StreamExport(
+      const v1::ExportModelRequest& request,
+      std::function<bool(const v1::ExportModelResponse&)> on_message);
   absl::StatusOr<v1::ListModelsResponse> ListModels(
       const v1::ListModelsRequest& request);
   absl::StatusOr<v1::Model> GetModel(const v1::GetModelRequest& request);

@@ -1,49 +1,16 @@
 #include "client/upload.h"
 
-#include <openssl/evp.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <memory>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
+#include "client/local_file.h"
 #include "client/retry.h"
 
 namespace gpupool::client {
 namespace {
-
-constexpr size_t kChunkBytes = 1 << 20;  // the most that the server takes
-
-using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
-
-absl::StatusOr<File> Open(const std::string& path) {
-  File file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (file == nullptr) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  }
-  return file;
-}
-
-// Reads up to a chunk. Empty at the end of the file.
-absl::Status ReadChunk(std::FILE* file, const std::string& path,
-                       std::string& chunk) {
-  chunk.resize(kChunkBytes);
-  const size_t count = std::fread(chunk.data(), 1, chunk.size(), file);
-  chunk.resize(count);
-  if (std::ferror(file)) {
-    if (errno == EISDIR) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, " is a folder; name a file in it"));
-    }
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
-  }
-  return absl::OkStatus();
-}
 
 std::string BaseName(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -52,32 +19,13 @@ std::string BaseName(const std::string& path) {
 
 absl::StatusOr<v1::DatasetFile> Describe(const std::string& path,
                                          v1::DatasetFile::Role role) {
-  absl::StatusOr<File> file = Open(path);
-  if (!file.ok()) return file.status();
-  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> digest(EVP_MD_CTX_new(),
-                                                            &EVP_MD_CTX_free);
-  EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr);
+  const absl::StatusOr<FileFacts> facts = DescribeFile(path);
+  if (!facts.ok()) return facts.status();
   v1::DatasetFile description;
   description.set_role(role);
   description.set_file_name(BaseName(path));
-  std::string chunk;
-  uint64_t total = 0;
-  do {
-    absl::Status read = ReadChunk(file->get(), path, chunk);
-    if (!read.ok()) return read;
-    EVP_DigestUpdate(digest.get(), chunk.data(), chunk.size());
-    total += chunk.size();
-  } while (!chunk.empty());
-  if (total == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is empty"));
-  }
-  std::string bytes(EVP_MAX_MD_SIZE, '\0');
-  unsigned int size = 0;
-  EVP_DigestFinal_ex(digest.get(),
-                     reinterpret_cast<unsigned char*>(bytes.data()), &size);
-  bytes.resize(size);
-  description.set_total_bytes(total);
-  description.set_sha256(absl::BytesToHexString(bytes));
+  description.set_total_bytes(facts->bytes);
+  description.set_sha256(facts->sha256);
   return description;
 }
 
@@ -101,13 +49,13 @@ class MessageSource {
     }
     while (index_ < paths_.size()) {
       if (!file_.has_value()) {
-        absl::StatusOr<File> file = Open(paths_[index_]);
+        absl::StatusOr<LocalFile> file = LocalFile::Open(paths_[index_]);
         if (!file.ok()) return file.status();
         file_.emplace(*std::move(file));
         sent_of_file_ = 0;
       }
       std::string& data = *message.mutable_chunk()->mutable_data();
-      absl::Status read = ReadChunk(file_->get(), paths_[index_], data);
+      absl::Status read = file_->ReadChunk(data);
       if (!read.ok()) return read;
       if (!data.empty()) return Count(message);
       if (sent_of_file_ != files_[index_].total_bytes()) return Changed();
@@ -144,7 +92,7 @@ class MessageSource {
   const std::vector<v1::DatasetFile>& files_;
   const UploadProgress& progress_;
   std::vector<std::string> paths_;
-  std::optional<File> file_;
+  std::optional<LocalFile> file_;
   size_t index_ = 0;
   uint64_t sent_of_file_ = 0;
   uint64_t sent_ = 0;

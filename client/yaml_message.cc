@@ -128,6 +128,9 @@ class Reader {
     const Descriptor& type = *message.GetDescriptor();
     const std::string& word = node.Scalar();
     if (IsTextMessage(type)) return ReadText(node, message);
+    if (const FieldDescriptor* file = type.FindFieldByName("file")) {
+      return ReadOne(node, node, *file, message, depth);
+    }
     const FieldDescriptor* field = type.FindFieldByName(word);
     if (field == nullptr ||
         field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE ||

@@ -6,7 +6,9 @@
 //   oneof       `adam: {...}` sets that member. The oneof's own name works
 //               too: `optimizer: adam` or `optimizer: {adam: {...}}`
 //   bare word   where a message is expected, sets its field of that name:
-//               `- relu` is `- {relu: {}}`
+//               `- relu` is `- {relu: {}}`. Where the message has a field
+//               `file` the word is that: `onnx: m.onnx` is
+//               `onnx: {file: m.onnx}`
 //   repeated    a sequence; one value stands for a sequence of one
 //   enum        its name, in any case
 //   bool        true, false, yes, no

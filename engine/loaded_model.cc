@@ -7,29 +7,34 @@
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/loaded_model_impl.h"
-#include "engine/train/checkpoint.h"
+#include "engine/session_convert.h"
+#include "engine/train/initial_weights.h"
 
 namespace gpupool::engine {
 namespace {
 
-absl::Status CheckBytes(const char* what, uint32_t rows, uint64_t row_bytes,
+absl::Status CheckBytes(absl::string_view what, uint32_t rows,
+                        const LoadedModel::Impl::Ports& ports, size_t index,
                         uint64_t found) {
+  const uint64_t row_bytes = ports.row_bytes[index];
   if (found == rows * row_bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " has ", found, " bytes; ", rows, " rows of ",
-                   row_bytes, " bytes need ", rows * row_bytes));
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, " '", ports.specs[index].name(), "' has ", found, " bytes; ", rows,
+      " rows of ", row_bytes, " bytes need ", rows * row_bytes));
+}
+
+LoadedModel::Impl::Ports Describe(const std::vector<ModelPort>& ports,
+                                  bool batched) {
+  LoadedModel::Impl::Ports described;
+  for (const ModelPort& port : ports) {
+    described.specs.push_back(ToProto(port, batched));
+    // The programs described are those of a batch of one.
+    described.row_bytes.push_back(port.shape.bytes(port.dtype));
+  }
+  return described;
 }
 
 }  // namespace
-
-v1::TensorSpec BatchedSpec(const std::string& name, const Shape& example) {
-  v1::TensorSpec spec;
-  spec.set_name(name);
-  spec.set_data_type(v1::FLOAT32);
-  spec.add_shape(-1);
-  for (int64_t dimension : example.dims()) spec.add_shape(dimension);
-  return spec;
-}
 
 LoadedModel::Impl::Impl(const DeviceContext& device, const LoadRequest& request)
     : device_(device),
@@ -42,22 +47,20 @@ absl::StatusOr<std::unique_ptr<LoadedModel::Impl>> LoadedModel::Impl::Create(
   RETURN_IF_ERROR(model->holder_.SetLimit(request.limit_bytes));
   ASSIGN_OR_RETURN(const Manifest manifest,
                    ReadManifest(device.blob_dir, request.manifest_sha256));
+  ASSIGN_OR_RETURN(const auto source,
+                   ModelSource::Open(manifest.model, device.blob_dir));
   ASSIGN_OR_RETURN(InferencePrograms programs,
-                   CompileInference(manifest.model,
+                   CompileInference(*source,
                                     {.input_scaling = manifest.input_scaling,
                                      .max_batch_size = request.max_batch_size},
                                     device.backend));
-  model->input_ = BatchedSpec("input", programs.input_shape);
-  model->output_ = BatchedSpec("output", programs.output_shape);
-  model->input_row_bytes_ = programs.input_shape.bytes(DType::kFloat32);
-  model->output_row_bytes_ = programs.output_shape.bytes(DType::kFloat32);
+  model->inputs_ = Describe(programs.inputs, programs.batched);
+  model->outputs_ = Describe(programs.outputs, programs.batched);
+  model->max_batch_size_ = programs.max_batch_size();
+  const std::vector<PersistentSpec> persistents =
+      std::move(programs.persistents);
   RETURN_IF_ERROR(model->MakeExecutors(std::move(programs)));
-  std::vector<TensorBytes> tensors;
-  for (const WeightEntry& entry : model->weights_->layout().entries()) {
-    tensors.push_back({{entry.name, entry.dtype, entry.shape},
-                       model->weights_->bytes_of(entry)});
-  }
-  RETURN_IF_ERROR(ReadTensors(device.blob_dir, manifest, "weights", tensors));
+  RETURN_IF_ERROR(model->SetWeights(manifest, *source, persistents));
   for (Bucket& bucket : model->buckets_) {
     RETURN_IF_ERROR(bucket.executor->Load());
   }
@@ -82,6 +85,20 @@ absl::Status LoadedModel::Impl::MakeExecutors(InferencePrograms programs) {
   return absl::OkStatus();
 }
 
+absl::Status LoadedModel::Impl::SetWeights(
+    const Manifest& manifest, const ModelSource& source,
+    const std::vector<PersistentSpec>& persistents) {
+  if (manifest.FindFile("weights") == nullptr && manifest.model.has_onnx()) {
+    return SetInitialWeights(source, persistents, manifest.seed, *weights_);
+  }
+  std::vector<TensorBytes> tensors;
+  for (const WeightEntry& entry : weights_->layout().entries()) {
+    tensors.push_back(
+        {{entry.name, entry.dtype, entry.shape}, weights_->bytes_of(entry)});
+  }
+  return ReadTensors(device_.blob_dir, manifest, "weights", tensors);
+}
+
 Executor& LoadedModel::Impl::BucketFor(uint32_t rows) {
   for (Bucket& bucket : buckets_) {
     if (bucket.batch >= int64_t{rows}) return *bucket.executor;
@@ -90,43 +107,69 @@ Executor& LoadedModel::Impl::BucketFor(uint32_t rows) {
   return *buckets_.back().executor;
 }
 
-absl::Status LoadedModel::Impl::Infer(uint32_t rows,
-                                      absl::Span<const std::byte> input,
-                                      absl::Span<std::byte> output) {
-  if (rows < 1 || rows > request_.max_batch_size) {
+absl::Status LoadedModel::Impl::CheckBatch(const InferenceBatch& batch) const {
+  if (batch.rows < 1 || batch.rows > max_batch_size_) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a batch of ", rows, " rows; ", request_.name,
-                     " takes 1 to ", request_.max_batch_size));
+        absl::StrCat("a batch of ", batch.rows, " rows; ", request_.name,
+                     " takes 1 to ", max_batch_size_));
   }
-  RETURN_IF_ERROR(CheckBytes("input", rows, input_row_bytes_, input.size()));
-  RETURN_IF_ERROR(CheckBytes("output", rows, output_row_bytes_, output.size()));
-  Executor& executor = BucketFor(rows);
-  const absl::Span<std::byte> staged = executor.input("input");
-  std::memcpy(staged.data(), input.data(), input.size());
-  std::memset(staged.data() + input.size(), 0, staged.size() - input.size());
+  if (batch.inputs.size() != inputs_.specs.size() ||
+      batch.outputs.size() != outputs_.specs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(batch.inputs.size(), " inputs and ", batch.outputs.size(),
+                     " outputs came; ", request_.name, " has ",
+                     inputs_.specs.size(), " and ", outputs_.specs.size()));
+  }
+  for (size_t i = 0; i < batch.inputs.size(); ++i) {
+    RETURN_IF_ERROR(
+        CheckBytes("input", batch.rows, inputs_, i, batch.inputs[i].size()));
+  }
+  for (size_t i = 0; i < batch.outputs.size(); ++i) {
+    RETURN_IF_ERROR(
+        CheckBytes("output", batch.rows, outputs_, i, batch.outputs[i].size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoadedModel::Impl::Infer(const InferenceBatch& batch) {
+  RETURN_IF_ERROR(CheckBatch(batch));
+  Executor& executor = BucketFor(batch.rows);
+  for (size_t i = 0; i < batch.inputs.size(); ++i) {
+    const absl::Span<const std::byte> given = batch.inputs[i];
+    const absl::Span<std::byte> staged =
+        executor.input(inputs_.specs[i].name());
+    std::memcpy(staged.data(), given.data(), given.size());
+    std::memset(staged.data() + given.size(), 0, staged.size() - given.size());
+  }
   RETURN_IF_ERROR(executor.Run());
-  std::memcpy(output.data(), executor.output("output").data(), output.size());
+  for (size_t i = 0; i < batch.outputs.size(); ++i) {
+    std::memcpy(batch.outputs[i].data(),
+                executor.output(outputs_.specs[i].name()).data(),
+                batch.outputs[i].size());
+  }
   return absl::OkStatus();
 }
 
 LoadedModel::LoadedModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LoadedModel::~LoadedModel() = default;
 
-const v1::TensorSpec& LoadedModel::input() const { return impl_->input(); }
-const v1::TensorSpec& LoadedModel::output() const { return impl_->output(); }
-uint64_t LoadedModel::input_row_bytes() const {
-  return impl_->input_row_bytes();
+const std::vector<v1::TensorSpec>& LoadedModel::inputs() const {
+  return impl_->inputs().specs;
 }
-uint64_t LoadedModel::output_row_bytes() const {
-  return impl_->output_row_bytes();
+const std::vector<v1::TensorSpec>& LoadedModel::outputs() const {
+  return impl_->outputs().specs;
+}
+const std::vector<uint64_t>& LoadedModel::input_row_bytes() const {
+  return impl_->inputs().row_bytes;
+}
+const std::vector<uint64_t>& LoadedModel::output_row_bytes() const {
+  return impl_->outputs().row_bytes;
 }
 uint32_t LoadedModel::max_batch_size() const { return impl_->max_batch_size(); }
 uint64_t LoadedModel::measured_bytes() const { return impl_->measured_bytes(); }
 
-absl::Status LoadedModel::Infer(uint32_t rows,
-                                absl::Span<const std::byte> input,
-                                absl::Span<std::byte> output) {
-  return impl_->Infer(rows, input, output);
+absl::Status LoadedModel::Infer(const InferenceBatch& batch) {
+  return impl_->Infer(batch);
 }
 
 }  // namespace gpupool::engine

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "engine/loaded_model.h"
 #include "engine/runtime/executor.h"
+#include "engine/train/checkpoint.h"
 #include "engine/train/device_context.h"
 #include "engine/train/programs.h"
 
@@ -17,18 +18,20 @@ namespace gpupool::engine {
 
 class LoadedModel::Impl {
  public:
+  struct Ports {
+    std::vector<v1::TensorSpec> specs;
+    std::vector<uint64_t> row_bytes;
+  };
+
   // Status codes as Session::LoadModel.
   static absl::StatusOr<std::unique_ptr<Impl>> Create(
       const DeviceContext& device, const LoadRequest& request);
 
-  absl::Status Infer(uint32_t rows, absl::Span<const std::byte> input,
-                     absl::Span<std::byte> output);
+  absl::Status Infer(const InferenceBatch& batch);
 
-  const v1::TensorSpec& input() const { return input_; }
-  const v1::TensorSpec& output() const { return output_; }
-  uint64_t input_row_bytes() const { return input_row_bytes_; }
-  uint64_t output_row_bytes() const { return output_row_bytes_; }
-  uint32_t max_batch_size() const { return request_.max_batch_size; }
+  const Ports& inputs() const { return inputs_; }
+  const Ports& outputs() const { return outputs_; }
+  uint32_t max_batch_size() const { return max_batch_size_; }
   uint64_t measured_bytes() const { return holder_.peak_bytes(); }
 
  private:
@@ -39,21 +42,21 @@ class LoadedModel::Impl {
 
   Impl(const DeviceContext& device, const LoadRequest& request);
   absl::Status MakeExecutors(InferencePrograms programs);
+  // From the checkpoint's weights, or else those of the model file.
+  absl::Status SetWeights(const Manifest& manifest, const ModelSource& source,
+                          const std::vector<PersistentSpec>& persistents);
+  absl::Status CheckBatch(const InferenceBatch& batch) const;
   Executor& BucketFor(uint32_t rows);
 
   const DeviceContext device_;
   const LoadRequest request_;
   MemoryHolder holder_;
-  v1::TensorSpec input_;
-  v1::TensorSpec output_;
-  uint64_t input_row_bytes_ = 0;
-  uint64_t output_row_bytes_ = 0;
+  Ports inputs_;
+  Ports outputs_;
+  uint32_t max_batch_size_ = 1;
   std::optional<WeightStore> weights_;
   Allocation arena_;
   std::vector<Bucket> buckets_;  // rising
 };
-
-// "input" or "output" of a model: FP32, the batch dimension first as -1.
-v1::TensorSpec BatchedSpec(const std::string& name, const Shape& example);
 
 }  // namespace gpupool::engine

@@ -19,6 +19,7 @@
 #include "engine/memory/segment_source.h"
 #include "engine/session_convert.h"
 #include "engine/train/device_context.h"
+#include "engine/train/host_weights.h"
 #include "engine/train/programs.h"
 #include "engine/train/training_run.h"
 
@@ -45,6 +46,12 @@ std::string ProcessorModel() {
   return "";
 }
 
+void AddWarning(const std::string& warning, v1::Plan& plan) {
+  const auto& known = plan.warnings();
+  if (std::find(known.begin(), known.end(), warning) != known.end()) return;
+  plan.add_warnings(warning);
+}
+
 void DescribeModel(const InferencePrograms& programs, v1::Plan& plan) {
   uint64_t flops = 0;
   for (const LayerInfo& info : programs.layers) {
@@ -61,8 +68,27 @@ void DescribeModel(const InferencePrograms& programs, v1::Plan& plan) {
   plan.set_parameters(programs.parameters);
   plan.set_inference_flops_per_example(flops);
   *plan.mutable_inference() = ToProto(BytesOf(programs));
-  *plan.mutable_input() = BatchedSpec("input", programs.input_shape);
-  *plan.mutable_output() = BatchedSpec("output", programs.output_shape);
+  for (const ModelPort& port : programs.inputs) {
+    *plan.add_inputs() = ToProto(port, programs.batched);
+  }
+  for (const ModelPort& port : programs.outputs) {
+    *plan.add_outputs() = ToProto(port, programs.batched);
+  }
+  for (const std::string& warning : programs.warnings) {
+    AddWarning(warning, plan);
+  }
+}
+
+// The blob as the weights of a checkpoint.
+absl::StatusOr<CheckpointFile> CheckWeights(const std::string& blob_dir,
+                                            const std::string& sha256,
+                                            const WeightLayout& layout) {
+  std::vector<TensorFacts> facts;
+  for (const WeightEntry& entry : layout.entries()) {
+    facts.push_back({entry.name, entry.dtype, entry.shape});
+  }
+  ASSIGN_OR_RETURN(const uint64_t bytes, CheckTensors(blob_dir, sha256, facts));
+  return CheckpointFile{"weights", sha256, bytes};
 }
 
 }  // namespace
@@ -84,6 +110,10 @@ class Session::Impl {
   DeviceBackend* backend() { return &backend_; }
   DeviceContext context() {
     return {&backend_, &allocator_, options_.blob_dir};
+  }
+  absl::StatusOr<std::shared_ptr<const ModelSource>> Open(
+      const v1::ModelSpec& spec) const {
+    return ModelSource::Open(spec, options_.blob_dir);
   }
   absl::Status RefuseMeta(absl::string_view what) const {
     if (!is_meta()) return absl::OkStatus();
@@ -123,13 +153,15 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
 
 absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
                                                    const v1::Dataset& dataset) {
-  ASSIGN_OR_RETURN(const TrainingPrograms programs,
-                   CompileTraining(spec, FactsOf(dataset), impl_->backend()));
+  ASSIGN_OR_RETURN(const auto source, impl_->Open(spec.model()));
+  ASSIGN_OR_RETURN(
+      const TrainingPrograms programs,
+      CompileTraining(*source, spec, FactsOf(dataset), impl_->backend()));
   const uint32_t asked = spec.publish().serving().max_batch_size();
   ASSIGN_OR_RETURN(
       const InferencePrograms inference,
       CompileInference(
-          spec.model(),
+          *source,
           {.input_scaling =
                spec.data().scaling().rule_case() != v1::Scaling::RULE_NOT_SET,
            .max_batch_size = asked == 0 ? kDefaultServingBatch : asked},
@@ -137,6 +169,9 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
   TrainingPlan result;
   result.total_steps = programs.length.total_steps;
   DescribeModel(inference, result.plan);
+  for (const std::string& warning : programs.warnings) {
+    AddWarning(warning, result.plan);
+  }
   result.plan.set_training_flops_per_step(GraphFlops(programs.train.graph()));
   *result.plan.mutable_training() = ToProto(BytesOf(programs));
   return result;
@@ -144,16 +179,63 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
 
 absl::StatusOr<v1::Plan> Session::PlanInference(const v1::ModelSpec& spec,
                                                 uint32_t max_batch_size) {
+  ASSIGN_OR_RETURN(const auto source, impl_->Open(spec));
   ASSIGN_OR_RETURN(
       const InferencePrograms programs,
       CompileInference(
-          spec,
+          *source,
           {.max_batch_size =
                max_batch_size == 0 ? kDefaultServingBatch : max_batch_size},
           impl_->backend()));
   v1::Plan plan;
   DescribeModel(programs, plan);
   return plan;
+}
+
+absl::StatusOr<ImportedModel> Session::ImportModel(
+    const v1::ModelSpec& spec, const std::string& weights_sha256,
+    uint32_t max_batch_size) {
+  ASSIGN_OR_RETURN(const auto source, impl_->Open(spec));
+  ASSIGN_OR_RETURN(const InferencePrograms programs,
+                   CompileInference(*source, {.max_batch_size = max_batch_size},
+                                    impl_->backend()));
+  ImportedModel imported;
+  DescribeModel(programs, imported.plan);
+  const std::string& blob_dir = impl_->options().blob_dir;
+  Manifest manifest = {.model = spec, .files = ModelFiles(spec)};
+  if (!weights_sha256.empty()) {
+    ASSIGN_OR_RETURN(CheckpointFile weights,
+                     CheckWeights(blob_dir, weights_sha256, programs.layout));
+    manifest.files.push_back(std::move(weights));
+  } else if (!spec.has_onnx()) {
+    return absl::InvalidArgumentError(
+        "a model of layers comes with its weights as a safetensors file; send "
+        "them in chunks");
+  }
+  ASSIGN_OR_RETURN(const WrittenBlob written,
+                   WriteManifest(blob_dir, manifest));
+  imported.manifest_sha256 = written.sha256;
+  return imported;
+}
+
+absl::StatusOr<ExportedModel> Session::ExportModel(
+    const std::string& manifest_sha256, ExportFormat format) {
+  const std::string& blob_dir = impl_->options().blob_dir;
+  ASSIGN_OR_RETURN(const Manifest manifest,
+                   ReadManifest(blob_dir, manifest_sha256));
+  ASSIGN_OR_RETURN(const auto source, impl_->Open(manifest.model));
+  ASSIGN_OR_RETURN(const HostWeights weights,
+                   HostWeights::Read(blob_dir, manifest, *source));
+  if (format == ExportFormat::kSafetensors) {
+    ASSIGN_OR_RETURN(const CheckpointFile file,
+                     WriteTensors(blob_dir, "weights", weights.tensors()));
+    return ExportedModel{file.sha256, file.bytes};
+  }
+  ASSIGN_OR_RETURN(const std::string bytes,
+                   source->ExportOnnx(weights.ToExport()));
+  ASSIGN_OR_RETURN(const WrittenBlob blob,
+                   WriteBlob(blob_dir, {absl::string_view(bytes)}));
+  return ExportedModel{blob.sha256, blob.bytes};
 }
 
 absl::StatusOr<DatasetFacts> Session::InspectDataset(

@@ -39,6 +39,18 @@ struct TrainingPlan {
   uint64_t total_steps = 0;
 };
 
+struct ImportedModel {
+  v1::Plan plan;
+  std::string manifest_sha256;
+};
+
+enum class ExportFormat : uint8_t { kOnnx, kSafetensors };
+
+struct ExportedModel {
+  std::string sha256;
+  uint64_t bytes = 0;
+};
+
 struct DatasetFacts {
   uint64_t rows = 0;
   std::vector<int64_t> feature_shape;  // of one row, as stored
@@ -62,6 +74,20 @@ class Session {
   // What serving the model needs, all batch buckets counted.
   absl::StatusOr<v1::Plan> PlanInference(const v1::ModelSpec& spec,
                                          uint32_t max_batch_size);
+
+  // Plans a model that was uploaded and stores a checkpoint of it: its weights
+  // are the safetensors blob `weights_sha256`, or those in the ONNX file when
+  // that is empty. InvalidArgument names the layer, node or tensor that is
+  // wrong; NotFound when a blob is missing; Unimplemented lists the operators
+  // that are not supported.
+  absl::StatusOr<ImportedModel> ImportModel(const v1::ModelSpec& spec,
+                                            const std::string& weights_sha256,
+                                            uint32_t max_batch_size);
+
+  // Stores a version as one file: an ONNX model, or its weights as
+  // safetensors. InvalidArgument when it is larger than the format allows.
+  absl::StatusOr<ExportedModel> ExportModel(const std::string& manifest_sha256,
+                                            ExportFormat format);
 
   // Reads every row. InvalidArgument names file, line and column of what is
   // wrong; NotFound when a blob is missing; DataLoss when its digest differs.

@@ -47,6 +47,39 @@ v1::MemorySnapshot ToProto(const std::string& device,
   return proto;
 }
 
+v1::DataType ToProto(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return v1::FLOAT32;
+    case DType::kFloat64:
+      return v1::FLOAT64;
+    case DType::kInt32:
+      return v1::INT32;
+    case DType::kInt64:
+      return v1::INT64;
+    case DType::kUint8:
+      return v1::UINT8;
+    case DType::kBool:
+      return v1::BOOL;
+    case DType::kInt8:
+      return v1::INT8;
+    case DType::kFloat16:
+      return v1::FLOAT16;
+    case DType::kBFloat16:
+      return v1::BFLOAT16;
+  }
+  return v1::DATA_TYPE_UNSPECIFIED;
+}
+
+v1::TensorSpec ToProto(const ModelPort& port, bool batched) {
+  v1::TensorSpec spec;
+  spec.set_name(port.name);
+  spec.set_data_type(ToProto(port.dtype));
+  for (int64_t dimension : port.shape.dims()) spec.add_shape(dimension);
+  if (batched) spec.set_shape(0, -1);
+  return spec;
+}
+
 v1::PlannedBytes ToProto(const PlannedBytes& bytes) {
   v1::PlannedBytes proto;
   proto.set_weights(bytes.weights);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "engine/import/layer_spec.h"
 #include "engine/memory/statistics.h"
 #include "engine/plan/report.h"
 #include "gpupool/v1/device.pb.h"
@@ -16,5 +17,8 @@ v1::MemoryStats ToProto(const std::string& device,
 v1::MemorySnapshot ToProto(const std::string& device,
                            const MemorySnapshot& snapshot);
 v1::PlannedBytes ToProto(const PlannedBytes& bytes);
+v1::DataType ToProto(DType dtype);
+// `batched`: the first dimension is written as -1.
+v1::TensorSpec ToProto(const ModelPort& port, bool batched);
 
 }  // namespace gpupool::engine

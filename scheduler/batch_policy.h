@@ -13,9 +13,14 @@
 
 namespace gpupool::scheduler {
 
+// Of served versions that ask for nothing else.
+inline constexpr uint32_t kDefaultMaxBatchSize = 32;
+inline constexpr uint32_t kLargestMaxBatchSize = 1024;
+inline constexpr uint32_t kDefaultMaxQueueSize = 1024;  // waiting requests
+
 struct BatchOptions {
   // Most rows of one batch, >= 1.
-  uint32_t max_batch_size = 32;
+  uint32_t max_batch_size = kDefaultMaxBatchSize;
   // How long the oldest request may wait for company. Zero: send what is
   // there.
   absl::Duration max_queue_delay = absl::ZeroDuration();

@@ -57,14 +57,27 @@ DatasetUpload MakeUpload(const std::string& name, const DataOptions& options) {
   return upload;
 }
 
-UploadProgress UploadLine(const Context& context, const std::string& name) {
+namespace {
+
+UploadProgress TransferLine(const Context& context, const char* what,
+                            const std::string& name) {
   if (!context.err().is_terminal) return nullptr;
-  return [&context, name](uint64_t sent, uint64_t total) {
+  return [&context, what, name](uint64_t sent, uint64_t total) {
     const double share = static_cast<double>(sent) / static_cast<double>(total);
-    *context.err().stream << "\r\x1b[Kuploading " << name << "  "
+    *context.err().stream << "\r\x1b[K" << what << " " << name << "  "
                           << Bar(share, 24) << "  " << FormatBytes(sent)
                           << " of " << FormatBytes(total) << std::flush;
   };
+}
+
+}  // namespace
+
+UploadProgress UploadLine(const Context& context, const std::string& name) {
+  return TransferLine(context, "uploading", name);
+}
+
+UploadProgress DownloadLine(const Context& context, const std::string& name) {
+  return TransferLine(context, "receiving", name);
 }
 
 void ClearUploadLine(const Context& context) {

@@ -33,6 +33,8 @@ DatasetUpload MakeUpload(const std::string& name, const DataOptions& options);
 
 // Draws "uploading NAME [===>  ] 3.1 MiB of 9.8 MiB" on a terminal's `err`.
 UploadProgress UploadLine(const Context& context, const std::string& name);
+// The same with "receiving".
+UploadProgress DownloadLine(const Context& context, const std::string& name);
 void ClearUploadLine(const Context& context);
 
 // Uploads options.file under `name` unless it is there already; says what it

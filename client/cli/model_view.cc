@@ -4,6 +4,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "client/cli/exit_code.h"
 #include "client/cli/job_view.h"
 #include "client/cli/table.h"
 #include "client/units.h"
@@ -63,6 +65,16 @@ absl::StatusOr<VersionName> ParseVersionName(const std::string& text) {
                      "MODEL/VERSION, for example digits/3"));
   }
   return name;
+}
+
+int ReportVersion(Context& context, const v1::ModelVersion& version) {
+  context.Print(version, [&] {
+    PrintVersion(context.out(), context.headers(), version, absl::Now());
+  });
+  if (version.state() != v1::LOAD_FAILED) return kOk;
+  return context.Fail(absl::ResourceExhaustedError(
+      absl::StrCat(version.model(), " version ", version.version(),
+                   " cannot be loaded: ", version.error())));
 }
 
 }  // namespace gpupool::client

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cli/console.h"
+#include "client/cli/context.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::client {
@@ -18,6 +19,10 @@ void PrintVersions(const Stream& stream, bool headers,
                    const v1::ListModelsResponse& models, absl::Time now);
 void PrintVersion(const Stream& stream, bool headers,
                   const v1::ModelVersion& version, absl::Time now);
+
+// Prints the version; one that could not be loaded is a failure. Returns the
+// exit code.
+int ReportVersion(Context& context, const v1::ModelVersion& version);
 
 // A version on the command line, "digits" or "digits/3". Version 0 when none
 // is named. InvalidArgument for "digits/x".

@@ -1,5 +1,5 @@
-// gpupool models: list, get, promote, load, unload, delete; infer has its own
-// file.
+// gpupool models: list, get, promote, load, unload, delete; upload, plan,
+// export and infer have their own files.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
@@ -51,16 +51,9 @@ int Get(Context& context, const std::string& name) {
   return kOk;
 }
 
-// Prints the answer; a version that could not be loaded is a failure.
 int Report(Context& context, const absl::StatusOr<v1::ModelVersion>& version) {
   if (!version.ok()) return context.Fail(version.status());
-  context.Print(*version, [&] {
-    PrintVersion(context.out(), context.headers(), *version, absl::Now());
-  });
-  if (version->state() != v1::LOAD_FAILED) return kOk;
-  return context.Fail(absl::ResourceExhaustedError(
-      absl::StrCat(version->model(), " version ", version->version(),
-                   " cannot be loaded: ", version->error())));
+  return ReportVersion(context, *version);
 }
 
 struct PromoteOptions {
@@ -208,6 +201,7 @@ void AddModels(CLI::App& app, Invocation& invocation) {
       AddVerb(*models, "delete", "Delete an unloaded version for good.",
               "  gpupool models delete digits/1"),
       invocation, nullptr, Delete);
+  AddModelsFiles(*models, invocation);
   AddModelsInfer(*models, invocation);
 }
 

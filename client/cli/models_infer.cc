@@ -1,4 +1,5 @@
-// gpupool models infer: send the rows of a table to a served model, measure.
+// gpupool models infer: send the rows of a table to a served model, measure;
+// or one request of tensors.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
+#include "client/cli/infer_tensors.h"
 #include "client/cli/model_view.h"
 #include "client/cli/table.h"
 #include "client/cli/verbs.h"
@@ -24,6 +26,7 @@ namespace {
 
 struct InferOptions {
   std::string model;
+  TensorOptions tensors;
   std::string data;
   int label_column = -1;
   bool no_labels = false;
@@ -158,7 +161,15 @@ void PrintRun(const Context& context, const InferOptions& options,
   *context.out().stream << json.dump(2) << "\n";
 }
 
-int Infer(Context& context, const InferOptions& options) {
+int Infer(Context& context, InferOptions& options) {
+  if (!options.tensors.inputs.empty()) {
+    options.tensors.model = options.model;
+    return InferTensors(context, options.tensors);
+  }
+  if (options.data.empty()) {
+    return context.Fail(absl::InvalidArgumentError(
+        "give rows with --data FILE, or tensors with --input NAME=FILE"));
+  }
   const absl::StatusOr<VersionName> name = ParseVersionName(options.model);
   if (!name.ok()) return context.Fail(name.status());
   CsvOptions csv{.label_column = options.label_column,
@@ -190,15 +201,28 @@ void AddModelsInfer(CLI::App& models, Invocation& invocation) {
       models, "infer",
       "Send the rows of a CSV file to a served model and print accuracy, "
       "latency and rate. Each request carries one row unless --batch says "
-      "more.",
+      "more. Or send one request of tensors from files.",
       "  gpupool models infer digits --data examples/data/digits.csv.gz \\\n"
       "      --held-out-of examples/digits.yaml\n"
-      "  gpupool models infer digits/2 --data new.csv --no-labels --print");
+      "  gpupool models infer digits/2 --data new.csv --no-labels --print\n"
+      "  gpupool models infer encoder --input ids=ids.npy --input "
+      "mask=mask.json");
   verb->add_option("MODEL", options->model, "MODEL or MODEL/VERSION")
       ->required();
-  verb->add_option("--data", options->data, "The rows: CSV, may be .gz")
-      ->required()
-      ->type_name("FILE");
+  auto* data =
+      verb->add_option("--data", options->data, "The rows: CSV, may be .gz")
+          ->type_name("FILE");
+  auto* input =
+      verb->add_option("--input", options->tensors.inputs,
+                       "One input of the model as a whole tensor, from a .npy "
+                       "or .json file; once for each input")
+          ->type_name("NAME=FILE")
+          ->excludes(data);
+  verb->add_option("--save", options->tensors.save,
+                   "Write each output to this folder as .npy instead of "
+                   "printing it")
+      ->type_name("FOLDER")
+      ->needs(input);
   auto* label = verb->add_option("--label-column", options->label_column,
                                  "Column of the label, from 0; negative "
                                  "counts from the end (default: -1)")

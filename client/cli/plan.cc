@@ -3,13 +3,11 @@
 #include <memory>
 #include <ostream>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "client/cli/context.h"
 #include "client/cli/data_options.h"
 #include "client/cli/exit_code.h"
+#include "client/cli/plan_view.h"
 #include "client/cli/submit_job.h"
-#include "client/cli/table.h"
 #include "client/cli/verbs.h"
 #include "client/units.h"
 
@@ -20,53 +18,6 @@ struct PlanOptions {
   std::string file;
   DataOptions data;
 };
-
-void PrintBytes(const Context& context, const v1::Plan& plan) {
-  Table table(
-      {{"BYTES"}, {"TRAINING", Table::kRight}, {"INFERENCE", Table::kRight}});
-  const v1::PlannedBytes& training = plan.training();
-  const v1::PlannedBytes& inference = plan.inference();
-  const auto add = [&](const char* name, uint64_t train, uint64_t infer) {
-    table.AddRow({name, FormatBytes(train), FormatBytes(infer)});
-  };
-  add("weights", training.weights(), inference.weights());
-  add("optimizer", training.optimizer(), inference.optimizer());
-  add("gradients", training.gradients(), inference.gradients());
-  add("activations", training.activations(), inference.activations());
-  add("workspace", training.workspace(), inference.workspace());
-  add("peak", training.peak(), inference.peak());
-  table.Print(context.out(), context.headers());
-}
-
-void PrintLayers(const Context& context, const v1::Plan& plan) {
-  Table table({{"LAYER"},
-               {"KIND"},
-               {"OUTPUT"},
-               {"PARAMETERS", Table::kRight},
-               {"FLOPS", Table::kRight}});
-  for (const v1::LayerPlan& layer : plan.layers()) {
-    table.AddRow({layer.name(), layer.kind(),
-                  absl::StrJoin(layer.output_shape(), "x"),
-                  GroupDigits(layer.parameters()),
-                  FormatCount(static_cast<double>(layer.flops()))});
-  }
-  table.Print(context.out(), context.headers());
-}
-
-void PrintFits(const Context& context, const v1::PlanJobResponse& answer) {
-  Table table({{"DEVICE"},
-               {"LIMIT", Table::kRight},
-               {"FREE", Table::kRight},
-               {"FITS"}});
-  for (const v1::DeviceFit& fit : answer.devices()) {
-    table.AddRow({fit.device(), FormatBytes(fit.limit_bytes()),
-                  FormatBytes(fit.free_bytes()),
-                  fit.fits_now()    ? "now"
-                  : fit.fits_ever() ? "when others end"
-                                    : "never"});
-  }
-  table.Print(context.out(), context.headers());
-}
 
 void PrintPlan(const Context& context, const v1::JobSpec& spec,
                const v1::PlanJobResponse& answer) {
@@ -83,11 +34,7 @@ void PrintPlan(const Context& context, const v1::JobSpec& spec,
       << " steps of "
       << FormatCount(static_cast<double>(plan.training_flops_per_step()))
       << " FLOPs\n\n";
-  PrintBytes(context, plan);
-  out << "\n";
-  PrintLayers(context, plan);
-  out << "\n";
-  PrintFits(context, answer);
+  PrintPlanParts(context, plan, answer.devices());
 }
 
 int Plan(Context& context, const PlanOptions& options) {
@@ -96,6 +43,9 @@ int Plan(Context& context, const PlanOptions& options) {
   if (!spec.ok()) return context.Fail(spec.status());
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
+  const absl::Status model =
+      EnsureModel(context, **client, options.file, *spec);
+  if (!model.ok()) return context.Fail(model);
   const absl::Status data =
       EnsureData(context, **client, spec->data().dataset(), options.data);
   if (!data.ok()) return context.Fail(data);

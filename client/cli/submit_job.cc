@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/model_files.h"
 #include "client/yaml_message.h"
 
 namespace gpupool::client {
@@ -13,6 +14,12 @@ std::string Stem(const std::string& path) {
   const size_t slash = path.rfind('/');
   std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
   return name.substr(0, name.find('.'));
+}
+
+// Standard input's is the present one.
+std::string Folder(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
 }  // namespace
@@ -38,11 +45,24 @@ absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path) {
   return spec;
 }
 
+absl::Status EnsureModel(Context& context, Client& client,
+                         const std::string& job_file, v1::JobSpec& spec) {
+  if (spec.model().onnx().file().empty()) return absl::OkStatus();
+  const std::string path = spec.model().onnx().file();
+  const absl::Status sent =
+      UploadModelFiles(client, Folder(job_file), UploadLine(context, path),
+                       *spec.mutable_model());
+  ClearUploadLine(context);
+  return sent;
+}
+
 absl::StatusOr<v1::Job> SubmitFile(Context& context, Client& client,
                                    const SubmitOptions& options) {
   absl::StatusOr<v1::JobSpec> spec = ReadJobFile(options.file);
   if (!spec.ok()) return spec.status();
   if (!options.name.empty()) spec->set_name(options.name);
+  absl::Status model = EnsureModel(context, client, options.file, *spec);
+  if (!model.ok()) return model;
   absl::Status data =
       EnsureData(context, client, spec->data().dataset(), options.data);
   if (!data.ok()) return data;

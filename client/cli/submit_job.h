@@ -25,7 +25,12 @@ void AddSubmitOptions(CLI::App& verb, SubmitOptions& options);
 // folder and ending.
 absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path);
 
-// Reads the file, uploads its data where asked and submits it.
+// Uploads the model file that the spec names, if it does, and puts its digest
+// in place of its path, which is taken from the job file's folder.
+absl::Status EnsureModel(Context& context, Client& client,
+                         const std::string& job_file, v1::JobSpec& spec);
+
+// Reads the file, uploads its model and data where asked and submits it.
 absl::StatusOr<v1::Job> SubmitFile(Context& context, Client& client,
                                    const SubmitOptions& options);
 

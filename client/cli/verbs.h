@@ -21,6 +21,7 @@ void AddCancel(CLI::App& app, Invocation& invocation);
 void AddPlan(CLI::App& app, Invocation& invocation);
 void AddDatasets(CLI::App& app, Invocation& invocation);
 void AddModels(CLI::App& app, Invocation& invocation);
+void AddModelsFiles(CLI::App& models, Invocation& invocation);
 void AddModelsInfer(CLI::App& models, Invocation& invocation);
 void AddDevices(CLI::App& app, Invocation& invocation);
 void AddAdmin(CLI::App& app, Invocation& invocation);

@@ -4,40 +4,22 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/autodiff/formula.h"
 #include "engine/autodiff/gradient.h"
 #include "engine/autodiff/step_tail.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/builder.h"
+#include "engine/import/losses.h"
+#include "engine/import/optimizer_options.h"
+#include "engine/import/trained_weights.h"
+#include "engine/passes/raise.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {
 namespace {
-
-const TensorType kInt64Scalar{DType::kInt64, {}};
-
-template <typename... Parts>
-absl::Status Refuse(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
-
-// low <= value < high; NaN is out of every range.
-absl::Status InRange(absl::string_view what, double value, double low,
-                     double high) {
-  if (value >= low && value < high) return absl::OkStatus();
-  return Refuse(what, " ", value, " must be at least ", low, " and below ",
-                high);
-}
-
-absl::Status NotNegative(absl::string_view what, double value) {
-  if (value >= 0 && std::isfinite(value)) return absl::OkStatus();
-  return Refuse(what, " ", value, " must be at least 0");
-}
-
-absl::Status Positive(absl::string_view what, double value) {
-  if (value > 0 && std::isfinite(value)) return absl::OkStatus();
-  return Refuse(what, " ", value, " must be above 0");
-}
 
 bool HasScaling(const v1::Scaling& scaling) {
   return scaling.rule_case() != v1::Scaling::RULE_NOT_SET;
@@ -53,189 +35,288 @@ void InitialiseScale(const v1::Scaling& scaling, ModelGraph& model) {
   }
 }
 
-absl::StatusOr<SgdAttributes> Convert(const v1::Sgd& sgd) {
-  RETURN_IF_ERROR(Positive("sgd: learning_rate", sgd.learning_rate()));
-  RETURN_IF_ERROR(InRange("sgd: momentum", sgd.momentum(), 0, 1));
-  RETURN_IF_ERROR(InRange("sgd: dampening", sgd.dampening(), 0, 1));
-  RETURN_IF_ERROR(NotNegative("sgd: weight_decay", sgd.weight_decay()));
-  if (sgd.nesterov() && (sgd.momentum() == 0 || sgd.dampening() != 0)) {
-    return Refuse("sgd: nesterov needs a momentum above 0 and no dampening");
+// The model's output that the loss reads: the first, or the one with the name
+// in training.output.
+absl::Status SelectOutput(const v1::TrainingSpec& training, ModelGraph& model) {
+  if (training.output().empty()) return absl::OkStatus();
+  for (const ModelPort& port : model.outputs) {
+    if (port.name != training.output()) continue;
+    if (!port.batched) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("training.output: '", port.name,
+                       "' has no batch "
+                       "dimension, which the loss needs"));
+    }
+    model.output = port.value;
+    model.output_shape = port.example();
+    return absl::OkStatus();
   }
-  return SgdAttributes{.momentum = sgd.momentum(),
-                       .dampening = sgd.dampening(),
-                       .weight_decay = sgd.weight_decay(),
-                       .nesterov = sgd.nesterov()};
+  return absl::InvalidArgumentError(
+      absl::StrCat("training.output: the model has no output '",
+                   training.output(), "'; it has ",
+                   absl::StrJoin(model.outputs, ", ",
+                                 [](std::string* out, const ModelPort& port) {
+                                   absl::StrAppend(out, "'", port.name, "'");
+                                 })));
 }
 
-// Adam or AdamW.
-template <typename AdamProto>
-absl::StatusOr<AdamAttributes> ConvertAdam(absl::string_view name,
-                                           const AdamProto& adam) {
-  AdamAttributes attributes;
-  if (adam.has_beta1()) attributes.beta1 = adam.beta1();
-  if (adam.has_beta2()) attributes.beta2 = adam.beta2();
-  if (adam.has_epsilon()) attributes.epsilon = adam.epsilon();
-  const auto what = [name](absl::string_view field) {
-    return absl::StrCat(name, ": ", field);
-  };
-  if (adam.has_learning_rate()) {
-    RETURN_IF_ERROR(Positive(what("learning_rate"), adam.learning_rate()));
+// Adds "<weight>/grad" and the sum of it and each gradient; the input "carry"
+// is 0 for the first batch of a step, so that what is left of the last step
+// does not count, else 1.
+absl::StatusOr<std::vector<ValueId>> AddAccumulators(
+    const std::vector<ValueId>& parameters,
+    const std::vector<ValueId>& gradients, GraphBuilder& builder,
+    std::vector<ValueId>& accumulators) {
+  ASSIGN_OR_RETURN(const ValueId carry,
+                   builder.Input("carry", {DType::kFloat32, {}}));
+  std::vector<ValueId> sums;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Value weight = builder.value(parameters[i]);
+    ASSIGN_OR_RETURN(
+        const ValueId accumulator,
+        builder.Persistent(AccumulatorName(weight.name), weight.type(),
+                           MemoryClass::kOptimizer));
+    autodiff::Formula f(&builder);
+    sums.push_back(f.Binary(
+        BinaryFunction::kAdd,
+        f.Binary(BinaryFunction::kMultiply, accumulator, carry), gradients[i]));
+    RETURN_IF_ERROR(f.status());
+    accumulators.push_back(accumulator);
   }
-  RETURN_IF_ERROR(InRange(what("beta1"), attributes.beta1, 0, 1));
-  RETURN_IF_ERROR(InRange(what("beta2"), attributes.beta2, 0, 1));
-  RETURN_IF_ERROR(Positive(what("epsilon"), attributes.epsilon));
-  RETURN_IF_ERROR(NotNegative(what("weight_decay"), adam.weight_decay()));
-  attributes.weight_decay = adam.weight_decay();
-  return attributes;
+  return sums;
 }
 
-absl::StatusOr<StepTailOptions> Convert(const v1::TrainingSpec& training) {
-  StepTailOptions options;
-  options.clip_norm = training.clip_gradient_norm();
-  RETURN_IF_ERROR(NotNegative("clip_gradient_norm", options.clip_norm));
-  switch (training.optimizer_case()) {
-    case v1::TrainingSpec::kSgd: {
-      ASSIGN_OR_RETURN(options.optimizer, Convert(training.sgd()));
-      return options;
-    }
-    case v1::TrainingSpec::kAdam: {
-      ASSIGN_OR_RETURN(options.optimizer, ConvertAdam("adam", training.adam()));
-      return options;
-    }
-    case v1::TrainingSpec::kAdamw: {
-      ASSIGN_OR_RETURN(AdamAttributes adam,
-                       ConvertAdam("adamw", training.adamw()));
-      adam.decoupled = true;
-      if (!training.adamw().has_weight_decay()) adam.weight_decay = 1e-2;
-      options.optimizer = adam;
-      return options;
-    }
-    default:
-      break;
-  }
-  return Refuse("training has no optimizer; choose sgd, adam or adamw");
+// With accumulation, dropout counts batches while the optimizer counts steps.
+void CountBatchesApart(Graph& graph) {
+  const Value* step = graph.FindValue("step");
+  if (step != nullptr) graph.mutable_value(step->id).name = "batch";
 }
 
-// The loss op over the model's output and its labels or target.
-struct LossParts {
-  Op op = Op::kCrossEntropy;
-  LossAttributes attributes;
-  ValueIds inputs;
+// The model's forward graph with loss and gradients.
+struct Differentiated {
+  ModelGraph model;
+  std::vector<ValueId> parameters;
+  std::vector<ValueId> gradients;
 };
 
-absl::StatusOr<LossParts> MakeLoss(const v1::TrainingSpec& training,
-                                   const ModelGraph& model,
-                                   GraphBuilder& builder) {
-  LossParts loss;
-  const Shape shape = builder.shape(model.output);
-  switch (training.loss_case()) {
-    case v1::TrainingSpec::kCrossEntropy: {
-      if (shape.rank() != 2) {
-        return Refuse("cross_entropy needs one number per class, but the ",
-                      "model's output is ", model.output_shape.ToString(),
-                      "; add a flatten and a dense layer");
-      }
-      loss.attributes.label_smoothing =
-          training.cross_entropy().label_smoothing();
-      ASSIGN_OR_RETURN(const ValueId labels,
-                       builder.Input("labels", {DType::kInt64, {shape[0]}}));
-      loss.inputs = {model.output, labels};
-      return loss;
-    }
-    case v1::TrainingSpec::kMeanSquaredError: {
-      loss.op = Op::kMeanSquaredError;
-      ASSIGN_OR_RETURN(const ValueId target,
-                       builder.Input("target", {DType::kFloat32, shape}));
-      loss.inputs = {model.output, target};
-      return loss;
-    }
-    default:
-      break;
-  }
-  return Refuse("training has no loss; choose cross_entropy or ",
-                "mean_squared_error");
+absl::StatusOr<Differentiated> Differentiate(const ModelSource& source,
+                                             const v1::Scaling& scaling,
+                                             const v1::TrainingSpec& training) {
+  Differentiated result;
+  ASSIGN_OR_RETURN(result.model,
+                   source.Build({.batch = training.batch_size(),
+                                 .training = true,
+                                 .input_scaling = HasScaling(scaling)}));
+  ModelGraph& model = result.model;
+  InitialiseScale(scaling, model);
+  RETURN_IF_ERROR(SelectOutput(training, model));
+  if (Accumulates(training)) CountBatchesApart(model.graph);
+  GraphBuilder builder(&model.graph);
+  builder.SetSource("loss", -1);
+  ASSIGN_OR_RETURN(ValueId loss, AddLoss(training, model.output, builder));
+  model.graph.AddOutput("loss", loss);
+  RETURN_IF_ERROR(RaisePatterns(model.graph));
+  loss = *model.graph.FindOutput("loss");
+  ASSIGN_OR_RETURN(result.parameters, SelectTrained(training, loss, model));
+  ASSIGN_OR_RETURN(result.gradients,
+                   AddGradients(model.graph, loss, result.parameters));
+  return result;
 }
 
-// In the order of the layers, as the persistents are.
-std::vector<ValueId> TrainableValues(const ModelGraph& model) {
-  std::vector<ValueId> values;
-  for (const Value& value : model.graph.values()) {
-    if (value.kind == ValueKind::kPersistent &&
-        value.memory_class == MemoryClass::kWeight) {
-      values.push_back(value.id);
+// Divides accumulated sums by the batches and clamps to [-c, c].
+absl::Status FinishGradients(const v1::TrainingSpec& training,
+                             GraphBuilder& builder, Differentiated& step) {
+  const double limit = training.clip_gradient_value();
+  if (!(limit >= 0 && std::isfinite(limit))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("clip_gradient_value ", limit, " must be at least 0"));
+  }
+  builder.SetSource("optimizer", -1);
+  builder.SetMemoryClass(MemoryClass::kGradient);
+  if (Accumulates(training)) {
+    std::vector<ValueId> accumulators;
+    ASSIGN_OR_RETURN(step.gradients,
+                     AddAccumulators(step.parameters, step.gradients, builder,
+                                     accumulators));
+  }
+  for (ValueId& gradient : step.gradients) {
+    autodiff::Formula f(&builder);
+    if (Accumulates(training)) {
+      gradient =
+          f.Binary(BinaryFunction::kMultiply, gradient,
+                   f.Number(1.0 / training.accumulate_batches(), gradient));
+    }
+    RETURN_IF_ERROR(f.status());
+    if (limit == 0) continue;
+    ASSIGN_OR_RETURN(
+        gradient,
+        builder.EmitOne(Op::kUnary, {gradient},
+                        UnaryAttributes{UnaryFunction::kClip, -limit, limit}));
+  }
+  return absl::OkStatus();
+}
+
+// The value that overwrites each parameter.
+std::vector<ValueId> UpdatedValues(const Graph& graph,
+                                   const std::vector<ValueId>& parameters) {
+  std::vector<ValueId> updated;
+  for (ValueId parameter : parameters) {
+    for (const Value& value : graph.values()) {
+      if (value.alias.kind == AliasKind::kUpdate &&
+          value.alias.of == parameter) {
+        updated.push_back(value.id);
+      }
     }
   }
-  return values;
+  return updated;
+}
+
+absl::Status AddAverages(const v1::Ema& ema,
+                         const std::vector<ValueId>& parameters,
+                         ModelGraph& model) {
+  if (!(ema.decay() > 0 && ema.decay() < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ema: decay ", ema.decay(), " must be above 0 and below 1"));
+  }
+  const std::vector<ValueId> updated = UpdatedValues(model.graph, parameters);
+  GPUPOOL_CHECK(updated.size() == parameters.size());
+  GraphBuilder builder(&model.graph);
+  builder.SetSource("ema", -1);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Value weight = builder.value(parameters[i]);
+    ASSIGN_OR_RETURN(const ValueId average,
+                     builder.Persistent(AverageName(weight.name), weight.type(),
+                                        MemoryClass::kOptimizer));
+    ASSIGN_OR_RETURN(const ValueId next,
+                     builder.EmitOne(Op::kEmaUpdate, {average, updated[i]},
+                                     EmaAttributes{ema.decay()}));
+    RETURN_IF_ERROR(builder.Update(next, average));
+    model.persistents.push_back({.name = AverageName(weight.name),
+                                 .dtype = weight.dtype,
+                                 .shape = weight.shape,
+                                 .memory_class = MemoryClass::kOptimizer});
+  }
+  return absl::OkStatus();
+}
+
+// Makes the graph read the averages in place of the trained weights.
+void ReadAverages(const std::vector<ValueId>& trained, ModelGraph& model) {
+  for (ValueId id : trained) {
+    Value& value = model.graph.mutable_value(id);
+    for (PersistentSpec& persistent : model.persistents) {
+      if (persistent.name != value.name) continue;
+      persistent.name = AverageName(value.name);
+      persistent.memory_class = MemoryClass::kOptimizer;
+    }
+    value.name = AverageName(value.name);
+    value.memory_class = MemoryClass::kOptimizer;
+  }
 }
 
 }  // namespace
 
-absl::StatusOr<ModelGraph> BuildTrainingGraph(
-    const v1::ModelSpec& spec, const v1::Scaling& scaling,
-    const v1::TrainingSpec& training) {
-  ASSIGN_OR_RETURN(const StepTailOptions tail, Convert(training));
-  ASSIGN_OR_RETURN(ModelGraph model,
-                   BuildModel(spec, {.batch = training.batch_size(),
-                                     .training = true,
-                                     .input_scaling = HasScaling(scaling)}));
-  InitialiseScale(scaling, model);
-  GraphBuilder builder(&model.graph);
-  builder.SetSource("loss", -1);
-  ASSIGN_OR_RETURN(const LossParts parts, MakeLoss(training, model, builder));
-  ASSIGN_OR_RETURN(const ValueId loss,
-                   builder.EmitOne(parts.op, parts.inputs, parts.attributes));
-  model.graph.AddOutput("loss", loss);
-  const std::vector<ValueId> parameters = TrainableValues(model);
-  if (parameters.empty()) {
-    return Refuse("the model has no weights; there is nothing to train");
-  }
-  ASSIGN_OR_RETURN(const std::vector<ValueId> gradients,
-                   AddGradients(model.graph, loss, parameters));
-  ASSIGN_OR_RETURN(const std::vector<OptimizerState> states,
-                   AddStepTail(model.graph, parameters, gradients, tail));
-  for (const OptimizerState& state : states) {
-    model.persistents.push_back({.name = state.name,
-                                 .dtype = state.dtype,
-                                 .shape = state.shape,
-                                 .memory_class = MemoryClass::kOptimizer});
-  }
-  return model;
+bool Accumulates(const v1::TrainingSpec& training) {
+  return training.accumulate_batches() > 1;
 }
 
-absl::StatusOr<ModelGraph> BuildEvalGraph(const v1::ModelSpec& spec,
+absl::StatusOr<ModelGraph> BuildTrainingGraph(
+    const ModelSource& source, const v1::Scaling& scaling,
+    const v1::TrainingSpec& training) {
+  ASSIGN_OR_RETURN(const StepTailOptions tail, ConvertOptimizer(training));
+  ASSIGN_OR_RETURN(Differentiated step,
+                   Differentiate(source, scaling, training));
+  ModelGraph& model = step.model;
+  GraphBuilder builder(&model.graph);
+  RETURN_IF_ERROR(FinishGradients(training, builder, step));
+  ASSIGN_OR_RETURN(
+      const std::vector<OptimizerState> states,
+      AddStepTail(model.graph, step.parameters, step.gradients, tail));
+  for (const OptimizerState& state : states) {
+    model.persistents.push_back(
+        {.name = state.name,
+         .dtype = state.dtype,
+         .shape = state.shape,
+         .memory_class = MemoryClass::kOptimizer,
+         .initializer = {.value = InitialOptimizerState(training)}});
+  }
+  if (training.has_ema()) {
+    RETURN_IF_ERROR(AddAverages(training.ema(), step.parameters, model));
+  }
+  return std::move(step.model);
+}
+
+absl::StatusOr<ModelGraph> BuildAccumulationGraph(
+    const ModelSource& source, const v1::Scaling& scaling,
+    const v1::TrainingSpec& training) {
+  GPUPOOL_CHECK(Accumulates(training));
+  ASSIGN_OR_RETURN(Differentiated step,
+                   Differentiate(source, scaling, training));
+  GraphBuilder builder(&step.model.graph);
+  builder.SetSource("optimizer", -1);
+  builder.SetMemoryClass(MemoryClass::kGradient);
+  std::vector<ValueId> accumulators;
+  ASSIGN_OR_RETURN(
+      const std::vector<ValueId> sums,
+      AddAccumulators(step.parameters, step.gradients, builder, accumulators));
+  for (size_t i = 0; i < sums.size(); ++i) {
+    RETURN_IF_ERROR(builder.Update(sums[i], accumulators[i]));
+  }
+  return std::move(step.model);
+}
+
+absl::StatusOr<ModelGraph> BuildEvalGraph(const ModelSource& source,
                                           const v1::Scaling& scaling,
                                           const v1::TrainingSpec& training,
                                           int64_t batch) {
   ASSIGN_OR_RETURN(
       ModelGraph model,
-      BuildModel(spec, {.batch = batch, .input_scaling = HasScaling(scaling)}));
+      source.Build({.batch = batch, .input_scaling = HasScaling(scaling)}));
   InitialiseScale(scaling, model);
+  RETURN_IF_ERROR(SelectOutput(training, model));
   GraphBuilder builder(&model.graph);
   builder.SetSource("loss", -1);
-  ASSIGN_OR_RETURN(LossParts parts, MakeLoss(training, model, builder));
-  ASSIGN_OR_RETURN(const ValueId row_count,
-                   builder.Input("row_count", kInt64Scalar));
-  parts.inputs.push_back(row_count);
-  parts.attributes.reduction = Reduction::kSum;
-  ASSIGN_OR_RETURN(const ValueId loss_sum,
-                   builder.EmitOne(parts.op, parts.inputs, parts.attributes));
-  model.graph.AddOutput("loss_sum", loss_sum);
-  if (parts.op == Op::kCrossEntropy) {
-    ASSIGN_OR_RETURN(const ValueId correct,
-                     builder.EmitOne(Op::kCorrectCount, parts.inputs));
-    model.graph.AddOutput("correct", correct);
+  RETURN_IF_ERROR(AddEvaluation(training, model.output, builder));
+  if (training.has_ema()) {
+    const ValueId loss = *model.graph.FindOutput("loss_sum");
+    ASSIGN_OR_RETURN(const std::vector<ValueId> trained,
+                     SelectTrained(training, loss, model));
+    ReadAverages(trained, model);
   }
   return model;
 }
 
-absl::StatusOr<ModelGraph> BuildInferenceGraph(const v1::ModelSpec& spec,
+absl::StatusOr<ModelGraph> BuildInferenceGraph(const ModelSource& source,
                                                bool input_scaling,
                                                int64_t batch) {
   ASSIGN_OR_RETURN(
       ModelGraph model,
-      BuildModel(spec, {.batch = batch, .input_scaling = input_scaling}));
-  model.graph.AddOutput("output", model.output);
+      source.Build({.batch = batch, .input_scaling = input_scaling}));
+  for (const ModelPort& port : model.outputs) {
+    model.graph.AddOutput(port.name, port.value);
+  }
   return model;
+}
+
+absl::StatusOr<ModelGraph> BuildTrainingGraph(
+    const v1::ModelSpec& model, const v1::Scaling& scaling,
+    const v1::TrainingSpec& training) {
+  ASSIGN_OR_RETURN(const auto source, ModelSource::Open(model, ""));
+  return BuildTrainingGraph(*source, scaling, training);
+}
+
+absl::StatusOr<ModelGraph> BuildEvalGraph(const v1::ModelSpec& model,
+                                          const v1::Scaling& scaling,
+                                          const v1::TrainingSpec& training,
+                                          int64_t batch) {
+  ASSIGN_OR_RETURN(const auto source, ModelSource::Open(model, ""));
+  return BuildEvalGraph(*source, scaling, training, batch);
+}
+
+absl::StatusOr<ModelGraph> BuildInferenceGraph(const v1::ModelSpec& model,
+                                               bool input_scaling,
+                                               int64_t batch) {
+  ASSIGN_OR_RETURN(const auto source, ModelSource::Open(model, ""));
+  return BuildInferenceGraph(*source, input_scaling, batch);
 }
 
 }  // namespace gpupool::engine

@@ -3,6 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/import/onnx/export_layers.h"
+#include "engine/import/onnx/onnx_model_source.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {
@@ -22,6 +25,12 @@ class LayerModelSource : public ModelSource {
         "a chain of layers stores no weights, hence no \"", name, "\""));
   }
 
+  absl::StatusOr<std::string> ExportOnnx(
+      const std::vector<WeightTensor>& weights) const override {
+    ASSIGN_OR_RETURN(const ModelGraph model, Build({}));
+    return onnx_import::ExportLayers(spec_, model, weights);
+  }
+
  private:
   const v1::ModelSpec spec_;
 };
@@ -29,14 +38,14 @@ class LayerModelSource : public ModelSource {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const ModelSource>> ModelSource::Open(
-    const v1::ModelSpec& spec, const std::string&) {
+    const v1::ModelSpec& spec, const std::string& blob_dir) {
   if (!spec.has_onnx()) return std::make_shared<LayerModelSource>(spec);
   if (spec.layers_size() > 0 || spec.input_shape_size() > 0) {
     return absl::InvalidArgumentError(
         "a model is either a chain of layers or an ONNX file; this one has "
         "both");
   }
-  return absl::UnimplementedError("ONNX models cannot be imported yet");
+  return onnx_import::OpenOnnxModel(spec.onnx(), blob_dir);
 }
 
 }  // namespace gpupool::engine

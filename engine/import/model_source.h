@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,6 +21,14 @@ class ModelSpec;
 }  // namespace gpupool::v1
 
 namespace gpupool::engine {
+
+// The value of a persistent in host memory.
+struct WeightTensor {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  absl::Span<const std::byte> bytes;
+};
 
 class ModelSource {
  public:
@@ -42,6 +51,12 @@ class ModelSource {
   // exactly its bytes. NotFound for another name.
   virtual absl::Status ReadStored(absl::string_view name,
                                   absl::Span<std::byte> to) const = 0;
+
+  // The model as a serialized ONNX file with these values of its persistents;
+  // with "input.scale" and "input.shift" among them its input is scaled.
+  // InvalidArgument when it is larger than such a file can be.
+  virtual absl::StatusOr<std::string> ExportOnnx(
+      const std::vector<WeightTensor>& weights) const = 0;
 };
 
 }  // namespace gpupool::engine

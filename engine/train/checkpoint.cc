@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 constexpr char kFormat[] = "gpupool.checkpoint";
 constexpr uint64_t kFormatVersion = 1;
 constexpr size_t kMaxManifestBytes = size_t{64} << 20;
-constexpr size_t kMaxFiles = 16;
+constexpr size_t kMaxFiles = 4096;
 
 absl::Status Broken(absl::string_view what) {
   return absl::InvalidArgumentError(
@@ -151,30 +151,29 @@ std::string TypeText(const TensorFacts& facts) {
 // The views in the order of the tensors.
 absl::StatusOr<std::vector<absl::string_view>> Match(
     const std::vector<TensorView>& views,
-    const std::vector<TensorBytes>& tensors) {
+    const std::vector<TensorFacts>& tensors) {
   std::map<std::string, const TensorView*> by_name;
   for (const TensorView& view : views) by_name[view.facts.name] = &view;
   std::vector<absl::string_view> matched;
-  for (const TensorBytes& tensor : tensors) {
-    const auto found = by_name.find(tensor.facts.name);
+  for (const TensorFacts& tensor : tensors) {
+    const auto found = by_name.find(tensor.name);
     if (found == by_name.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the checkpoint has no tensor \"", tensor.facts.name,
-                       "\"; the model needs ", TypeText(tensor.facts)));
+          absl::StrCat("the weights have no tensor \"", tensor.name,
+                       "\"; the model needs ", TypeText(tensor)));
     }
     const TensorFacts& facts = found->second->facts;
-    if (facts.dtype != tensor.facts.dtype ||
-        facts.shape != tensor.facts.shape) {
+    if (facts.dtype != tensor.dtype || facts.shape != tensor.shape) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "tensor \"", facts.name, "\" of the checkpoint is ", TypeText(facts),
-          "; the model needs ", TypeText(tensor.facts)));
+          "tensor \"", facts.name, "\" of the weights is ", TypeText(facts),
+          "; the model needs ", TypeText(tensor)));
     }
     matched.push_back(found->second->bytes);
     by_name.erase(found);
   }
   if (!by_name.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the checkpoint has a tensor \"", by_name.begin()->first,
+        absl::StrCat("the weights have a tensor \"", by_name.begin()->first,
                      "\" that the model does not have"));
   }
   return matched;
@@ -187,6 +186,17 @@ const CheckpointFile* Manifest::FindFile(absl::string_view role) const {
     if (file.role == role) return &file;
   }
   return nullptr;
+}
+
+std::vector<CheckpointFile> ModelFiles(const v1::ModelSpec& model) {
+  if (!model.has_onnx()) return {};
+  std::vector<CheckpointFile> files = {
+      {"onnx", model.onnx().sha256(), model.onnx().bytes()}};
+  for (const v1::ExternalFile& file : model.onnx().external_files()) {
+    files.push_back(
+        {absl::StrCat("onnx/", file.location()), file.sha256(), file.bytes()});
+  }
+  return files;
 }
 
 absl::StatusOr<CheckpointFile> WriteTensors(
@@ -224,6 +234,17 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& blob_dir,
   return ParseManifest(object);
 }
 
+absl::StatusOr<uint64_t> CheckTensors(const std::string& blob_dir,
+                                      const std::string& sha256,
+                                      const std::vector<TensorFacts>& tensors) {
+  ASSIGN_OR_RETURN(const MappedFile file, ReadBlob(blob_dir, sha256));
+  ASSIGN_OR_RETURN(
+      const std::vector<TensorView> views,
+      ParseSafetensors({file.bytes().data(), file.bytes().size()}));
+  RETURN_IF_ERROR(Match(views, tensors).status());
+  return uint64_t{file.bytes().size()};
+}
+
 absl::Status ReadTensors(const std::string& blob_dir, const Manifest& manifest,
                          const std::string& role,
                          const std::vector<TensorBytes>& tensors) {
@@ -236,8 +257,10 @@ absl::Status ReadTensors(const std::string& blob_dir, const Manifest& manifest,
   ASSIGN_OR_RETURN(
       const std::vector<TensorView> views,
       ParseSafetensors({file.bytes().data(), file.bytes().size()}));
+  std::vector<TensorFacts> facts;
+  for (const TensorBytes& tensor : tensors) facts.push_back(tensor.facts);
   ASSIGN_OR_RETURN(const std::vector<absl::string_view> matched,
-                   Match(views, tensors));
+                   Match(views, facts));
   for (size_t i = 0; i < tensors.size(); ++i) {
     std::memcpy(tensors[i].bytes.data(), matched[i].data(), matched[i].size());
   }

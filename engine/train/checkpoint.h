@@ -10,8 +10,11 @@
 //   batch_size      rows of a training batch; 0 for uploaded models
 //   input_scaling   whether input.scale and input.shift are weights
 //   model           the ModelSpec in protobuf's JSON form
-//   files           [{"role": "weights" | "optimizer", "sha256", "bytes"}]
-// Each file is a safetensors blob with the program's names of the tensors.
+//   files           [{"role", "sha256", "bytes"}]
+// Roles: "weights" and "optimizer" are safetensors blobs with the program's
+// names of the tensors; "onnx" and "onnx/<location>" are the model file and
+// its external files, which `model` names too. Where there are no "weights"
+// the model file holds them.
 // The same state gives the same bytes, hence the same digest.
 #pragma once
 
@@ -30,7 +33,7 @@
 namespace gpupool::engine {
 
 struct CheckpointFile {
-  std::string role;  // "weights" or "optimizer"
+  std::string role;
   std::string sha256;
   uint64_t bytes = 0;
 };
@@ -50,6 +53,9 @@ struct Manifest {
   // nullptr when absent.
   const CheckpointFile* FindFile(absl::string_view role) const;
 };
+
+// The files that the model itself consists of.
+std::vector<CheckpointFile> ModelFiles(const v1::ModelSpec& model);
 
 // A tensor in host memory.
 struct TensorBytes {
@@ -71,6 +77,13 @@ absl::StatusOr<WrittenBlob> WriteManifest(const std::string& blob_dir,
 // NotFound, DataLoss, or InvalidArgument naming the field that is wrong.
 absl::StatusOr<Manifest> ReadManifest(const std::string& blob_dir,
                                       const std::string& sha256);
+
+// Whether the blob is a safetensors file with exactly these tensors, by names,
+// types and shapes: InvalidArgument names the first that differs. Returns the
+// bytes of the file.
+absl::StatusOr<uint64_t> CheckTensors(const std::string& blob_dir,
+                                      const std::string& sha256,
+                                      const std::vector<TensorFacts>& tensors);
 
 // Fills the tensors' bytes from the file with that role. Names, types and
 // shapes must be exactly those of the file, in any order: InvalidArgument

@@ -29,13 +29,16 @@ bool StartsAtZero(const Initializer& initializer) {
          initializer.value == 0;
 }
 
-absl::Status SetOne(const PersistentSpec& spec, uint64_t seed,
-                    const WeightStore& store) {
+absl::Status SetOne(const ModelSource& source, const PersistentSpec& spec,
+                    uint64_t seed, const WeightStore& store) {
   const absl::Span<std::byte> bytes = store.Find(spec.name);
   if (bytes.size() != spec.shape.bytes(spec.dtype)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the weight store has no \"", spec.name, "\" of ",
                      spec.shape.bytes(spec.dtype), " bytes"));
+  }
+  if (spec.initializer.kind == Initializer::Kind::kStored) {
+    return source.ReadStored(spec.name, bytes);
   }
   if (spec.dtype == DType::kFloat32) {
     Fill(
@@ -54,10 +57,11 @@ absl::Status SetOne(const PersistentSpec& spec, uint64_t seed,
 
 }  // namespace
 
-absl::Status SetInitialWeights(const std::vector<PersistentSpec>& persistents,
+absl::Status SetInitialWeights(const ModelSource& source,
+                               const std::vector<PersistentSpec>& persistents,
                                uint64_t seed, const WeightStore& store) {
   for (const PersistentSpec& spec : persistents) {
-    RETURN_IF_ERROR(SetOne(spec, seed, store));
+    RETURN_IF_ERROR(SetOne(source, spec, seed, store));
   }
   return absl::OkStatus();
 }

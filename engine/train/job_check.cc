@@ -13,24 +13,6 @@
 namespace gpupool::engine {
 namespace {
 
-absl::Status CheckFeatures(const v1::ModelSpec& model, const DataFacts& facts) {
-  const std::vector<int64_t> wanted(model.input_shape().begin(),
-                                    model.input_shape().end());
-  auto model_count = CheckedElementCount(wanted);
-  if (!model_count.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.input_shape: ", model_count.status().message()));
-  }
-  ASSIGN_OR_RETURN(const uint64_t row_count,
-                   CheckedElementCount(facts.feature_shape));
-  if (*model_count == row_count) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "model.input_shape [", absl::StrJoin(wanted, ","), "] takes ",
-      *model_count, " numbers, but a row of the dataset has ", row_count,
-      " (shape [", absl::StrJoin(facts.feature_shape, ","),
-      "]); make them agree"));
-}
-
 absl::Status CheckBatch(uint32_t batch_size, uint64_t training_rows) {
   if (batch_size == 0) {
     return absl::InvalidArgumentError(
@@ -76,7 +58,8 @@ absl::Status CheckLoss(const v1::TrainingSpec& training) {
 DataFacts FactsOf(const v1::Dataset& dataset) {
   return {dataset.rows(),
           {dataset.feature_shape().begin(), dataset.feature_shape().end()},
-          dataset.classes()};
+          dataset.classes(),
+          dataset.files().empty() && dataset.feature_shape().empty()};
 }
 
 absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
@@ -96,8 +79,40 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   RETURN_IF_ERROR(ValidateSchedule(
       training.schedule(), length.base_learning_rate, length.total_steps));
   RETURN_IF_ERROR(ValidateScaling(spec.data().scaling()));
-  RETURN_IF_ERROR(CheckFeatures(spec.model(), facts));
   return length;
+}
+
+absl::Status CheckModelInputs(const std::vector<ModelPort>& inputs,
+                              const DataFacts& facts) {
+  if (inputs.size() != 1 || !inputs[0].batched) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model cannot be trained on rows of a dataset: it has ",
+        inputs.size(), " inputs (",
+        absl::StrJoin(inputs, ", ",
+                      [](std::string* out, const ModelPort& input) {
+                        absl::StrAppend(out, input.name,
+                                        input.batched ? "" : ", no batch");
+                      }),
+        "), but training needs one with a batch dimension in front"));
+  }
+  const ModelPort& input = inputs[0];
+  const bool numbers = input.dtype == DType::kFloat32 ||
+                       input.dtype == DType::kInt32 ||
+                       input.dtype == DType::kInt64;
+  if (!numbers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model's input '", input.name, "' is ", DTypeName(input.dtype),
+        "; training feeds float32, int32 and int64 inputs"));
+  }
+  if (facts.assumed) return absl::OkStatus();
+  const auto wanted = static_cast<uint64_t>(input.example().elements());
+  ASSIGN_OR_RETURN(const uint64_t row_count,
+                   CheckedElementCount(facts.feature_shape));
+  if (wanted == row_count) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the model's input ", input.example().ToString(), " takes ", wanted,
+      " numbers, but a row of the dataset has ", row_count, " (shape [",
+      absl::StrJoin(facts.feature_shape, ","), "]); make them agree"));
 }
 
 absl::Status CheckLabels(const v1::TrainingSpec& training,

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/import/layer_spec.h"
 #include "engine/tensor/shape.h"
 
 namespace gpupool::v1 {
@@ -21,6 +22,8 @@ struct DataFacts {
   uint64_t rows = 0;
   std::vector<int64_t> feature_shape;  // of one row
   uint32_t classes = 0;                // 0: labels are no classes
+  // The dataset is not there yet: rows are of the shape that the model takes.
+  bool assumed = false;
 };
 
 DataFacts FactsOf(const v1::Dataset& dataset);
@@ -35,11 +38,16 @@ struct TrainingLength {
 };
 
 // InvalidArgument names the field, its value, the limit and the remedy:
-// dataset, split, batch size, length, loss, learning rate, schedule, scaling,
-// and the number of features against the model's input. The model's layers
-// and the optimizer's other numbers are checked when the graph is built.
+// dataset, split, batch size, length, loss, learning rate, schedule and
+// scaling. The model's layers and the optimizer's other numbers are checked
+// when the graph is built.
 absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
                                              const DataFacts& facts);
+
+// Whether rows of the dataset can be fed to the model: it has one input, which
+// takes as many numbers for an example as a row has.
+absl::Status CheckModelInputs(const std::vector<ModelPort>& inputs,
+                              const DataFacts& facts);
 
 // Whether labels and loss go with the shape of the model's output.
 absl::Status CheckLabels(const v1::TrainingSpec& training,

@@ -12,9 +12,44 @@
 namespace gpupool::engine {
 namespace {
 
-absl::StatusOr<Program> CompileGraph(Graph graph, DeviceBackend* backend) {
-  RETURN_IF_ERROR(RunPasses(graph, {}, nullptr));
+// How often a recomputation budget is lowered by what weights, workspaces and
+// gaps in the arena take of it.
+constexpr int kMaxBudgetAttempts = 4;
+
+absl::StatusOr<Program> CompileGraph(Graph graph, DeviceBackend* backend,
+                                     const PassOptions& options = {}) {
+  RETURN_IF_ERROR(RunPasses(graph, options, nullptr));
   return Program::Compile(std::move(graph), backend);
+}
+
+absl::StatusOr<uint64_t> PlannedPeak(const Program& program) {
+  ASSIGN_OR_RETURN(const WeightLayout layout,
+                   WeightLayout::Create({&program.graph()}));
+  return ReportBytes(layout.bytes(), {program.bytes()}).peak;
+}
+
+// The training step, with what the spec says about recomputation. The passes
+// count live bytes only, the budget is for all that the step plans.
+absl::StatusOr<Program> CompileStep(const Graph& graph,
+                                    const v1::Recompute& recompute,
+                                    DeviceBackend* backend) {
+  PassOptions options;
+  options.recompute.layers.assign(recompute.layers().begin(),
+                                  recompute.layers().end());
+  const uint64_t budget = recompute.budget_bytes();
+  options.recompute.budget_bytes = budget;
+  uint64_t peak = 0;
+  for (int attempt = 0; attempt < kMaxBudgetAttempts; ++attempt) {
+    ASSIGN_OR_RETURN(Program program, CompileGraph(graph, backend, options));
+    ASSIGN_OR_RETURN(peak, PlannedPeak(program));
+    if (budget == 0 || peak <= budget) return program;
+    uint64_t& live = options.recompute.budget_bytes;
+    live = live > peak - budget ? live - (peak - budget) : 1;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "recompute.budget_bytes ", budget, " is too low: with everything ",
+      "recomputed that helps, a step still needs ", peak,
+      " bytes; raise it or lower batch_size"));
 }
 
 std::vector<ProgramBytes> AllBytes(const TrainingPrograms& programs) {
@@ -37,30 +72,51 @@ absl::StatusOr<WeightLayout> LayoutOf(const TrainingPrograms& programs) {
   return WeightLayout::Create(graphs);
 }
 
+bool AllBatched(const std::vector<ModelPort>& ports) {
+  return std::all_of(ports.begin(), ports.end(),
+                     [](const ModelPort& port) { return port.batched; });
+}
+
+// Everything but the buckets and the layout.
+void Describe(ModelGraph& model, InferencePrograms& programs) {
+  programs.batched = AllBatched(model.inputs) && AllBatched(model.outputs);
+  programs.parameters = model.parameters();
+  programs.persistents = std::move(model.persistents);
+  programs.layers = std::move(model.layers);
+  programs.warnings = std::move(model.warnings);
+  programs.inputs = std::move(model.inputs);
+  programs.outputs = std::move(model.outputs);
+}
+
 }  // namespace
 
-absl::StatusOr<TrainingPrograms> CompileTraining(const v1::JobSpec& spec,
+absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
+                                                 const v1::JobSpec& spec,
                                                  const DataFacts& facts,
                                                  DeviceBackend* backend) {
   ASSIGN_OR_RETURN(const TrainingLength length, CheckTraining(spec, facts));
   const v1::Scaling& scaling = spec.data().scaling();
   ASSIGN_OR_RETURN(ModelGraph model,
-                   BuildTrainingGraph(spec.model(), scaling, spec.training()));
+                   BuildTrainingGraph(source, scaling, spec.training()));
+  RETURN_IF_ERROR(CheckModelInputs(model.inputs, facts));
   RETURN_IF_ERROR(CheckLabels(spec.training(), facts, model.output_shape));
   const uint64_t parameters = model.parameters();
-  ASSIGN_OR_RETURN(Program train,
-                   CompileGraph(std::move(model.graph), backend));
+  ASSIGN_OR_RETURN(
+      Program train,
+      CompileStep(model.graph, spec.training().recompute(), backend));
   TrainingPrograms programs{.length = length,
                             .train = std::move(train),
                             .persistents = std::move(model.persistents),
+                            .warnings = std::move(model.warnings),
+                            .input_name = model.inputs[0].name,
                             .output_shape = model.output_shape,
                             .parameters = parameters};
   if (length.held_out_rows > 0) {
     programs.eval_batch = static_cast<int64_t>(
         std::min<uint64_t>(length.held_out_rows, spec.training().batch_size()));
-    ASSIGN_OR_RETURN(ModelGraph eval,
-                     BuildEvalGraph(spec.model(), scaling, spec.training(),
-                                    programs.eval_batch));
+    ASSIGN_OR_RETURN(
+        ModelGraph eval,
+        BuildEvalGraph(source, scaling, spec.training(), programs.eval_batch));
     ASSIGN_OR_RETURN(programs.eval,
                      CompileGraph(std::move(eval.graph), backend));
   }
@@ -86,7 +142,7 @@ std::vector<int64_t> BatchBuckets(uint32_t max_batch_size) {
 }
 
 absl::StatusOr<InferencePrograms> CompileInference(
-    const v1::ModelSpec& model, const InferenceOptions& options,
+    const ModelSource& source, const InferenceOptions& options,
     DeviceBackend* backend) {
   if (options.max_batch_size < 1 || options.max_batch_size > kMaxServingBatch) {
     return absl::InvalidArgumentError(
@@ -96,17 +152,13 @@ absl::StatusOr<InferencePrograms> CompileInference(
   InferencePrograms programs;
   std::vector<const Graph*> graphs;
   for (int64_t batch : BatchBuckets(options.max_batch_size)) {
-    ASSIGN_OR_RETURN(ModelGraph graph,
-                     BuildInferenceGraph(model, options.input_scaling, batch));
-    if (programs.buckets.empty()) {
-      programs.parameters = graph.parameters();
-      programs.layers = std::move(graph.layers);
-      programs.input_shape = graph.input_shape;
-      programs.output_shape = graph.output_shape;
-    }
+    ASSIGN_OR_RETURN(ModelGraph model,
+                     BuildInferenceGraph(source, options.input_scaling, batch));
+    if (programs.buckets.empty()) Describe(model, programs);
     ASSIGN_OR_RETURN(Program program,
-                     CompileGraph(std::move(graph.graph), backend));
+                     CompileGraph(std::move(model.graph), backend));
     programs.buckets.push_back({batch, std::move(program)});
+    if (!programs.batched) break;
   }
   for (const InferenceBucket& bucket : programs.buckets) {
     graphs.push_back(&bucket.program.graph());

@@ -7,10 +7,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/import/layer_spec.h"
+#include "engine/import/model_source.h"
 #include "engine/plan/report.h"
 #include "engine/runtime/program.h"
 #include "engine/runtime/weight_store.h"
@@ -25,14 +26,18 @@ struct TrainingPrograms {
   std::optional<Program> eval;  // absent when no rows are held out
   WeightLayout layout;
   std::vector<PersistentSpec> persistents;
-  Shape output_shape;  // per example
+  std::vector<std::string> warnings;
+  std::string input_name;  // of the features
+  Shape output_shape;      // per example
   uint64_t parameters = 0;
   int64_t eval_batch = 0;
 };
 
+// Of a job on the model `source`, which is what spec.model() names.
 // InvalidArgument names the layer or field; Unimplemented what the back end
 // lacks.
-absl::StatusOr<TrainingPrograms> CompileTraining(const v1::JobSpec& spec,
+absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
+                                                 const v1::JobSpec& spec,
                                                  const DataFacts& facts,
                                                  DeviceBackend* backend);
 
@@ -47,11 +52,21 @@ struct InferenceBucket {
 
 struct InferencePrograms {
   std::vector<InferenceBucket> buckets;  // rising batches
+  // Whether all inputs and outputs have a batch dimension. If not there is one
+  // bucket, of batch 1.
+  bool batched = true;
   WeightLayout layout;
+  std::vector<PersistentSpec> persistents;
   std::vector<LayerInfo> layers;
-  Shape input_shape;   // per example
-  Shape output_shape;  // per example
+  std::vector<std::string> warnings;
+  std::vector<ModelPort> inputs;  // of the first bucket's program
+  std::vector<ModelPort> outputs;
   uint64_t parameters = 0;
+
+  // Rows that one run takes at most.
+  uint32_t max_batch_size() const {
+    return static_cast<uint32_t>(buckets.back().batch);
+  }
 };
 
 inline constexpr uint32_t kMaxServingBatch = 1024;
@@ -67,7 +82,7 @@ struct InferenceOptions {
 
 // InvalidArgument names the layer, or a max_batch_size out of range.
 absl::StatusOr<InferencePrograms> CompileInference(
-    const v1::ModelSpec& model, const InferenceOptions& options,
+    const ModelSource& source, const InferenceOptions& options,
     DeviceBackend* backend);
 
 PlannedBytes BytesOf(const InferencePrograms& programs);

@@ -2,9 +2,11 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,6 +57,19 @@ absl::Status SetFloats(const WeightStore& store, absl::string_view name,
   return absl::OkStatus();
 }
 
+// Token numbers and the like; what no T can hold becomes 0, which every table
+// of embeddings has.
+template <typename T>
+void CopyWhole(absl::Span<const float> from, absl::Span<T> to) {
+  constexpr double kLimit =
+      std::min<double>(std::numeric_limits<T>::max(), int64_t{1} << 53);
+  for (size_t i = 0; i < to.size(); ++i) {
+    const double number = from[i];
+    const bool fits = number >= -kLimit && number <= kLimit;
+    to[i] = fits ? static_cast<T>(number) : T{0};
+  }
+}
+
 // Whether every float32 element is finite: its exponent is not all ones.
 bool AllFinite(const TensorBytes& tensor) {
   if (tensor.facts.dtype != DType::kFloat32) return true;
@@ -102,8 +117,12 @@ absl::Status TrainingRun::Impl::LoadData() {
 absl::Status TrainingRun::Impl::MakeExecutors() {
   const DataFacts facts = {table_.rows, table_.feature_shape,
                            table_.class_count};
-  ASSIGN_OR_RETURN(TrainingPrograms programs,
-                   CompileTraining(request_.spec, facts, device_.backend));
+  ASSIGN_OR_RETURN(source_,
+                   ModelSource::Open(request_.spec.model(), device_.blob_dir));
+  ASSIGN_OR_RETURN(
+      TrainingPrograms programs,
+      CompileTraining(*source_, request_.spec, facts, device_.backend));
+  input_name_ = std::move(programs.input_name);
   length_ = programs.length;
   eval_batch_ = programs.eval_batch;
   persistents_ = std::move(programs.persistents);
@@ -128,7 +147,7 @@ absl::Status TrainingRun::Impl::MakeExecutors() {
 
 absl::Status TrainingRun::Impl::StartFresh() {
   const uint64_t seed = request_.spec.training().seed();
-  RETURN_IF_ERROR(SetInitialWeights(persistents_, seed, *weights_));
+  RETURN_IF_ERROR(SetInitialWeights(*source_, persistents_, seed, *weights_));
   const v1::Scaling& scaling = request_.spec.data().scaling();
   if (scaling.rule_case() != v1::Scaling::RULE_NOT_SET) {
     ASSIGN_OR_RETURN(const ScalingValues values,
@@ -186,7 +205,20 @@ absl::Status TrainingRun::Impl::Resume() {
 
 void TrainingRun::Impl::FillBatch(const Executor& executor,
                                   absl::Span<const uint32_t> rows) {
-  GatherFeatures(table_, rows, As<float>(executor.input("input")));
+  const Value* input = executor.program().graph().FindValue(input_name_);
+  GPUPOOL_CHECK(input != nullptr);
+  const absl::Span<std::byte> bytes = executor.input(input_name_);
+  if (input->dtype == DType::kFloat32) {
+    GatherFeatures(table_, rows, As<float>(bytes));
+  } else {
+    features_.resize(static_cast<size_t>(input->shape.elements()));
+    GatherFeatures(table_, rows, absl::MakeSpan(features_));
+    if (input->dtype == DType::kInt64) {
+      CopyWhole(features_, As<int64_t>(bytes));
+    } else {
+      CopyWhole(features_, As<int32_t>(bytes));
+    }
+  }
   const absl::Span<std::byte> labels = executor.input("labels");
   if (!labels.empty()) {
     GatherClasses(table_, rows, As<int64_t>(labels));
@@ -271,6 +303,7 @@ absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
   manifest.input_scaling =
       request_.spec.data().scaling().rule_case() != v1::Scaling::RULE_NOT_SET;
   manifest.model = request_.spec.model();
+  manifest.files = ModelFiles(manifest.model);
   ASSIGN_OR_RETURN(CheckpointFile weights,
                    WriteTensors(device_.blob_dir, "weights", Tensors(false)));
   manifest.files.push_back(std::move(weights));

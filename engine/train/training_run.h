@@ -61,7 +61,10 @@ class TrainingRun::Impl {
   Table table_;
   std::vector<uint32_t> held_out_rows_;
   std::vector<uint32_t> training_rows_;  // until the sampler has them
+  std::shared_ptr<const ModelSource> source_;
   std::vector<PersistentSpec> persistents_;
+  std::string input_name_;
+  std::vector<float> features_;  // of a batch, before they are converted
   int64_t eval_batch_ = 0;
   std::optional<Sampler> sampler_;
   std::optional<WeightStore> weights_;

@@ -58,7 +58,7 @@ class ApiServer::Impl {
  public:
   Impl(const ApiOptions& options, ApiDependencies dependencies)
       : jobs_(dependencies.control, options.watch_limit),
-        models_(dependencies.control),
+        models_(dependencies.control, dependencies.blobs, {}),
         datasets_(dependencies.control, dependencies.blobs,
                   {.dataset_limit_bytes = options.dataset_limit_bytes}),
         devices_(dependencies.control, options.watch_limit),
@@ -89,6 +89,7 @@ class ApiServer::Impl {
       jobs_.StopStreams();
       devices_.StopStreams();
       datasets_.StopStreams();
+      models_.StopStreams();
       server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
       server_->Wait();
     });

@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
+#include "server/control/rows.h"
 
 namespace gpupool::server {
 namespace {
@@ -19,9 +20,7 @@ namespace {
 constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxFileNameBytes = 255;
 constexpr uint32_t kMaxDeviceIndex = 1023;
-constexpr uint32_t kDefaultBatch = 32;
-constexpr uint32_t kMaxBatch = 1024;
-constexpr uint32_t kDefaultQueue = 1024;
+constexpr uint32_t kMaxBatch = scheduler::kLargestMaxBatchSize;
 constexpr uint32_t kMaxQueue = 65536;
 constexpr uint32_t kMaxDelayMicroseconds = 10'000'000;
 
@@ -211,12 +210,7 @@ absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
 
 absl::Status CheckServingOptions(absl::string_view field,
                                  v1::ServingOptions* options) {
-  if (options->max_batch_size() == 0) {
-    options->set_max_batch_size(kDefaultBatch);
-  }
-  if (options->max_queue_size() == 0) {
-    options->set_max_queue_size(kDefaultQueue);
-  }
+  *options = WithDefaults(*options);
   struct Limit {
     const char* name;
     uint32_t value;

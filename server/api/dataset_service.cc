@@ -1,6 +1,5 @@
 #include "server/api/dataset_service.h"
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,74 +8,39 @@
 #include "server/api/convert.h"
 #include "server/api/dataset_upload.h"
 #include "server/api/unary.h"
+#include "server/api/upload_reactor.h"
+#include "server/control/rows.h"
 
 namespace gpupool::server {
 namespace {
 
-bool SameFiles(const v1::Dataset& a,
-               const v1::UploadDatasetRequest::Header& b) {
-  if (a.files_size() != b.files_size() ||
-      a.layout().SerializeAsString() != b.layout().SerializeAsString()) {
-    return false;
-  }
-  for (int i = 0; i < a.files_size(); ++i) {
-    if (a.files(i).sha256() != b.files(i).sha256() ||
-        a.files(i).role() != b.files(i).role()) {
-      return false;
-    }
-  }
-  return true;
+// What the upload will be stored as.
+v1::Dataset DatasetOf(const v1::UploadDatasetRequest::Header& header) {
+  v1::Dataset dataset;
+  *dataset.mutable_layout() = header.layout();
+  *dataset.mutable_files() = header.files();
+  return dataset;
 }
 
-// One upload. gRPC calls the On functions one at a time but OnCancel and Stop;
-// owns itself from Begin until gRPC is done with it.
-class Upload : public grpc::ServerReadReactor<v1::UploadDatasetRequest>,
-               public OpenStream {
+class Upload : public UploadReactor<v1::UploadDatasetRequest> {
  public:
   Upload(ControlLoop* control, const BlobStore* blobs, uint64_t limit_bytes,
          v1::Dataset* response)
       : control_(control), upload_(blobs, limit_bytes), response_(response) {}
 
-  static Upload* Begin(std::shared_ptr<Upload> upload,
-                       StreamRegistry* registry) {
-    Upload* raw = upload.get();
-    raw->registry_ = registry;
-    const absl::Status added = registry->Add(upload);
-    raw->self_ = std::move(upload);
-    if (added.ok()) {
-      raw->StartRead(&raw->message_);
-    } else {
-      raw->Finish(ToGrpc(added));
-    }
-    return raw;
-  }
-
-  void OnReadDone(bool ok) override {
-    if (stopped_)
-      return End(
-          absl::UnavailableError("the server is stopping; upload again later"));
-    if (!ok) return Complete();
-    const absl::Status taken = upload_.Take(message_);
-    if (!taken.ok()) return End(taken);
-    if (message_.has_header() && AnswerFromName()) return;
-    StartRead(&message_);
-  }
-
-  void OnCancel() override { cancelled_ = true; }
-  void Stop(const absl::Status&) override { stopped_ = true; }
-
-  void OnDone() override {
-    registry_->Remove(this);
-    self_.reset();
-  }
-
  private:
+  bool Take(const v1::UploadDatasetRequest& message) override {
+    const absl::Status taken = upload_.Take(message);
+    if (!taken.ok()) End(taken);
+    return taken.ok() && !(message.has_header() && AnswerFromName());
+  }
+
   // The name may tell the answer before the bytes come.
   bool AnswerFromName() {
     absl::StatusOr<v1::Dataset> known =
         control_->GetDataset(upload_.header().name());
     if (!known.ok()) return false;
-    if (SameFiles(*known, upload_.header())) {
+    if (SameContent(*known, DatasetOf(upload_.header()))) {
       *response_ = *std::move(known);
       End(absl::OkStatus());
     } else {
@@ -88,9 +52,7 @@ class Upload : public grpc::ServerReadReactor<v1::UploadDatasetRequest>,
     return true;
   }
 
-  // No more messages: the client is done, or gone.
-  void Complete() {
-    if (cancelled_) return End(absl::CancelledError("the client went away"));
+  void Complete() override {
     absl::StatusOr<v1::Dataset> dataset = upload_.Finish();
     if (!dataset.ok()) return End(dataset.status());
     control_->RegisterDataset(*dataset,
@@ -100,16 +62,9 @@ class Upload : public grpc::ServerReadReactor<v1::UploadDatasetRequest>,
                               });
   }
 
-  void End(const absl::Status& status) { Finish(ToGrpc(status)); }
-
   ControlLoop* const control_;
   DatasetUpload upload_;
   v1::Dataset* const response_;
-  StreamRegistry* registry_ = nullptr;
-  std::shared_ptr<Upload> self_;
-  v1::UploadDatasetRequest message_;
-  std::atomic<bool> cancelled_ = false;
-  std::atomic<bool> stopped_ = false;
 };
 
 }  // namespace

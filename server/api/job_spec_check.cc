@@ -6,7 +6,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 #include "server/api/convert.h"
 
@@ -16,6 +19,9 @@ namespace {
 constexpr int32_t kMaxPriority = 1000;
 constexpr int kMaxLayers = 10'000;
 constexpr int kMaxRank = 8;
+constexpr int kMaxExternalFiles = 1000;
+constexpr size_t kMaxLocationBytes = 4096;
+constexpr int kMaxDimensions = 1000;
 constexpr int64_t kMaxElements = int64_t{1} << 31;
 constexpr uint32_t kMaxBatch = 1 << 20;
 constexpr uint32_t kDefaultAttempts = 3;
@@ -245,10 +251,78 @@ absl::Status CheckLayerName(const std::string& field, const std::string& name) {
       kMaxBytes, " letters, digits, '_' or '.' and is not \"input\""));
 }
 
+absl::Status CheckModelFile(absl::string_view field, const std::string& sha256,
+                            uint64_t bytes) {
+  if (!engine::IsSha256Hex(sha256)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".sha256 is ", Quoted(sha256),
+                     "; it must be 64 lower-case hex digits"));
+  }
+  if (bytes > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ".bytes is 0"));
+}
+
+// Relative, without "..", "." or empty parts.
+bool IsPlainLocation(absl::string_view location) {
+  if (location.empty() || location.size() > kMaxLocationBytes ||
+      absl::StrContains(location, '\0') || absl::StrContains(location, '\\')) {
+    return false;
+  }
+  const std::vector<absl::string_view> parts = absl::StrSplit(location, '/');
+  return std::none_of(parts.begin(), parts.end(), [](absl::string_view part) {
+    return part.empty() || part == "." || part == "..";
+  });
+}
+
+absl::Status CheckOnnx(const std::string& field, const v1::OnnxModel& onnx) {
+  if (!onnx.file().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".file is for job files; upload the file and give its sha256"));
+  }
+  RETURN_IF_ERROR(CheckModelFile(field, onnx.sha256(), onnx.bytes()));
+  if (onnx.external_files_size() > kMaxExternalFiles) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".external_files has ", onnx.external_files_size(),
+                     " entries, the limit is ", kMaxExternalFiles));
+  }
+  absl::flat_hash_set<std::string> locations;
+  for (const v1::ExternalFile& file : onnx.external_files()) {
+    RETURN_IF_ERROR(CheckModelFile(absl::StrCat(field, ".external_files"),
+                                   file.sha256(), file.bytes()));
+    if (!IsPlainLocation(file.location())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          field, ".external_files.location is ", Quoted(file.location()),
+          "; it must lead down from the model's folder"));
+    }
+    if (locations.insert(file.location()).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".external_files names ", Quoted(file.location()), " twice"));
+  }
+  if (onnx.dimensions_size() + onnx.unbatched_inputs_size() > kMaxDimensions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " has more than ", kMaxDimensions,
+                     " dimensions and unbatched_inputs"));
+  }
+  for (const auto& [name, size] : onnx.dimensions()) {
+    if (size >= 1 && size <= kMaxElements) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".dimensions: ", Quoted(name), " is ", size,
+                     "; it must be 1 .. ", kMaxElements));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckModelSpec(absl::string_view field,
                             const v1::ModelSpec& spec) {
+  if (spec.has_onnx()) {
+    if (spec.layers_size() == 0 && spec.input_shape_size() == 0) {
+      return CheckOnnx(absl::StrCat(field, ".onnx"), spec.onnx());
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, " has both onnx and layers; a model is one of them"));
+  }
   RETURN_IF_ERROR(CheckInputShape(field, spec));
   if (spec.layers_size() < 1 || spec.layers_size() > kMaxLayers) {
     return absl::InvalidArgumentError(

@@ -1,31 +1,64 @@
 #include "server/api/model_service.h"
 
+#include <memory>
+
+#include "absl/strings/str_cat.h"
 #include "server/api/convert.h"
 #include "server/api/job_spec_check.h"
+#include "server/api/model_export.h"
 #include "server/api/unary.h"
 
 namespace gpupool::server {
 namespace {
-
-// Ends a client stream at once.
-class RefuseUpload : public grpc::ServerReadReactor<v1::UploadModelRequest> {
- public:
-  explicit RefuseUpload(const absl::Status& status) { Finish(ToGrpc(status)); }
-  void OnDone() override { delete this; }
-};
 
 absl::Status CheckVersionNumber(uint64_t version) {
   if (version == 0) return absl::OkStatus();  // the newest, or all
   return CheckId("version", version);
 }
 
+bool IsExportFormat(v1::ExportModelRequest::Format format) {
+  return format == v1::ExportModelRequest::ONNX ||
+         format == v1::ExportModelRequest::SAFETENSORS;
+}
+
+// Ends a server stream at once.
+class RefuseExport : public grpc::ServerWriteReactor<v1::ExportModelResponse> {
+ public:
+  explicit RefuseExport(const absl::Status& status) { Finish(ToGrpc(status)); }
+  void OnDone() override { delete this; }
+};
+
 }  // namespace
 
+ModelUploadContext ModelService::UploadContext() {
+  return {.control = control_,
+          .blobs = blobs_,
+          .file_limit_bytes = options_.file_limit_bytes,
+          .registry = &uploads_};
+}
+
 grpc::ServerReadReactor<v1::UploadModelRequest>* ModelService::UploadModel(
-    grpc::CallbackServerContext*, v1::ModelVersion*) {
-  return new RefuseUpload(absl::UnimplementedError(
-      "this server cannot take uploaded weights yet; train the model here and "
-      "promote a checkpoint"));
+    grpc::CallbackServerContext*, v1::ModelVersion* response) {
+  return StartModelUpload(UploadContext(), response);
+}
+
+grpc::ServerReadReactor<v1::UploadModelFileRequest>*
+ModelService::UploadModelFile(grpc::CallbackServerContext*,
+                              v1::ModelFile* response) {
+  return StartModelFileUpload(UploadContext(), response);
+}
+
+grpc::ServerWriteReactor<v1::ExportModelResponse>* ModelService::ExportModel(
+    grpc::CallbackServerContext*, const v1::ExportModelRequest* request) {
+  absl::Status checked = CheckName("model", request->model());
+  if (checked.ok()) checked = CheckVersionNumber(request->version());
+  if (checked.ok() && !IsExportFormat(request->format())) {
+    checked = absl::InvalidArgumentError(absl::StrCat(
+        "format is ", request->format(), "; it must be ONNX or SAFETENSORS"));
+  }
+  if (!checked.ok()) return new RefuseExport(checked);
+  return ModelExport::Begin(
+      std::make_shared<ModelExport>(control_, blobs_, *request), &exports_);
 }
 
 grpc::ServerUnaryReactor* ModelService::ListModels(

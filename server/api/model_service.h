@@ -2,19 +2,42 @@
 #pragma once
 
 #include "gpupool/v1/model.grpc.pb.h"
+#include "server/api/model_upload.h"
 #include "server/control/control_loop.h"
+#include "server/store/blob_store.h"
 
 namespace gpupool::server {
 
+struct ModelServiceOptions {
+  uint64_t file_limit_bytes = uint64_t{8} << 30;  // of an uploaded file
+  size_t upload_limit = 16;  // uploads at a time, and exports
+};
+
 class ModelService : public v1::ModelService::CallbackService {
  public:
-  // `control` outlives the service.
-  explicit ModelService(ControlLoop* control) : control_(control) {}
+  // `control` and `blobs` outlive the service.
+  ModelService(ControlLoop* control, const BlobStore* blobs,
+               ModelServiceOptions options)
+      : control_(control),
+        blobs_(blobs),
+        options_(options),
+        uploads_(options.upload_limit),
+        exports_(options.upload_limit) {}
 
-  // Not built yet: answers Unimplemented.
+  // Ends all uploads and exports.
+  void StopStreams() {
+    uploads_.StopAll();
+    exports_.StopAll();
+  }
+
   grpc::ServerReadReactor<v1::UploadModelRequest>* UploadModel(
       grpc::CallbackServerContext* context,
       v1::ModelVersion* response) override;
+  grpc::ServerReadReactor<v1::UploadModelFileRequest>* UploadModelFile(
+      grpc::CallbackServerContext* context, v1::ModelFile* response) override;
+  grpc::ServerWriteReactor<v1::ExportModelResponse>* ExportModel(
+      grpc::CallbackServerContext* context,
+      const v1::ExportModelRequest* request) override;
   grpc::ServerUnaryReactor* ListModels(
       grpc::CallbackServerContext* context,
       const v1::ListModelsRequest* request,
@@ -42,7 +65,13 @@ class ModelService : public v1::ModelService::CallbackService {
                                       v1::PlanModelResponse* response) override;
 
  private:
+  ModelUploadContext UploadContext();
+
   ControlLoop* const control_;
+  const BlobStore* const blobs_;
+  const ModelServiceOptions options_;
+  StreamRegistry uploads_;
+  StreamRegistry exports_;
 };
 
 }  // namespace gpupool::server

@@ -20,8 +20,9 @@ void NoteTensors(Transaction& transaction, uint64_t version_id,
   v1::ModelVersion* version = transaction.ledger().FindVersion(version_id);
   if (version == nullptr) return;
   v1::Plan& plan = *version->mutable_plan();
-  if (reply.has_input()) *plan.mutable_input() = reply.input();
-  if (reply.has_output()) *plan.mutable_output() = reply.output();
+  if (reply.inputs().empty()) return;
+  *plan.mutable_inputs() = reply.inputs();
+  *plan.mutable_outputs() = reply.outputs();
 }
 
 }  // namespace
@@ -128,8 +129,7 @@ void ActionRunner::Do(const scheduler::ServeVersion& action) {
       version->device != action.device) {
     return;
   }
-  serving_->VersionReady(*row, NameOf(action.device), row->plan().input(),
-                         row->plan().output());
+  serving_->VersionReady(*row, NameOf(action.device));
 }
 
 void ActionRunner::Do(const scheduler::DrainVersion& action) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "scheduler/batch_policy.h"
 #include "scheduler/placement_policy.h"
 #include "server/control/rows.h"
 #include "server/store/store.h"
@@ -147,13 +148,13 @@ worker::v1::ToWorker PlanTraining(const v1::JobSpec& spec,
   return message;
 }
 
-// For planning before the data is there: rows of the model's own shape, more
-// than any batch or held-out rule asks for. Bytes do not depend on the rows.
+// For planning before the data is there: without files and shape its rows are
+// taken to be as the model wants them; they are more than any batch or held-out
+// rule asks for. Bytes do not depend on the rows.
 v1::Dataset AssumedDataset(const v1::JobSpec& spec) {
   v1::Dataset dataset;
   dataset.set_name(spec.data().dataset());
   dataset.set_rows(UINT32_MAX);
-  *dataset.mutable_feature_shape() = spec.model().input_shape();
   dataset.set_classes(1);
   return dataset;
 }
@@ -252,7 +253,7 @@ void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
   worker::v1::ToWorker message;
   *message.mutable_plan_inference()->mutable_spec() = spec;
   message.mutable_plan_inference()->set_max_batch_size(
-      max_batch_size > 0 ? max_batch_size : kDefaultMaxBatchSize);
+      max_batch_size > 0 ? max_batch_size : scheduler::kDefaultMaxBatchSize);
   Ask<v1::PlanModelResponse>(
       context, kMetaDevice, std::move(message), context.options.plan_timeout,
       callback, [&context, callback](const worker::v1::FromWorker& reply) {

@@ -13,6 +13,17 @@ namespace {
 
 constexpr uint64_t kManifestLimitBytes = uint64_t{16} << 20;
 
+// Manifests name the files of their models too, but a job that has not begun
+// has no manifest yet.
+void AddFilesOf(const v1::ModelSpec& model,
+                absl::flat_hash_set<std::string>& used) {
+  if (!model.has_onnx()) return;
+  used.insert(model.onnx().sha256());
+  for (const auto& file : model.onnx().external_files()) {
+    used.insert(file.sha256());
+  }
+}
+
 }  // namespace
 
 BlobJanitor::BlobJanitor(Options options, const Store* store,
@@ -88,6 +99,8 @@ absl::StatusOr<absl::flat_hash_set<std::string>> BlobJanitor::References() {
   for (const auto& dataset : datasets) {
     for (const auto& file : dataset.files()) used.insert(file.sha256());
   }
+  ASSIGN_OR_RETURN(const auto jobs, store_->LoadAllActiveJobs());
+  for (const auto& job : jobs) AddFilesOf(job.spec().model(), used);
   ASSIGN_OR_RETURN(const auto checkpoints, store_->LoadCheckpoints(0));
   for (const auto& row : checkpoints) {
     manifests.push_back(row.manifest_sha256());

@@ -96,6 +96,15 @@ void ControlLoop::PlanModel(const v1::ModelSpec& spec, uint32_t max_batch_size,
   server::PlanModel(impl_->context(), spec, max_batch_size,
                     std::move(callback));
 }
+void ControlLoop::ImportModel(const v1::UploadModelRequest::Header& model,
+                              Callback<v1::ModelVersion> callback) {
+  server::ImportModel(impl_->context(), model, std::move(callback));
+}
+void ControlLoop::ExportModel(
+    const v1::ExportModelRequest& request,
+    Callback<v1::ExportModelResponse::Header> callback) {
+  server::ExportModel(impl_->context(), request, std::move(callback));
+}
 void ControlLoop::PromoteCheckpoint(const v1::PromoteCheckpointRequest& request,
                                     Callback<v1::ModelVersion> callback) {
   server::PromoteCheckpoint(impl_->context(), request, std::move(callback));

@@ -65,6 +65,7 @@ struct ControlOptions {
   absl::Duration plan_timeout = absl::Seconds(30);
   absl::Duration inspect_timeout = absl::Minutes(10);
   absl::Duration load_timeout = absl::Minutes(5);
+  absl::Duration export_timeout = absl::Minutes(5);
   absl::Duration memory_timeout = absl::Seconds(5);
   // Unreferenced blobs older than this are removed.
   absl::Duration sweep_min_age = absl::Hours(1);
@@ -120,6 +121,14 @@ class ControlLoop : public WorkerObserver {
   // ----------------------------------------------------------------- models
   void PlanModel(const v1::ModelSpec& spec, uint32_t max_batch_size,
                  Callback<v1::PlanModelResponse> callback);
+  // The files of the model are in the blob store already; a worker plans it and
+  // stores it as a checkpoint, from which a version is made and loaded.
+  void ImportModel(const v1::UploadModelRequest::Header& model,
+                   Callback<v1::ModelVersion> callback);
+  // A worker writes the version as a blob, whose header is answered. Nobody
+  // refers to the blob: it is swept away after sweep_min_age.
+  void ExportModel(const v1::ExportModelRequest& request,
+                   Callback<v1::ExportModelResponse::Header> callback);
   void PromoteCheckpoint(const v1::PromoteCheckpointRequest& request,
                          Callback<v1::ModelVersion> callback);
   void LoadVersion(const v1::LoadVersionRequest& request,

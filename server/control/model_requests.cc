@@ -48,10 +48,12 @@ void AnswerWithVersions(const ControlContext& context, Transaction& transaction,
 void CreateAndLoad(const ControlContext& context, Transaction& transaction,
                    v1::ModelVersion version, bool wait,
                    const VersionCallback& callback) {
-  // It may have been pruned while the model was planned.
-  auto checkpoint =
-      context.store->GetCheckpoint(version.job_id(), version.step());
-  if (!checkpoint.ok()) return callback(checkpoint.status());
+  if (version.job_id() != 0) {
+    // It may have been pruned while the model was planned.
+    auto checkpoint =
+        context.store->GetCheckpoint(version.job_id(), version.step());
+    if (!checkpoint.ok()) return callback(checkpoint.status());
+  }
   const uint64_t id = transaction.CreateVersion(std::move(version));
   transaction.Apply(scheduler::VersionLoadRequested{VersionId(id)});
   AnswerWithVersions(context, transaction, {id},
@@ -126,6 +128,17 @@ void Unload(const ControlContext& context, Transaction& transaction,
       request.wait() ? std::optional(For::kUnloaded) : std::nullopt, callback);
 }
 
+// Version 0 is the newest.
+absl::StatusOr<v1::ModelVersion> StoredVersion(
+    const Store& store, const v1::ExportModelRequest& request) {
+  if (request.version() != 0) {
+    return store.GetVersion(request.model(), request.version());
+  }
+  auto model = store.GetModel(request.model());
+  if (!model.ok()) return model.status();
+  return model->versions(0);
+}
+
 void Delete(const ControlContext& context, Transaction& transaction,
             const v1::DeleteVersionRequest& request,
             const ControlLoop::Callback<v1::DeleteVersionResponse>& callback) {
@@ -151,6 +164,56 @@ void Delete(const ControlContext& context, Transaction& transaction,
 }
 
 }  // namespace
+
+void ImportModel(const ControlContext& context,
+                 const v1::UploadModelRequest::Header& model,
+                 VersionCallback callback) {
+  worker::v1::ToWorker message;
+  worker::v1::ImportModel& import = *message.mutable_import_model();
+  *import.mutable_spec() = model.spec();
+  import.set_weights_sha256(model.sha256());
+  v1::ModelVersion version;
+  version.set_model(model.name());
+  version.set_state(v1::UNLOADED);
+  *version.mutable_serving() = WithDefaults(model.serving());
+  *version.mutable_spec() = model.spec();
+  import.set_max_batch_size(version.serving().max_batch_size());
+  Ask<v1::ModelVersion>(
+      context, kMetaDevice, std::move(message), context.options.plan_timeout,
+      callback,
+      [&context, version = std::move(version), wait = model.wait(),
+       callback](const worker::v1::FromWorker& reply) mutable {
+        version.set_manifest_sha256(reply.import_model().manifest_sha256());
+        *version.mutable_plan() = reply.import_model().plan();
+        Enqueue<v1::ModelVersion>(
+            context, callback,
+            [&context, version, wait, callback](Transaction& transaction) {
+              CreateAndLoad(context, transaction, version, wait, callback);
+            });
+      });
+}
+
+void ExportModel(
+    const ControlContext& context, const v1::ExportModelRequest& request,
+    ControlLoop::Callback<v1::ExportModelResponse::Header> callback) {
+  auto version = StoredVersion(*context.store, request);
+  if (!version.ok()) return callback(version.status());
+  worker::v1::ToWorker message;
+  worker::v1::ExportModel& ask = *message.mutable_export_model();
+  ask.set_manifest_sha256(version->manifest_sha256());
+  ask.set_format(request.format());
+  v1::ExportModelResponse::Header header;
+  header.set_model(version->model());
+  header.set_version(version->version());
+  Ask<v1::ExportModelResponse::Header>(
+      context, kMetaDevice, std::move(message), context.options.export_timeout,
+      callback,
+      [header, callback](const worker::v1::FromWorker& reply) mutable {
+        header.set_sha256(reply.export_model().sha256());
+        header.set_total_bytes(reply.export_model().bytes());
+        callback(header);
+      });
+}
 
 void PromoteCheckpoint(const ControlContext& context,
                        const v1::PromoteCheckpointRequest& request,

@@ -1,4 +1,5 @@
-// What clients ask of model versions: promote, load, unload, delete.
+// What clients ask of model versions: import, export, promote, load, unload,
+// delete.
 //
 // Thread-safety: any thread; see context.h.
 #pragma once
@@ -7,6 +8,12 @@
 
 namespace gpupool::server {
 
+void ImportModel(const ControlContext& context,
+                 const v1::UploadModelRequest::Header& model,
+                 VersionCallback callback);
+void ExportModel(
+    const ControlContext& context, const v1::ExportModelRequest& request,
+    ControlLoop::Callback<v1::ExportModelResponse::Header> callback);
 void PromoteCheckpoint(const ControlContext& context,
                        const v1::PromoteCheckpointRequest& request,
                        VersionCallback callback);

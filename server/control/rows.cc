@@ -36,10 +36,10 @@ std::string CanonicalBytes(const google::protobuf::Message& message) {
 
 v1::ServingOptions WithDefaults(v1::ServingOptions options) {
   if (options.max_batch_size() == 0) {
-    options.set_max_batch_size(kDefaultMaxBatchSize);
+    options.set_max_batch_size(scheduler::kDefaultMaxBatchSize);
   }
   if (options.max_queue_size() == 0) {
-    options.set_max_queue_size(kDefaultMaxQueueSize);
+    options.set_max_queue_size(scheduler::kDefaultMaxQueueSize);
   }
   return options;
 }

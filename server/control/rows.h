@@ -14,6 +14,7 @@
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "scheduler/batch_policy.h"
 #include "scheduler/event.h"
 #include "scheduler/state.h"
 
@@ -21,8 +22,6 @@ namespace gpupool::server {
 
 inline constexpr uint32_t kDefaultMaxAttempts = 3;
 inline constexpr double kDefaultBackoffSeconds = 1;
-inline constexpr uint32_t kDefaultMaxBatchSize = 32;
-inline constexpr uint32_t kDefaultMaxQueueSize = 1024;
 
 google::protobuf::Timestamp ToTimestamp(absl::Time time);
 absl::Time FromTimestamp(const google::protobuf::Timestamp& timestamp);

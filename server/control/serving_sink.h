@@ -19,13 +19,11 @@ class ServingSink {
  public:
   virtual ~ServingSink() = default;
 
-  // The version is loaded on `device`, whose worker is ready: requests may be
-  // sent. May come again for a version that is served already, after its
-  // worker was lost or adopted; the later call wins.
+  // The version, whose plan names its tensors, is loaded on `device`, whose
+  // worker is ready: requests may be sent. May come again for a version that is
+  // served already, after its worker was lost or adopted; the later call wins.
   virtual void VersionReady(const v1::ModelVersion& version,
-                            const std::string& device,
-                            const v1::TensorSpec& input,
-                            const v1::TensorSpec& output) = 0;
+                            const std::string& device) = 0;
 
   // Let no new request in. Calls `drained` exactly once, when no request of
   // the version is in flight any more; at once for an unknown version.

@@ -26,8 +26,8 @@
 namespace gpupool::server {
 
 inline constexpr uint64_t kRingMagic = 0x676e69727470756cULL;
-inline constexpr uint32_t kRingVersion = 1;
-inline constexpr uint32_t kMaxSlotTensors = 8;
+inline constexpr uint32_t kRingVersion = 2;
+inline constexpr uint32_t kMaxSlotTensors = 16;
 inline constexpr uint32_t kMaxSlotRank = 8;
 inline constexpr uint32_t kMaxSlots = 4096;
 inline constexpr uint64_t kMaxSlotBytes = uint64_t{1} << 32;

@@ -44,7 +44,7 @@ struct BatcherOptions {
   std::vector<TensorFormat> inputs;   // 1 .. kMaxSlotTensors
   std::vector<TensorFormat> outputs;  // 1 .. kMaxSlotTensors
   scheduler::BatchOptions batch;
-  uint32_t max_queue_size = 1024;
+  uint32_t max_queue_size = scheduler::kDefaultMaxQueueSize;
   // How long requests wait for a lost worker to come back.
   absl::Duration recovery_wait = absl::Seconds(10);
 };

@@ -5,14 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "scheduler/batch_policy.h"
 
 namespace gpupool::server {
 namespace {
-
-// Defaults and limit of v1.ServingOptions.
-constexpr uint32_t kDefaultMaxBatchSize = 32;
-constexpr uint32_t kLargestMaxBatchSize = 1024;
-constexpr uint32_t kDefaultMaxQueueSize = 1024;
 
 absl::StatusOr<TensorFormat> MakeServedFormat(const v1::TensorSpec& spec) {
   if (static_cast<uint32_t>(spec.shape_size()) > kMaxSlotRank) {
@@ -23,30 +19,60 @@ absl::StatusOr<TensorFormat> MakeServedFormat(const v1::TensorSpec& spec) {
   return MakeTensorFormat(spec);
 }
 
+absl::StatusOr<std::vector<TensorFormat>> MakeFormats(
+    const char* what,
+    const google::protobuf::RepeatedPtrField<v1::TensorSpec>& specs) {
+  if (specs.empty() || specs.size() > static_cast<int>(kMaxSlotTensors)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model has ", specs.size(), " ", what,
+                     "; models with 1 .. ", kMaxSlotTensors, " can be served"));
+  }
+  std::vector<TensorFormat> formats;
+  for (const v1::TensorSpec& spec : specs) {
+    ASSIGN_OR_RETURN(TensorFormat format, MakeServedFormat(spec));
+    formats.push_back(std::move(format));
+  }
+  return formats;
+}
+
+absl::Status CheckBatched(const VersionFacts& facts) {
+  for (const auto* formats : {&facts.inputs, &facts.outputs}) {
+    for (const TensorFormat& format : *formats) {
+      if (format.batched == facts.batched) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor '", format.name, "' of shape ", ShapeText(format),
+          ": either all tensors of a model have a batch dimension or none"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+uint32_t MaxBatchSize(const v1::ServingOptions& serving) {
+  if (serving.max_batch_size() == 0) return scheduler::kDefaultMaxBatchSize;
+  return std::min(serving.max_batch_size(), scheduler::kLargestMaxBatchSize);
+}
+
 }  // namespace
 
-absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version,
-                                              const v1::TensorSpec& input,
-                                              const v1::TensorSpec& output) {
+absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
   VersionFacts facts;
-  ASSIGN_OR_RETURN(TensorFormat input_format, MakeServedFormat(input));
-  ASSIGN_OR_RETURN(TensorFormat output_format, MakeServedFormat(output));
-  facts.inputs.push_back(std::move(input_format));
-  facts.outputs.push_back(std::move(output_format));
+  ASSIGN_OR_RETURN(facts.inputs,
+                   MakeFormats("inputs", version.plan().inputs()));
+  ASSIGN_OR_RETURN(facts.outputs,
+                   MakeFormats("outputs", version.plan().outputs()));
+  facts.batched = facts.inputs[0].batched;
+  RETURN_IF_ERROR(CheckBatched(facts));
   facts.id = version.id();
   facts.model = version.model();
   facts.version = version.version();
   facts.label =
       absl::StrCat("'", version.model(), "' version ", version.version());
   const v1::ServingOptions& serving = version.serving();
-  facts.max_batch_size =
-      serving.max_batch_size() == 0
-          ? kDefaultMaxBatchSize
-          : std::min(serving.max_batch_size(), kLargestMaxBatchSize);
+  facts.max_batch_size = facts.batched ? MaxBatchSize(serving) : 1;
   facts.max_queue_delay =
       absl::Microseconds(serving.max_queue_delay_microseconds());
   facts.max_queue_size = serving.max_queue_size() == 0
-                             ? kDefaultMaxQueueSize
+                             ? scheduler::kDefaultMaxQueueSize
                              : serving.max_queue_size();
   facts.bytes = version.plan().inference().peak();
   return facts;

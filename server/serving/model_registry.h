@@ -33,16 +33,16 @@ struct VersionFacts {
   std::string label;  // for messages: "'digits' version 1"
   std::vector<TensorFormat> inputs;
   std::vector<TensorFormat> outputs;
+  bool batched = true;  // whether the tensors have a batch dimension
   uint32_t max_batch_size = 0;
   absl::Duration max_queue_delay;
   uint32_t max_queue_size = 0;
   uint64_t bytes = 0;  // planned peak of its program on the device
 };
 
-// InvalidArgument when input or output cannot be served (MakeTensorFormat).
-absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version,
-                                              const v1::TensorSpec& input,
-                                              const v1::TensorSpec& output);
+// InvalidArgument when the plan's inputs and outputs cannot be served: none or
+// too many, some with a batch and some without, or see MakeTensorFormat.
+absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version);
 
 class ServedVersion {
  public:

@@ -14,10 +14,8 @@ Serving::Serving(ServingDependencies dependencies)
 Serving::~Serving() { Stop(); }
 
 absl::StatusOr<VersionHandle> Serving::MakeVersion(
-    const v1::ModelVersion& version, const v1::TensorSpec& input,
-    const v1::TensorSpec& output) {
-  ASSIGN_OR_RETURN(VersionFacts facts,
-                   MakeVersionFacts(version, input, output));
+    const v1::ModelVersion& version) {
+  ASSIGN_OR_RETURN(VersionFacts facts, MakeVersionFacts(version));
   BatcherOptions options;
   options.label = facts.label;
   options.version_id = facts.id;
@@ -37,13 +35,11 @@ absl::StatusOr<VersionHandle> Serving::MakeVersion(
 }
 
 void Serving::VersionReady(const v1::ModelVersion& version,
-                           const std::string& device,
-                           const v1::TensorSpec& input,
-                           const v1::TensorSpec& output) {
+                           const std::string& device) {
   VersionHandle handle = registry_.FindById(version.id());
   const bool known = handle != nullptr;
   if (!known) {
-    absl::StatusOr<VersionHandle> made = MakeVersion(version, input, output);
+    absl::StatusOr<VersionHandle> made = MakeVersion(version);
     if (!made.ok()) {
       spdlog::error("version cannot be served model={} version={} error=\"{}\"",
                     version.model(), version.version(),

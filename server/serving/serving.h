@@ -39,9 +39,8 @@ class Serving : public ServingSink {
   ~Serving() override;
 
   // ServingSink: see there.
-  void VersionReady(const v1::ModelVersion& version, const std::string& device,
-                    const v1::TensorSpec& input,
-                    const v1::TensorSpec& output) override;
+  void VersionReady(const v1::ModelVersion& version,
+                    const std::string& device) override;
   void VersionDraining(uint64_t version_id,
                        std::function<void()> drained) override;
   void WorkerLost(const std::string& device) override;
@@ -57,9 +56,7 @@ class Serving : public ServingSink {
   void Stop();
 
  private:
-  absl::StatusOr<VersionHandle> MakeVersion(const v1::ModelVersion& version,
-                                            const v1::TensorSpec& input,
-                                            const v1::TensorSpec& output);
+  absl::StatusOr<VersionHandle> MakeVersion(const v1::ModelVersion& version);
 
   const ServingDependencies dependencies_;
   WakeTimer timer_;

@@ -14,10 +14,11 @@ uint64_t PackTensors(absl::Span<const TensorFormat> formats, uint32_t rows,
     const TensorFormat& format = formats[i];
     SlotTensor& tensor = tensors[i];
     tensor.data_type = static_cast<uint32_t>(format.data_type);
-    tensor.rank = static_cast<uint32_t>(format.row_shape.size() + 1);
-    tensor.dims[0] = rows;
+    const uint32_t batch_rank = format.batched ? 1 : 0;
+    tensor.rank = static_cast<uint32_t>(format.row_shape.size()) + batch_rank;
+    tensor.dims[0] = rows;  // written over where there is no batch
     std::copy(format.row_shape.begin(), format.row_shape.end(),
-              tensor.dims + 1);
+              tensor.dims + batch_rank);
     tensor.offset = offset;
     tensor.bytes = rows * format.row_bytes;
     offset = engine::AlignUp(offset + tensor.bytes, kSlotTensorAlignment);

@@ -26,18 +26,24 @@ std::string NamesText(absl::Span<const TensorFormat> formats) {
   });
 }
 
+// The rows of a tensor whose shape is the format's but for the batch.
+int64_t RowsOf(const TensorFormat& format, const TensorView& input) {
+  return format.batched ? input.shape[0] : 1;
+}
+
 absl::Status CheckShape(absl::string_view model, const TensorFormat& format,
                         uint32_t max_batch_size, const TensorView& input) {
+  const size_t batch_rank = format.batched ? 1 : 0;
   const bool same_row =
-      input.shape.size() == format.row_shape.size() + 1 &&
+      input.shape.size() == format.row_shape.size() + batch_rank &&
       std::equal(format.row_shape.begin(), format.row_shape.end(),
-                 input.shape.begin() + 1);
+                 input.shape.begin() + batch_rank);
   if (!same_row) {
     return absl::InvalidArgumentError(absl::StrCat(
         "unexpected shape for input '", input.name, "' for model ", model,
         ": expected ", ShapeText(format), ", got ", ShapeText(input.shape)));
   }
-  const int64_t rows = input.shape[0];
+  const int64_t rows = RowsOf(format, input);
   if (rows < 1 || rows > static_cast<int64_t>(max_batch_size)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "inference request batch-size must be <= ", max_batch_size,
@@ -58,7 +64,7 @@ absl::Status CheckInput(absl::string_view model, const TensorFormat& format,
   RETURN_IF_ERROR(CheckShape(model, format, max_batch_size, input));
   // Both factors are bounded by the checks above: no overflow.
   const uint64_t expected =
-      static_cast<uint64_t>(input.shape[0]) * format.row_bytes;
+      static_cast<uint64_t>(RowsOf(format, input)) * format.row_bytes;
   if (input.bytes.size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat(
         "unexpected total byte size ", input.bytes.size(), " for input '",
@@ -70,6 +76,13 @@ absl::Status CheckInput(absl::string_view model, const TensorFormat& format,
 
 }  // namespace
 
+std::vector<int64_t> TensorFormat::Shape(int64_t rows) const {
+  std::vector<int64_t> shape;
+  if (batched) shape.push_back(rows);
+  shape.insert(shape.end(), row_shape.begin(), row_shape.end());
+  return shape;
+}
+
 absl::StatusOr<TensorFormat> MakeTensorFormat(const v1::TensorSpec& spec) {
   TensorFormat format;
   format.name = spec.name();
@@ -80,11 +93,8 @@ absl::StatusOr<TensorFormat> MakeTensorFormat(const v1::TensorSpec& spec) {
   if (format.row_bytes == 0) {
     return absl::InvalidArgumentError(absl::StrCat(what, ": no data type"));
   }
-  if (spec.shape().empty() || spec.shape(0) != -1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": the first dimension must be the batch, -1"));
-  }
-  for (int i = 1; i < spec.shape_size(); ++i) {
+  format.batched = !spec.shape().empty() && spec.shape(0) == -1;
+  for (int i = format.batched ? 1 : 0; i < spec.shape_size(); ++i) {
     const int64_t size = spec.shape(i);
     if (size < 1 ||
         static_cast<uint64_t>(size) >
@@ -119,7 +129,7 @@ absl::StatusOr<CheckedInputs> CheckInputs(
     RETURN_IF_ERROR(CheckInput(model, *format, max_batch_size, input));
     found[index] = &input;
     checked.bytes[index] = input.bytes;
-    const uint32_t rows = static_cast<uint32_t>(input.shape[0]);
+    const uint32_t rows = static_cast<uint32_t>(RowsOf(*format, input));
     if (checked.rows != 0 && checked.rows != rows) {
       return absl::InvalidArgumentError(
           absl::StrCat("input '", input.name, "' has ", rows,
@@ -140,9 +150,7 @@ std::string ShapeText(absl::Span<const int64_t> shape) {
 }
 
 std::string ShapeText(const TensorFormat& format) {
-  std::string text = "[-1";
-  for (int64_t size : format.row_shape) absl::StrAppend(&text, ",", size);
-  return text + "]";
+  return ShapeText(format.Shape(-1));
 }
 
 }  // namespace gpupool::server

@@ -30,12 +30,16 @@ struct TensorView {
 struct TensorFormat {
   std::string name;
   v1::DataType data_type = v1::DATA_TYPE_UNSPECIFIED;
+  bool batched = true;             // the whole shape begins with the batch
   std::vector<int64_t> row_shape;  // without the batch dimension
   uint64_t row_bytes = 0;
+
+  // The shape of `rows` rows; where there is no batch rows are 1.
+  std::vector<int64_t> Shape(int64_t rows) const;
 };
 
-// InvalidArgument when the spec has no batch dimension (-1) in front, another
-// dimension below 1, no data type, or a row of more than 2^40 bytes.
+// A first dimension of -1 is the batch. InvalidArgument when another dimension
+// is below 1, there is no data type, or a row has more than 2^40 bytes.
 absl::StatusOr<TensorFormat> MakeTensorFormat(const v1::TensorSpec& spec);
 
 // The inputs of one request in the model's order, ready to be copied.
@@ -48,7 +52,7 @@ struct CheckedInputs {
 // are InvalidArgument and name the input, what came and what is taken: wrong
 // number of inputs, unknown or repeated name, datatype, shape (the first
 // dimension 1..max_batch_size and equal in all inputs, the rest exactly the
-// model's), byte count.
+// model's; without a batch all of it), byte count.
 absl::StatusOr<CheckedInputs> CheckInputs(
     absl::string_view model, absl::Span<const TensorFormat> formats,
     uint32_t max_batch_size, absl::Span<const TensorView> inputs);

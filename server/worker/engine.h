@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -40,11 +41,13 @@ class Training {
 class ServedModel {
  public:
   virtual ~ServedModel() = default;
-  virtual const v1::TensorSpec& input() const = 0;
-  virtual const v1::TensorSpec& output() const = 0;
+  virtual const std::vector<v1::TensorSpec>& inputs() const = 0;
+  virtual const std::vector<v1::TensorSpec>& outputs() const = 0;
   virtual uint64_t measured_bytes() const = 0;
-  virtual absl::Status Infer(uint32_t rows, absl::Span<const std::byte> input,
-                             absl::Span<std::byte> output) = 0;
+  // One span per input and output, each of `rows` rows.
+  virtual absl::Status Infer(
+      uint32_t rows, absl::Span<const absl::Span<const std::byte>> inputs,
+      absl::Span<const absl::Span<std::byte>> outputs) = 0;
 };
 
 class Engine {
@@ -57,6 +60,10 @@ class Engine {
       const worker::v1::PlanInference& request) = 0;
   virtual absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
       const worker::v1::InspectDataset& request) = 0;
+  virtual absl::StatusOr<worker::v1::ImportReply> ImportModel(
+      const worker::v1::ImportModel& request) = 0;
+  virtual absl::StatusOr<worker::v1::ExportReply> ExportModel(
+      const worker::v1::ExportModel& request) = 0;
   virtual absl::StatusOr<std::unique_ptr<Training>> StartTraining(
       const worker::v1::StartJob& request) = 0;
   virtual absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(

@@ -12,13 +12,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+using Inputs = std::vector<absl::Span<const std::byte>>;
+using Outputs = std::vector<absl::Span<std::byte>>;
+
 // The tensor must be of the model's type and hold `rows` examples of the
 // model's shape; how their dimensions are split does not matter.
 absl::Status CheckTensor(const SlotTensor& tensor, const v1::TensorSpec& spec,
                          uint32_t rows) {
   uint64_t elements = rows;
-  for (int d = 1; d < spec.shape_size(); ++d) {
-    elements *= static_cast<uint64_t>(spec.shape(d));
+  for (int64_t dimension : spec.shape()) {
+    if (dimension >= 0) elements *= static_cast<uint64_t>(dimension);
   }
   const auto data_type = static_cast<uint32_t>(spec.data_type());
   const uint64_t bytes = elements * SlotElementBytes(data_type);
@@ -50,8 +53,10 @@ worker::v1::VersionReply ServedModels::Describe(
     uint64_t version_id, const ServedModel& model) const {
   worker::v1::VersionReply reply;
   reply.set_version_id(version_id);
-  *reply.mutable_input() = model.input();
-  *reply.mutable_output() = model.output();
+  for (const v1::TensorSpec& spec : model.inputs()) *reply.add_inputs() = spec;
+  for (const v1::TensorSpec& spec : model.outputs()) {
+    *reply.add_outputs() = spec;
+  }
   reply.set_measured_bytes(model.measured_bytes());
   return reply;
 }
@@ -79,19 +84,27 @@ absl::Status ServedModels::Answer(SlotRequest* request) {
         absl::StrCat("version ", header.version_id, " is not loaded here"));
   }
   ServedModel& model = *found->second;
-  if (header.input_count != 1 || header.output_count != 1) {
+  if (header.input_count != model.inputs().size() ||
+      header.output_count != model.outputs().size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a request has one input and one output; this one has ",
-                     header.input_count, " and ", header.output_count));
+        absl::StrCat("a request has ", header.input_count, " inputs and ",
+                     header.output_count, " outputs; the model has ",
+                     model.inputs().size(), " and ", model.outputs().size()));
   }
-  const SlotTensor& input = header.inputs[0];
-  const SlotTensor& output = header.outputs[0];
-  RETURN_IF_ERROR(CheckTensor(input, model.input(), header.rows));
-  RETURN_IF_ERROR(CheckTensor(output, model.output(), header.rows));
+  Inputs inputs;
+  for (size_t i = 0; i < model.inputs().size(); ++i) {
+    const SlotTensor& tensor = header.inputs[i];
+    RETURN_IF_ERROR(CheckTensor(tensor, model.inputs()[i], header.rows));
+    inputs.push_back(request->payload.subspan(tensor.offset, tensor.bytes));
+  }
+  Outputs outputs;
+  for (size_t i = 0; i < model.outputs().size(); ++i) {
+    const SlotTensor& tensor = header.outputs[i];
+    RETURN_IF_ERROR(CheckTensor(tensor, model.outputs()[i], header.rows));
+    outputs.push_back(request->payload.subspan(tensor.offset, tensor.bytes));
+  }
   const Clock::time_point start = Clock::now();
-  const absl::Status status = model.Infer(
-      header.rows, request->payload.subspan(input.offset, input.bytes),
-      request->payload.subspan(output.offset, output.bytes));
+  const absl::Status status = model.Infer(header.rows, inputs, outputs);
   header.compute_nanos = std::chrono::nanoseconds(Clock::now() - start).count();
   return status;
 }

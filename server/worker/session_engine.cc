@@ -41,12 +41,17 @@ class SessionModel : public ServedModel {
  public:
   explicit SessionModel(std::unique_ptr<engine::LoadedModel> model)
       : model_(std::move(model)) {}
-  const v1::TensorSpec& input() const override { return model_->input(); }
-  const v1::TensorSpec& output() const override { return model_->output(); }
+  const std::vector<v1::TensorSpec>& inputs() const override {
+    return model_->inputs();
+  }
+  const std::vector<v1::TensorSpec>& outputs() const override {
+    return model_->outputs();
+  }
   uint64_t measured_bytes() const override { return model_->measured_bytes(); }
-  absl::Status Infer(uint32_t rows, absl::Span<const std::byte> input,
-                     absl::Span<std::byte> output) override {
-    return model_->Infer(rows, input, output);
+  absl::Status Infer(uint32_t rows,
+                     absl::Span<const absl::Span<const std::byte>> inputs,
+                     absl::Span<const absl::Span<std::byte>> outputs) override {
+    return model_->Infer({rows, inputs, outputs});
   }
 
  private:
@@ -99,6 +104,32 @@ class SessionEngine : public Engine {
     reply.mutable_feature_shape()->Add(facts.feature_shape.begin(),
                                        facts.feature_shape.end());
     reply.set_classes(facts.classes);
+    return reply;
+  }
+
+  absl::StatusOr<worker::v1::ImportReply> ImportModel(
+      const worker::v1::ImportModel& request) override {
+    ASSIGN_OR_RETURN(
+        engine::ImportedModel imported,
+        session_->ImportModel(request.spec(), request.weights_sha256(),
+                              request.max_batch_size()));
+    worker::v1::ImportReply reply;
+    *reply.mutable_plan() = std::move(imported.plan);
+    reply.set_manifest_sha256(imported.manifest_sha256);
+    return reply;
+  }
+
+  absl::StatusOr<worker::v1::ExportReply> ExportModel(
+      const worker::v1::ExportModel& request) override {
+    const bool onnx = request.format() == v1::ExportModelRequest::ONNX;
+    ASSIGN_OR_RETURN(
+        const engine::ExportedModel exported,
+        session_->ExportModel(request.manifest_sha256(),
+                              onnx ? engine::ExportFormat::kOnnx
+                                   : engine::ExportFormat::kSafetensors));
+    worker::v1::ExportReply reply;
+    reply.set_sha256(exported.sha256);
+    reply.set_bytes(exported.bytes);
     return reply;
   }
 

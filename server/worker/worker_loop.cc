@@ -285,6 +285,16 @@ absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {
                        engine_->PlanInference(request->plan_inference()));
       return reply;
     }
+    case ToWorker::kImportModel: {
+      ASSIGN_OR_RETURN(*reply.mutable_import_model(),
+                       engine_->ImportModel(request->import_model()));
+      return reply;
+    }
+    case ToWorker::kExportModel: {
+      ASSIGN_OR_RETURN(*reply.mutable_export_model(),
+                       engine_->ExportModel(request->export_model()));
+      return reply;
+    }
     case ToWorker::kInspectDataset: {
       ASSIGN_OR_RETURN(*reply.mutable_dataset(),
                        engine_->InspectDataset(request->inspect_dataset()));

@@ -243,5 +243,17 @@ INSTANTIATE_TEST_SUITE_P(All, ExampleTest,
                          ::testing::Values("digits.yaml", "mlp.yaml",
                                            "residual.yaml"));
 
+TEST(YamlToMessageTest, AModelFileIsNamedByItsPath) {
+  v1::ModelSpec spec;
+  ASSERT_TRUE(YamlToMessage("onnx: nets/m.onnx", "job.yaml", spec).ok());
+  EXPECT_EQ(spec.onnx().file(), "nets/m.onnx");
+  spec.Clear();
+  const absl::Status status = YamlToMessage(
+      "onnx: {file: m.onnx, dimensions: {sequence: 8}}", "job.yaml", spec);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(spec.onnx().file(), "m.onnx");
+  EXPECT_EQ(spec.onnx().dimensions().at("sequence"), 8);
+}
+
 }  // namespace
 }  // namespace gpupool::client

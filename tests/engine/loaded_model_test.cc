@@ -17,8 +17,18 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::SizeIs;
 
-class LoadedModelTest : public SessionFixture {};
+class LoadedModelTest : public SessionFixture {
+ protected:
+  static absl::Status InferOne(LoadedModel& model, uint32_t rows,
+                               absl::Span<const std::byte> input,
+                               absl::Span<std::byte> output) {
+    return model.Infer({.rows = rows,
+                        .inputs = absl::MakeConstSpan(&input, 1),
+                        .outputs = absl::MakeConstSpan(&output, 1)});
+  }
+};
 
 // The rows that `held_out { every: 5 }` keeps, 64 features and the label.
 std::vector<std::vector<float>> HeldOutDigits() {
@@ -54,10 +64,13 @@ TEST_F(LoadedModelTest, AnswersAsEvaluationDoes) {
                            .manifest_sha256 = checkpoint->manifest_sha256(),
                            .max_batch_size = 24});
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ((*model)->input().name(), "input");
-  EXPECT_THAT((*model)->input().shape(), ElementsAre(-1, 1, 8, 8));
-  EXPECT_EQ((*model)->input_row_bytes(), 256u);
-  EXPECT_EQ((*model)->output_row_bytes(), 40u);
+  ASSERT_THAT((*model)->inputs(), SizeIs(1));
+  ASSERT_THAT((*model)->outputs(), SizeIs(1));
+  EXPECT_EQ((*model)->inputs()[0].name(), "input");
+  EXPECT_THAT((*model)->inputs()[0].shape(), ElementsAre(-1, 1, 8, 8));
+  EXPECT_EQ((*model)->outputs()[0].name(), "output");
+  EXPECT_THAT((*model)->input_row_bytes(), ElementsAre(256));
+  EXPECT_THAT((*model)->output_row_bytes(), ElementsAre(40));
   EXPECT_EQ((*model)->measured_bytes(),
             session_->memory_stats().peak_allocated_bytes());
 
@@ -74,8 +87,8 @@ TEST_F(LoadedModelTest, AnswersAsEvaluationDoes) {
       input.insert(input.end(), rows[done + i].begin(),
                    rows[done + i].begin() + 64);
     }
-    const absl::Status status = (*model)->Infer(
-        count,
+    const absl::Status status = InferOne(
+        **model, count,
         {reinterpret_cast<const std::byte*>(input.data()), input.size() * 4},
         {reinterpret_cast<std::byte*>(output.data()), output.size() * 4});
     ASSERT_TRUE(status.ok()) << status;
@@ -101,15 +114,16 @@ TEST_F(LoadedModelTest, InferChecksRowsAndBytes) {
   ASSERT_TRUE(model.ok()) << model.status();
   std::vector<std::byte> input(256 * 5), output(40 * 5);
   auto infer = [&](uint32_t rows, size_t input_bytes, size_t output_bytes) {
-    return (*model)->Infer(rows, absl::MakeSpan(input).first(input_bytes),
-                           absl::MakeSpan(output).first(output_bytes));
+    return InferOne(**model, rows, absl::MakeSpan(input).first(input_bytes),
+                    absl::MakeSpan(output).first(output_bytes));
   };
   EXPECT_TRUE(infer(4, 256 * 4, 40 * 4).ok());
   EXPECT_THAT(infer(0, 0, 0).message(), HasSubstr("1 to 4"));
   EXPECT_THAT(infer(5, 256 * 5, 40 * 5).message(), HasSubstr("a batch of 5"));
   EXPECT_THAT(infer(1, 255, 40).message(),
-              HasSubstr("input has 255 bytes; 1 rows of 256 bytes"));
-  EXPECT_THAT(infer(1, 256, 41).message(), HasSubstr("output has 41"));
+              HasSubstr("input 'input' has 255 bytes; 1 rows of 256 bytes"));
+  EXPECT_THAT(infer(1, 256, 41).message(), HasSubstr("output 'output' has 41"));
+  EXPECT_THAT((*model)->Infer({}).message(), HasSubstr("has 1 and 1"));
 }
 
 }  // namespace

@@ -207,8 +207,11 @@ TEST_F(SessionTest, PlansNameLayersParametersAndFlops) {
   EXPECT_THAT(plan->layers(0).output_shape(), ElementsAre(16, 8, 8));
   EXPECT_GE(plan->layers(0).flops(), 2u * 16 * 64 * 9 - 2u * 16 * 100);
   EXPECT_EQ(plan->layers(6).kind(), "dense");
-  EXPECT_THAT(plan->input().shape(), ElementsAre(-1, 1, 8, 8));
-  EXPECT_THAT(plan->output().shape(), ElementsAre(-1, 10));
+  ASSERT_EQ(plan->inputs_size(), 1);
+  EXPECT_THAT(plan->inputs(0).shape(), ElementsAre(-1, 1, 8, 8));
+  EXPECT_EQ(plan->inputs(0).data_type(), v1::FLOAT32);
+  ASSERT_EQ(plan->outputs_size(), 1);
+  EXPECT_THAT(plan->outputs(0).shape(), ElementsAre(-1, 10));
   EXPECT_FALSE(plan->has_training());
   EXPECT_GT(plan->inference().weights(), plan->parameters() * 4 - 1);
 }

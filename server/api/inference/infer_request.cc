@@ -17,8 +17,7 @@ void AddOutput(const TensorFormat& format, uint32_t rows,
   auto* output = response->add_outputs();
   output->set_name(format.name);
   output->set_datatype(std::string(DataTypeName(format.data_type)));
-  output->add_shape(rows);
-  for (int64_t size : format.row_shape) output->add_shape(size);
+  for (int64_t size : format.Shape(rows)) output->add_shape(size);
   response->add_raw_output_contents(bytes.data(), bytes.size());
 }
 

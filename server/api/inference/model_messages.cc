@@ -19,8 +19,7 @@ using TensorMetadata = inference::ModelMetadataResponse::TensorMetadata;
 void FillTensor(const TensorFormat& format, TensorMetadata* tensor) {
   tensor->set_name(format.name);
   tensor->set_datatype(std::string(DataTypeName(format.data_type)));
-  tensor->add_shape(-1);
-  for (int64_t size : format.row_shape) tensor->add_shape(size);
+  for (int64_t size : format.Shape(-1)) tensor->add_shape(size);
 }
 
 inference::DataType ConfigType(v1::DataType type) {
@@ -62,7 +61,9 @@ void FillConfig(const ServedVersion& version, inference::ModelConfig* config) {
   config->set_platform(kPlatform);
   config->set_backend(kBackend);
   config->mutable_version_policy()->mutable_all();
-  config->set_max_batch_size(static_cast<int32_t>(facts.max_batch_size));
+  // 0 tells clients that shapes have no batch dimension.
+  config->set_max_batch_size(
+      facts.batched ? static_cast<int32_t>(facts.max_batch_size) : 0);
   for (const TensorFormat& format : facts.inputs) {
     FillConfigTensor(format, config->add_input());
   }

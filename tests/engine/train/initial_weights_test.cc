@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "gpupool/v1/model.pb.h"
 #include "tests/engine/train/run_fixture.h"
 
 namespace gpupool::engine {
@@ -13,6 +14,10 @@ namespace {
 
 class InitialWeightsTest : public RunFixture {
  protected:
+  static std::shared_ptr<const ModelSource> Layers() {
+    return *ModelSource::Open({}, "");
+  }
+
   static PersistentSpec Uniform(const std::string& name, int64_t size,
                                 double bound) {
     return {
@@ -49,7 +54,7 @@ TEST_F(InitialWeightsTest, UniformValuesFillTheirRange) {
   const std::vector<PersistentSpec> specs = {Uniform("w", 4000, 0.25)};
   auto store = Store(specs);
   ASSERT_TRUE(store.ok()) << store.status();
-  ASSERT_TRUE(SetInitialWeights(specs, 5, *store).ok());
+  ASSERT_TRUE(SetInitialWeights(*Layers(), specs, 5, *store).ok());
   const std::vector<float> values = Values(*store, "w");
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   EXPECT_GE(*low, -0.25f);
@@ -67,7 +72,7 @@ TEST_F(InitialWeightsTest, ConstantsAreConstant) {
       {.name = "count", .dtype = DType::kInt64, .shape = {}}};
   auto store = Store(specs);
   ASSERT_TRUE(store.ok()) << store.status();
-  ASSERT_TRUE(SetInitialWeights(specs, 5, *store).ok());
+  ASSERT_TRUE(SetInitialWeights(*Layers(), specs, 5, *store).ok());
   EXPECT_EQ(Values(*store, "gamma"), (std::vector<float>{1, 1, 1}));
 }
 
@@ -79,20 +84,53 @@ TEST_F(InitialWeightsTest, NeitherOrderNorNeighboursMatter) {
   auto first = Store(one);
   auto second = Store(two);
   ASSERT_TRUE(first.ok() && second.ok());
-  ASSERT_TRUE(SetInitialWeights(one, 5, *first).ok());
-  ASSERT_TRUE(SetInitialWeights(two, 5, *second).ok());
+  ASSERT_TRUE(SetInitialWeights(*Layers(), one, 5, *first).ok());
+  ASSERT_TRUE(SetInitialWeights(*Layers(), two, 5, *second).ok());
   EXPECT_EQ(Values(*first, "a"), Values(*second, "a"));
   EXPECT_EQ(Values(*first, "b"), Values(*second, "b"));
   EXPECT_NE(Values(*first, "a"), Values(*first, "b"));
-  ASSERT_TRUE(SetInitialWeights(one, 6, *first).ok());
+  ASSERT_TRUE(SetInitialWeights(*Layers(), one, 6, *first).ok());
   EXPECT_NE(Values(*first, "a"), Values(*second, "a"));
+}
+
+// Gives each value the number of its bytes.
+class StoredSource : public ModelSource {
+ public:
+  absl::StatusOr<ModelGraph> Build(const BuildOptions&) const override {
+    return absl::UnimplementedError("");
+  }
+  absl::Status ReadStored(absl::string_view name,
+                          absl::Span<std::byte> to) const override {
+    if (name != "stored") return absl::NotFoundError(name);
+    for (std::byte& byte : to) byte = static_cast<std::byte>(to.size());
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::string> ExportOnnx(
+      const std::vector<WeightTensor>&) const override {
+    return absl::UnimplementedError("");
+  }
+};
+
+TEST_F(InitialWeightsTest, StoredValuesOfAnyTypeComeFromTheSource) {
+  const std::vector<PersistentSpec> specs = {
+      {.name = "stored",
+       .dtype = DType::kInt64,
+       .shape = {2},
+       .initializer = {.kind = Initializer::Kind::kStored}}};
+  auto store = Store(specs);
+  ASSERT_TRUE(store.ok()) << store.status();
+  ASSERT_TRUE(SetInitialWeights(StoredSource(), specs, 5, *store).ok());
+  EXPECT_EQ(store->Find("stored")[15], std::byte{16});
+  EXPECT_EQ(SetInitialWeights(*Layers(), specs, 5, *store).code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST_F(InitialWeightsTest, AMissingValueIsAnError) {
   auto store = Store({Uniform("a", 8, 1)});
   ASSERT_TRUE(store.ok());
-  EXPECT_EQ(SetInitialWeights({Uniform("b", 8, 1)}, 5, *store).code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      SetInitialWeights(*Layers(), {Uniform("b", 8, 1)}, 5, *store).code(),
+      absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

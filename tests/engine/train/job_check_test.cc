@@ -19,7 +19,6 @@ DataFacts Facts() { return {100, {4, 4}, 10}; }
 
 v1::JobSpec GoodSpec() {
   v1::JobSpec spec;
-  spec.mutable_model()->add_input_shape(16);
   spec.mutable_data()->mutable_held_out()->set_every(5);
   spec.mutable_training()->mutable_cross_entropy();
   spec.mutable_training()->mutable_adam();
@@ -82,9 +81,6 @@ TEST(JobCheckTest, WhatIsMissingIsNamed) {
   EXPECT_THAT(ErrorOf(spec), HasSubstr("no optimizer"));
   spec.mutable_training()->mutable_sgd();
   EXPECT_THAT(ErrorOf(spec), HasSubstr("learning_rate is missing"));
-  spec = GoodSpec();
-  spec.mutable_model()->clear_input_shape();
-  EXPECT_THAT(ErrorOf(spec), HasSubstr("takes 1 numbers"));
 }
 
 TEST(JobCheckTest, WhatIsOutOfRangeIsNamed) {
@@ -103,13 +99,28 @@ TEST(JobCheckTest, WhatIsOutOfRangeIsNamed) {
 }
 
 TEST(JobCheckTest, FeaturesMustBeAsManyAsTheModelTakes) {
-  v1::JobSpec spec = GoodSpec();
-  spec.mutable_model()->set_input_shape(0, 15);
-  EXPECT_EQ(ErrorOf(spec),
-            "model.input_shape [15] takes 15 numbers, but a row of the dataset "
+  ModelPort input = {.name = "x", .shape = {30, 16}};
+  EXPECT_TRUE(CheckModelInputs({input}, Facts()).ok());
+  input.shape = {30, 15};
+  EXPECT_EQ(CheckModelInputs({input}, Facts()).message(),
+            "the model's input [15] takes 15 numbers, but a row of the dataset "
             "has 16 (shape [4,4]); make them agree");
-  spec.mutable_model()->set_input_shape(0, 0);
-  EXPECT_THAT(ErrorOf(spec), HasSubstr("model.input_shape: shape [0]"));
+}
+
+TEST(JobCheckTest, RowsGoToOneInputOfNumbersWithABatch) {
+  const ModelPort input = {.name = "x", .shape = {30, 16}};
+  EXPECT_THAT(CheckModelInputs({input, input}, Facts()).message(),
+              HasSubstr("2 inputs (x, x)"));
+  ModelPort other = input;
+  other.batched = false;
+  EXPECT_THAT(CheckModelInputs({other}, Facts()).message(),
+              HasSubstr("needs one with a batch dimension"));
+  other = input;
+  other.dtype = DType::kBool;
+  EXPECT_THAT(CheckModelInputs({other}, Facts()).message(),
+              HasSubstr("'x' is bool"));
+  other.dtype = DType::kInt64;
+  EXPECT_TRUE(CheckModelInputs({other}, Facts()).ok());
 }
 
 TEST(JobCheckTest, CrossEntropyNeedsClassesThatTheModelTellsApart) {

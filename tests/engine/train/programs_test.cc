@@ -14,6 +14,12 @@ using testing::HasSubstr;
 
 class ProgramsTest : public RunFixture {
  protected:
+  static std::shared_ptr<const ModelSource> Source(const v1::ModelSpec& model) {
+    auto source = ModelSource::Open(model, "");
+    EXPECT_TRUE(source.ok()) << source.status();
+    return *source;
+  }
+
   static v1::JobSpec Job() {
     v1::JobSpec spec;
     spec.mutable_model()->add_input_shape(4);
@@ -38,7 +44,8 @@ TEST(BatchBucketsTest, ArePowersOfTwoAndTheLimit) {
 TEST_F(ProgramsTest, TrainAndEvalShareTheirWeights) {
   v1::JobSpec spec = Job();
   spec.mutable_data()->mutable_held_out()->set_last(5);
-  auto programs = CompileTraining(spec, {100, {4}, 3}, &backend_);
+  auto programs =
+      CompileTraining(*Source(spec.model()), spec, {100, {4}, 3}, &backend_);
   ASSERT_TRUE(programs.ok()) << programs.status();
   ASSERT_TRUE(programs->eval.has_value());
   EXPECT_EQ(programs->eval_batch, 5) << "no larger than what is held out";
@@ -53,14 +60,15 @@ TEST_F(ProgramsTest, TrainAndEvalShareTheirWeights) {
 }
 
 TEST_F(ProgramsTest, WithoutHeldOutRowsThereIsNoEvalProgram) {
-  auto programs = CompileTraining(Job(), {100, {4}, 3}, &backend_);
+  auto programs =
+      CompileTraining(*Source(Job().model()), Job(), {100, {4}, 3}, &backend_);
   ASSERT_TRUE(programs.ok()) << programs.status();
   EXPECT_FALSE(programs->eval.has_value());
 }
 
 TEST_F(ProgramsTest, InferenceHasAProgramForEachBucket) {
-  auto programs =
-      CompileInference(Job().model(), {.max_batch_size = 4}, &backend_);
+  auto programs = CompileInference(*Source(Job().model()),
+                                   {.max_batch_size = 4}, &backend_);
   ASSERT_TRUE(programs.ok()) << programs.status();
   EXPECT_EQ(programs->buckets.size(), 3u);
   EXPECT_EQ(programs->input_shape, Shape({4}));
@@ -75,8 +83,9 @@ TEST_F(ProgramsTest, InferenceHasAProgramForEachBucket) {
 }
 
 TEST_F(ProgramsTest, ScalingAddsTwoStates) {
-  auto programs = CompileInference(
-      Job().model(), {.input_scaling = true, .max_batch_size = 1}, &backend_);
+  auto programs =
+      CompileInference(*Source(Job().model()),
+                       {.input_scaling = true, .max_batch_size = 1}, &backend_);
   ASSERT_TRUE(programs.ok()) << programs.status();
   EXPECT_NE(programs->layout.Find("input.scale"), nullptr);
   EXPECT_NE(programs->layout.Find("input.shift"), nullptr);
@@ -84,8 +93,8 @@ TEST_F(ProgramsTest, ScalingAddsTwoStates) {
 
 TEST_F(ProgramsTest, BatchLimitsAreNamed) {
   for (uint32_t batch : {0u, 1025u}) {
-    auto programs =
-        CompileInference(Job().model(), {.max_batch_size = batch}, &backend_);
+    auto programs = CompileInference(*Source(Job().model()),
+                                     {.max_batch_size = batch}, &backend_);
     EXPECT_THAT(programs.status().message(), HasSubstr("from 1 to 1024"));
   }
 }
@@ -93,7 +102,8 @@ TEST_F(ProgramsTest, BatchLimitsAreNamed) {
 TEST_F(ProgramsTest, ErrorsNameTheLayer) {
   v1::JobSpec spec = Job();
   spec.mutable_model()->mutable_layers(2)->mutable_dense()->set_units(0);
-  auto programs = CompileTraining(spec, {100, {4}, 3}, &backend_);
+  auto programs =
+      CompileTraining(*Source(spec.model()), spec, {100, {4}, 3}, &backend_);
   EXPECT_EQ(programs.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(programs.status().message(), HasSubstr("dense_2"));
 }

@@ -15,6 +15,13 @@ void FakeWorkers::Send(const std::string& device, worker::v1::ToWorker message,
     plan->set_total_steps(10);
     plan->mutable_plan()->mutable_training()->set_peak(1000);
     plan->mutable_plan()->mutable_inference()->set_peak(100);
+  } else if (message.has_import_model()) {
+    auto* import = reply.mutable_import_model();
+    import->mutable_plan()->mutable_inference()->set_peak(100);
+    import->set_manifest_sha256(message.import_model().weights_sha256());
+  } else if (message.has_export_model()) {
+    reply.mutable_export_model()->set_sha256(exported);
+    reply.mutable_export_model()->set_bytes(exported_bytes);
   } else if (message.has_inspect_dataset()) {
     reply.mutable_dataset()->set_rows(10);
     reply.mutable_dataset()->add_feature_shape(64);

@@ -19,7 +19,8 @@
 
 namespace gpupool::server {
 
-// Plans everything, reads every dataset as ten rows, starts every job.
+// Plans everything, reads every dataset as ten rows, imports every model,
+// starts every job.
 class FakeWorkers : public WorkerPort {
  public:
   void Send(const std::string& device, worker::v1::ToWorker message,
@@ -27,6 +28,10 @@ class FakeWorkers : public WorkerPort {
   void Post(const std::string& device, worker::v1::ToWorker message) override;
   void AcknowledgeReports(const std::string&, uint64_t) override {}
   WorkerStatus status(const std::string&) const override { return {}; }
+
+  // What exports answer; set before they are asked for.
+  std::string exported;
+  uint64_t exported_bytes = 0;
 
   // The next job that was given to a worker.
   worker::v1::StartJob AwaitStart();

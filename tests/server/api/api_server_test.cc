@@ -166,16 +166,6 @@ TEST_F(ApiServerTest, WrongDigestStoresNothing) {
   EXPECT_TRUE(absl::IsNotFound(store_->GetDataset("digits").status()));
 }
 
-TEST_F(ApiServerTest, UploadModelSaysThatItIsNotBuilt) {
-  grpc::ClientContext context;
-  v1::ModelVersion version;
-  auto stub = v1::ModelService::NewStub(channel_);
-  auto writer = stub->UploadModel(&context, &version);
-  const grpc::Status status = writer->Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("promote"));
-}
-
 TEST_F(ApiServerTest, UnknownModelIsNotFound) {
   grpc::ClientContext context;
   v1::GetModelRequest request;

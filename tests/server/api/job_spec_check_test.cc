@@ -199,5 +199,44 @@ TEST(CheckModelSpecTest, Layers) {
   });
 }
 
+TEST(CheckModelSpecTest, AnOnnxModelNamesItsFiles) {
+  v1::ModelSpec spec;
+  v1::OnnxModel& onnx = *spec.mutable_onnx();
+  onnx.set_sha256(std::string(64, 'a'));
+  onnx.set_bytes(5);
+  (*onnx.mutable_dimensions())["sequence"] = 128;
+  v1::ExternalFile& file = *onnx.add_external_files();
+  file.set_location("data/weights.bin");
+  file.set_sha256(std::string(64, 'b'));
+  file.set_bytes(9);
+  EXPECT_TRUE(CheckModelSpec("model", spec).ok());
+  const auto error = [&spec] {
+    const absl::Status status = CheckModelSpec("model", spec);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  for (const char* location :
+       {"", "/etc/passwd", "../x", "a//b", "a/.", "a\\b"}) {
+    SCOPED_TRACE(location);
+    file.set_location(location);
+    EXPECT_THAT(error(), HasSubstr("must lead down"));
+  }
+  file.set_location("w");
+  file.set_sha256("B");
+  EXPECT_THAT(error(), HasSubstr("external_files.sha256"));
+  file.set_sha256(std::string(64, 'b'));
+  *onnx.add_external_files() = file;
+  EXPECT_THAT(error(), HasSubstr("twice"));
+  onnx.clear_external_files();
+  (*onnx.mutable_dimensions())["sequence"] = 0;
+  EXPECT_THAT(error(), HasSubstr("sequence"));
+  onnx.clear_dimensions();
+  onnx.set_file("model.onnx");
+  EXPECT_THAT(error(), HasSubstr("is for job files"));
+  onnx.clear_file();
+  spec.add_input_shape(3);
+  EXPECT_THAT(error(), HasSubstr("both onnx and layers"));
+}
+
 }  // namespace
 }  // namespace gpupool::server

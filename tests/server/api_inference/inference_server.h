@@ -41,8 +41,7 @@ class InferenceServer {
     v1::ModelVersion version = MakeModelVersion("digits", 1, 10);
     version.mutable_serving()->set_max_batch_size(4);
     repository.versions.push_back(version);
-    serving.VersionReady(version, "cpu:0", FloatSpec("input", 2),
-                         FloatSpec("output", 2));
+    serving.VersionReady(version, "cpu:0");
     serving.Start();
     InferenceServiceOptions options;
     options.serving = &serving;

@@ -185,7 +185,8 @@ uint64_t ControlTest::AnswerLoad(const std::string& device,
   }
   worker::v1::FromWorker reply;
   reply.mutable_version()->set_version_id(id);
-  reply.mutable_version()->mutable_input()->set_name("input");
+  reply.mutable_version()->add_inputs()->set_name("input");
+  reply.mutable_version()->add_outputs()->set_name("output");
   send.callback(reply);
   return id;
 }

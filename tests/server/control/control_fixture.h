@@ -23,8 +23,8 @@ namespace gpupool::server {
 
 class FakeSink : public ServingSink {
  public:
-  void VersionReady(const v1::ModelVersion& version, const std::string& device,
-                    const v1::TensorSpec&, const v1::TensorSpec&) override {
+  void VersionReady(const v1::ModelVersion& version,
+                    const std::string& device) override {
     std::lock_guard lock(mutex_);
     served_[version.id()] = device;
   }

@@ -207,5 +207,75 @@ TEST_F(ModelRequestsTest, AVersionComesBackAfterItsWorkerWasLost) {
   EXPECT_TRUE(VersionBecomes("digits", 1, v1::READY));
 }
 
+TEST_F(ModelRequestsTest, AnUploadedModelIsImportedAndLoaded) {
+  worker::v1::ImportModel asked;
+  const auto plan = workers->meta;
+  workers->meta = [&](const worker::v1::ToWorker& message)
+      -> absl::StatusOr<worker::v1::FromWorker> {
+    if (!message.has_import_model()) return plan(message);
+    asked = message.import_model();
+    worker::v1::FromWorker reply;
+    reply.mutable_import_model()->set_manifest_sha256("m");
+    reply.mutable_import_model()->mutable_plan()->mutable_inference()->set_peak(
+        50);
+    return reply;
+  };
+  v1::UploadModelRequest::Header header;
+  header.set_name("net");
+  header.set_sha256("w");
+  header.set_wait(true);
+  Answer<v1::ModelVersion> answer;
+  loop->ImportModel(header, answer.callback());
+  EXPECT_EQ(asked.weights_sha256(), "w");
+  EXPECT_EQ(asked.max_batch_size(), 32u);
+  EXPECT_FALSE(answer.Ready()) << "it waits for the load";
+  AnswerLoad("cpu:0");
+  const auto version = answer.Wait();
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_EQ(version->state(), v1::READY);
+  EXPECT_EQ(version->manifest_sha256(), "m");
+  EXPECT_EQ(version->job_id(), 0u);
+}
+
+TEST_F(ModelRequestsTest, AModelThatCannotBeImportedLeavesNothing) {
+  workers->meta = [](const worker::v1::ToWorker&) {
+    return absl::UnimplementedError("Swirl 'a', Twirl 'b'");
+  };
+  v1::UploadModelRequest::Header header;
+  header.set_name("net");
+  Answer<v1::ModelVersion> answer;
+  loop->ImportModel(header, answer.callback());
+  EXPECT_THAT(answer.Wait().status().message(), HasSubstr("Swirl"));
+  EXPECT_FALSE(loop->GetModel("net").ok());
+}
+
+TEST_F(ModelRequestsTest, AnExportNamesTheVersionThatAWorkerWrote) {
+  FinishedJob("r1", true);
+  AnswerLoad("cpu:0");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  workers->meta = [](const worker::v1::ToWorker& message)
+      -> absl::StatusOr<worker::v1::FromWorker> {
+    EXPECT_FALSE(message.export_model().manifest_sha256().empty());
+    worker::v1::FromWorker reply;
+    reply.mutable_export_model()->set_sha256("file");
+    reply.mutable_export_model()->set_bytes(9);
+    return reply;
+  };
+  v1::ExportModelRequest request;
+  request.set_model("digits");
+  request.set_format(v1::ExportModelRequest::ONNX);
+  Answer<v1::ExportModelResponse::Header> answer;
+  loop->ExportModel(request, answer.callback());
+  const auto header = answer.Wait();
+  ASSERT_TRUE(header.ok()) << header.status();
+  EXPECT_EQ(header->version(), 1u) << "the newest";
+  EXPECT_EQ(header->sha256(), "file");
+  EXPECT_EQ(header->total_bytes(), 9u);
+  request.set_version(2);
+  Answer<v1::ExportModelResponse::Header> missing;
+  loop->ExportModel(request, missing.callback());
+  EXPECT_TRUE(absl::IsNotFound(missing.Wait().status()));
+}
+
 }  // namespace
 }  // namespace gpupool::server

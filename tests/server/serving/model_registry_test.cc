@@ -84,25 +84,49 @@ TEST(ModelRegistryTest, ListsByNameThenVersion) {
 }
 
 TEST(MakeVersionFactsTest, FillsInDefaultsAndKeepsTheLimit) {
-  v1::ModelVersion version;
-  version.set_model("m");
-  version.set_version(4);
-  const v1::TensorSpec spec = FloatSpec("x", 2);
-  auto facts = MakeVersionFacts(version, spec, spec);
+  v1::ModelVersion version = MakeModelVersion("m", 4, 1);
+  auto facts = MakeVersionFacts(version);
   ASSERT_TRUE(facts.ok());
   EXPECT_EQ(facts->label, "'m' version 4");
   EXPECT_EQ(facts->max_batch_size, 32u);
   EXPECT_EQ(facts->max_queue_size, 1024u);
   EXPECT_EQ(facts->max_queue_delay, absl::ZeroDuration());
   version.mutable_serving()->set_max_batch_size(5000);
-  EXPECT_EQ(MakeVersionFacts(version, spec, spec)->max_batch_size, 1024u);
+  EXPECT_EQ(MakeVersionFacts(version)->max_batch_size, 1024u);
 }
 
 TEST(MakeVersionFactsTest, RefusesMoreDimensionsThanASlotDescribes) {
-  v1::TensorSpec spec = FloatSpec("x", 2);
-  while (spec.shape_size() <= 8) spec.add_shape(1);
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      MakeVersionFacts({}, spec, FloatSpec("y", 2)).status()));
+  v1::ModelVersion version = MakeModelVersion("m", 4, 1);
+  v1::TensorSpec* spec = version.mutable_plan()->mutable_inputs(0);
+  while (spec->shape_size() <= 8) spec->add_shape(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeVersionFacts(version).status()));
+}
+
+TEST(MakeVersionFactsTest, WithoutABatchThereIsOneRequestAtATime) {
+  v1::ModelVersion version = MakeModelVersion("m", 4, 1);
+  version.mutable_plan()->mutable_inputs(0)->set_shape(0, 3);
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeVersionFacts(version).status()))
+      << "the output has a batch";
+  version.mutable_plan()->mutable_outputs(0)->set_shape(0, 3);
+  auto facts = MakeVersionFacts(version);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_FALSE(facts->batched);
+  EXPECT_EQ(facts->max_batch_size, 1u);
+}
+
+TEST(MakeVersionFactsTest, TensorsAreAsManyAsASlotHolds) {
+  v1::ModelVersion version = MakeModelVersion("m", 4, 1);
+  for (int i = 0; i < 15; ++i) {
+    *version.mutable_plan()->add_inputs() =
+        FloatSpec(std::string(1, static_cast<char>('a' + i)), 2);
+  }
+  auto facts = MakeVersionFacts(version);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->inputs.size(), 16u);
+  *version.mutable_plan()->add_inputs() = FloatSpec("one too many", 2);
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeVersionFacts(version).status()));
+  version.mutable_plan()->clear_inputs();
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeVersionFacts(version).status()));
 }
 
 }  // namespace

@@ -26,15 +26,15 @@ inline v1::ModelVersion MakeModelVersion(const std::string& model,
   message.set_version(version);
   message.set_id(id);
   message.set_state(v1::READY);
+  *message.mutable_plan()->add_inputs() = FloatSpec("input", 2);
+  *message.mutable_plan()->add_outputs() = FloatSpec("output", 2);
   return message;
 }
 
 inline VersionHandle MakeServedVersion(const std::string& model,
                                        uint64_t version, uint64_t id,
                                        WakeTimer* timer) {
-  VersionFacts facts =
-      *MakeVersionFacts(MakeModelVersion(model, version, id),
-                        FloatSpec("input", 2), FloatSpec("output", 2));
+  VersionFacts facts = *MakeVersionFacts(MakeModelVersion(model, version, id));
   BatcherOptions options;
   options.label = facts.label;
   options.version_id = id;

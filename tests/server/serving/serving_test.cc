@@ -44,8 +44,7 @@ class CountingObserver : public ServingObserver {
 class ServingTest : public ::testing::Test {
  protected:
   void Ready(uint64_t version, uint64_t id, const std::string& device) {
-    serving_.VersionReady(MakeModelVersion("digits", version, id), device,
-                          FloatSpec("input", 2), FloatSpec("output", 2));
+    serving_.VersionReady(MakeModelVersion("digits", version, id), device);
   }
   absl::Status Infer(const std::string& version = "") {
     auto handle = serving_.router().Route("digits", version);
@@ -137,12 +136,9 @@ TEST_F(ServingTest, StopAnswersWhatWaitsWithUnavailable) {
 }
 
 TEST_F(ServingTest, AVersionWithSpecsThatCannotBeServedIsNotServed) {
-  v1::TensorSpec fixed;
-  fixed.set_name("input");
-  fixed.set_data_type(v1::FLOAT32);
-  fixed.add_shape(2);
-  serving_.VersionReady(MakeModelVersion("digits", 1, 10), "cpu:0", fixed,
-                        FloatSpec("output", 2));
+  v1::ModelVersion version = MakeModelVersion("digits", 1, 10);
+  version.mutable_plan()->mutable_inputs(0)->clear_data_type();
+  serving_.VersionReady(version, "cpu:0");
   EXPECT_EQ(serving_.registry().FindById(10), nullptr);
 }
 

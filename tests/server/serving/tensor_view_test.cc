@@ -122,9 +122,21 @@ TEST(MakeTensorFormatTest, RefusesSpecsThatCannotBeServed) {
   spec.set_shape(1, int64_t{1} << 30);
   spec.add_shape(int64_t{1} << 34);  // the product overflows 2^64
   EXPECT_TRUE(absl::IsInvalidArgument(MakeTensorFormat(spec).status()));
-  spec.clear_shape();
-  spec.add_shape(3);
-  EXPECT_TRUE(absl::IsInvalidArgument(MakeTensorFormat(spec).status()));
+}
+
+TEST_F(TensorViewTest, WithoutABatchTheWholeShapeIsTheModels) {
+  formats_ = {MakeFormat("image", v1::FLOAT32, {2, 3}),
+              MakeFormat("scale", v1::INT64, {})};
+  EXPECT_EQ(ShapeText(formats_[0]), "[2,3]");
+  EXPECT_EQ(formats_[0].row_bytes, 24u);
+  const std::vector<int64_t> shape = {2, 3};
+  const TensorView scale = {"scale", "INT64", {}, Bytes(8)};
+  auto checked = Check({{"image", "FP32", shape, Bytes(24)}, scale});
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->rows, 1u);
+  const std::vector<int64_t> other = {1, 2, 3};
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      Check({{"image", "FP32", other, Bytes(24)}, scale}).status()));
 }
 
 }  // namespace

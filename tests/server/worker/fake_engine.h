@@ -99,28 +99,29 @@ class FakeTraining : public Training {
 class FakeModel : public ServedModel {
  public:
   explicit FakeModel(const FakeEngineSettings& settings) : settings_(settings) {
-    spec_.set_data_type(v1::FLOAT32);
-    spec_.add_shape(-1);
-    spec_.add_shape(2);
+    specs_[0].set_data_type(v1::FLOAT32);
+    specs_[0].add_shape(-1);
+    specs_[0].add_shape(2);
   }
-  const v1::TensorSpec& input() const override { return spec_; }
-  const v1::TensorSpec& output() const override { return spec_; }
+  const std::vector<v1::TensorSpec>& inputs() const override { return specs_; }
+  const std::vector<v1::TensorSpec>& outputs() const override { return specs_; }
   uint64_t measured_bytes() const override { return 99; }
-  absl::Status Infer(uint32_t rows, absl::Span<const std::byte> input,
-                     absl::Span<std::byte> output) override {
+  absl::Status Infer(uint32_t rows,
+                     absl::Span<const absl::Span<const std::byte>> inputs,
+                     absl::Span<const absl::Span<std::byte>> outputs) override {
     std::this_thread::sleep_for(settings_.infer_time);
     for (uint32_t i = 0; i < 2 * rows; ++i) {
       float value = 0;
-      std::memcpy(&value, input.data() + 4 * i, 4);
+      std::memcpy(&value, inputs[0].data() + 4 * i, 4);
       value *= 2;
-      std::memcpy(output.data() + 4 * i, &value, 4);
+      std::memcpy(outputs[0].data() + 4 * i, &value, 4);
     }
     return absl::OkStatus();
   }
 
  private:
   const FakeEngineSettings settings_;
-  v1::TensorSpec spec_;
+  std::vector<v1::TensorSpec> specs_{1};
 };
 
 class FakeEngine : public Engine {
@@ -144,6 +145,18 @@ class FakeEngine : public Engine {
       const worker::v1::InspectDataset&) override {
     worker::v1::DatasetReply reply;
     reply.set_rows(7);
+    return reply;
+  }
+  absl::StatusOr<worker::v1::ImportReply> ImportModel(
+      const worker::v1::ImportModel& request) override {
+    worker::v1::ImportReply reply;
+    reply.set_manifest_sha256(request.weights_sha256());
+    return reply;
+  }
+  absl::StatusOr<worker::v1::ExportReply> ExportModel(
+      const worker::v1::ExportModel& request) override {
+    worker::v1::ExportReply reply;
+    reply.set_sha256(request.manifest_sha256());
     return reply;
   }
   absl::StatusOr<std::unique_ptr<Training>> StartTraining(

@@ -64,7 +64,7 @@ TEST_F(ServedModelsTest, LoadIsIdempotentAndDescribesTheModel) {
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(first->SerializeAsString(), second->SerializeAsString());
   EXPECT_EQ(first->measured_bytes(), 99u);
-  EXPECT_EQ(first->input().shape(1), 2);
+  EXPECT_EQ(first->inputs(0).shape(1), 2);
   EXPECT_EQ(models_.ids(), std::vector<uint64_t>{5});
 }
 

@@ -199,7 +199,7 @@ TEST_F(SessionEngineTest, TrainsAndServesWhatItTrained) {
   request.mutable_load_version()->set_max_batch_size(4);
   const auto version = Ask("cpu:0", request);
   ASSERT_TRUE(version.ok()) << version.status();
-  EXPECT_EQ(version->version().output().shape(1), 10);
+  EXPECT_EQ(version->version().outputs(0).shape(1), 10);
 
   const auto ring = pool_->ring("cpu:0");
   Slot slot = *ring->Acquire();

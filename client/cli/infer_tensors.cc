@@ -1,0 +1,104 @@
+#include "client/cli/infer_tensors.h"
+
+#include <fstream>
+#include <ostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/model_view.h"
+#include "client/tensor_file.h"
+#include "inference/grpc_service.pb.h"
+
+namespace gpupool::client {
+namespace {
+
+using inference::ModelMetadataResponse;
+
+absl::StatusOr<std::string> TypeOf(const ModelMetadataResponse& metadata,
+                                   const std::string& input) {
+  std::vector<std::string> names;
+  for (const auto& tensor : metadata.inputs()) {
+    if (tensor.name() == input) return tensor.datatype();
+    names.push_back(tensor.name());
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("model '", metadata.name(), "' has no input '", input,
+                   "'; it takes ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<inference::ModelInferRequest> MakeRequest(
+    const TensorOptions& options, const ModelMetadataResponse& metadata) {
+  inference::ModelInferRequest request;
+  for (const std::string& text : options.inputs) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(text, absl::MaxSplits('=', 1));
+    if (parts.first.empty() || parts.second.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--input ", text, ": write NAME=FILE, for example ids=ids.npy"));
+    }
+    const absl::StatusOr<std::string> type = TypeOf(metadata, parts.first);
+    if (!type.ok()) return type.status();
+    absl::StatusOr<Tensor> tensor = ReadTensorFile(parts.second, *type);
+    if (!tensor.ok()) return tensor.status();
+    auto& input = *request.add_inputs();
+    input.set_name(parts.first);
+    input.set_datatype(tensor->data_type);
+    for (int64_t size : tensor->shape) input.add_shape(size);
+    *request.add_raw_input_contents() = std::move(tensor->bytes);
+  }
+  return request;
+}
+
+absl::Status Save(const std::string& folder, const std::string& name,
+                  const Tensor& tensor) {
+  const std::string path = absl::StrCat(
+      folder, "/", absl::StrReplaceAll(name, {{"/", "_"}}), ".npy");
+  std::ofstream file(path, std::ios::binary);
+  file << NpyText(tensor);
+  if (file.flush()) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("cannot write ", path, "; does the folder exist?"));
+}
+
+}  // namespace
+
+int InferTensors(Context& context, const TensorOptions& options) {
+  const absl::StatusOr<VersionName> name = ParseVersionName(options.model);
+  if (!name.ok()) return context.Fail(name.status());
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  inference::ModelMetadataRequest ask;
+  ask.set_name(name->model);
+  if (name->version > 0) ask.set_version(absl::StrCat(name->version));
+  const auto metadata = (*client)->ModelMetadata(ask);
+  if (!metadata.ok()) return context.Fail(metadata.status());
+  auto request = MakeRequest(options, *metadata);
+  if (!request.ok()) return context.Fail(request.status());
+  request->set_model_name(ask.name());
+  request->set_model_version(ask.version());
+  const auto answer = (*client)->ModelInfer(*request);
+  if (!answer.ok()) return context.Fail(answer.status());
+  std::ostream& out = *context.out().stream;
+  std::string separator = "{";
+  for (int i = 0; i < answer->outputs_size(); ++i) {
+    const auto& output = answer->outputs(i);
+    const Tensor tensor{output.datatype(),
+                        {output.shape().begin(), output.shape().end()},
+                        answer->raw_output_contents(i)};
+    if (options.save.empty()) {
+      out << separator << "\"" << output.name() << "\": " << JsonText(tensor);
+      separator = ",\n ";
+      continue;
+    }
+    const absl::Status saved = Save(options.save, output.name(), tensor);
+    if (!saved.ok()) return context.Fail(saved);
+  }
+  if (options.save.empty()) out << "}\n";
+  return kOk;
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,92 @@
+#include "client/cli/plan_view.h"
+
+#include <ostream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/table.h"
+#include "client/units.h"
+
+namespace gpupool::client {
+namespace {
+
+void PrintBytes(const Context& context, const v1::Plan& plan) {
+  Table table(
+      {{"BYTES"}, {"TRAINING", Table::kRight}, {"INFERENCE", Table::kRight}});
+  const v1::PlannedBytes& training = plan.training();
+  const v1::PlannedBytes& inference = plan.inference();
+  const auto add = [&](const char* name, uint64_t train, uint64_t infer) {
+    table.AddRow({name, FormatBytes(train), FormatBytes(infer)});
+  };
+  add("weights", training.weights(), inference.weights());
+  add("optimizer", training.optimizer(), inference.optimizer());
+  add("gradients", training.gradients(), inference.gradients());
+  add("activations", training.activations(), inference.activations());
+  add("workspace", training.workspace(), inference.workspace());
+  add("peak", training.peak(), inference.peak());
+  table.Print(context.out(), context.headers());
+}
+
+void PrintTensors(const Context& context, const v1::Plan& plan) {
+  Table table({{"TENSOR"}, {"NAME"}, {"TYPE"}, {"SHAPE"}});
+  const auto add = [&](const char* what, const v1::TensorSpec& spec) {
+    table.AddRow({what, spec.name(),
+                  absl::AsciiStrToLower(v1::DataType_Name(spec.data_type())),
+                  absl::StrCat("[", absl::StrJoin(spec.shape(), ","), "]")});
+  };
+  for (const v1::TensorSpec& spec : plan.inputs()) add("input", spec);
+  for (const v1::TensorSpec& spec : plan.outputs()) add("output", spec);
+  table.Print(context.out(), context.headers());
+}
+
+void PrintLayers(const Context& context, const v1::Plan& plan) {
+  Table table({{"LAYER"},
+               {"KIND"},
+               {"OUTPUT"},
+               {"PARAMETERS", Table::kRight},
+               {"FLOPS", Table::kRight}});
+  for (const v1::LayerPlan& layer : plan.layers()) {
+    table.AddRow({layer.name(), layer.kind(),
+                  absl::StrJoin(layer.output_shape(), "x"),
+                  GroupDigits(layer.parameters()),
+                  FormatCount(static_cast<double>(layer.flops()))});
+  }
+  table.Print(context.out(), context.headers());
+}
+
+void PrintFits(const Context& context,
+               const google::protobuf::RepeatedPtrField<v1::DeviceFit>& fits) {
+  Table table({{"DEVICE"},
+               {"LIMIT", Table::kRight},
+               {"FREE", Table::kRight},
+               {"FITS"}});
+  for (const v1::DeviceFit& fit : fits) {
+    table.AddRow({fit.device(), FormatBytes(fit.limit_bytes()),
+                  FormatBytes(fit.free_bytes()),
+                  fit.fits_now()    ? "now"
+                  : fit.fits_ever() ? "when others end"
+                                    : "never"});
+  }
+  table.Print(context.out(), context.headers());
+}
+
+}  // namespace
+
+void PrintPlanParts(
+    const Context& context, const v1::Plan& plan,
+    const google::protobuf::RepeatedPtrField<v1::DeviceFit>& fits) {
+  std::ostream& out = *context.out().stream;
+  PrintBytes(context, plan);
+  out << "\n";
+  PrintTensors(context, plan);
+  out << "\n";
+  PrintLayers(context, plan);
+  out << "\n";
+  PrintFits(context, fits);
+  for (const std::string& warning : plan.warnings()) {
+    context.Say(absl::StrCat("warning: ", warning));
+  }
+}
+
+}  // namespace gpupool::client

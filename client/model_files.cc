@@ -1,0 +1,264 @@
+#include "client/model_files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "client/client.h"
+#include "client/local_file.h"
+#include "client/onnx_locations.h"
+
+namespace gpupool::client {
+namespace {
+
+absl::StatusOr<std::set<std::string>> LocationsIn(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  }
+  const absl::Cleanup close = [fd] { ::close(fd); };
+  struct stat facts = {};
+  if (::fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a file"));
+  }
+  if (facts.st_size == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is empty"));
+  }
+  const auto bytes = static_cast<size_t>(facts.st_size);
+  void* address = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (address == MAP_FAILED) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+  }
+  const absl::Cleanup unmap = [&] { ::munmap(address, bytes); };
+  auto locations =
+      ExternalLocations({static_cast<const char*>(address), bytes});
+  if (locations.ok()) return locations;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": ", locations.status().message()));
+}
+
+// Links that lead out of the model's folder are not followed.
+absl::StatusOr<std::string> ExternalPath(const std::string& model,
+                                         const std::string& location) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::canonical(model, error).parent_path();
+  const fs::path file = fs::canonical(folder / location, error);
+  if (error) {
+    return absl::NotFoundError(
+        absl::StrCat(model, " keeps data in '", location,
+                     "', which cannot be read: ", error.message()));
+  }
+  const auto inside = fs::relative(file, folder, error).native();
+  if (!error && inside.rfind("..", 0) != 0) return file.native();
+  return absl::InvalidArgumentError(
+      absl::StrCat(model, " keeps data in '", location,
+                   "', which is a link out of the model's folder"));
+}
+
+// Sends `path` behind the header that `fill_header` makes.
+template <typename Request>
+class FileSource {
+ public:
+  FileSource(std::string path, uint64_t bytes,
+             std::function<void(Request&)> fill_header,
+             std::function<void(uint64_t)> sent)
+      : path_(std::move(path)),
+        bytes_(bytes),
+        fill_header_(std::move(fill_header)),
+        sent_(std::move(sent)) {}
+
+  absl::StatusOr<bool> Next(Request& message) {
+    if (fill_header_ != nullptr) {
+      fill_header_(message);
+      fill_header_ = nullptr;
+      return true;
+    }
+    if (path_.empty()) return false;
+    if (!file_.has_value()) {
+      absl::StatusOr<LocalFile> file = LocalFile::Open(path_);
+      if (!file.ok()) return file.status();
+      file_ = *std::move(file);
+    }
+    const absl::Status read = file_->ReadChunk(*message.mutable_chunk());
+    if (!read.ok()) return read;
+    const uint64_t count = message.chunk().size();
+    done_ += count;
+    if (done_ > bytes_ || (count == 0 && done_ < bytes_)) {
+      return absl::DataLossError(
+          absl::StrCat(path_, " changed while it was uploaded: it had ", bytes_,
+                       " bytes; upload it again"));
+    }
+    if (count > 0) sent_(count);
+    return count > 0;
+  }
+
+ private:
+  const std::string path_;
+  const uint64_t bytes_;
+  std::function<void(Request&)> fill_header_;
+  const std::function<void(uint64_t)> sent_;
+  std::optional<LocalFile> file_;
+  uint64_t done_ = 0;
+};
+
+struct SentFile {
+  std::string path;
+  std::string sha256;
+  uint64_t bytes = 0;
+};
+
+absl::Status SendFile(Client& client, const SentFile& file,
+                      const std::function<void(uint64_t)>& sent) {
+  FileSource<v1::UploadModelFileRequest> source(
+      file.path, file.bytes,
+      [&file](v1::UploadModelFileRequest& message) {
+        message.mutable_header()->set_sha256(file.sha256);
+        message.mutable_header()->set_total_bytes(file.bytes);
+      },
+      sent);
+  return client
+      .StreamModelFile([&source](v1::UploadModelFileRequest& message) {
+        return source.Next(message);
+      })
+      .status();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::OnnxModel> DescribeOnnx(const std::string& path) {
+  const auto locations = LocationsIn(path);
+  if (!locations.ok()) return locations.status();
+  const absl::StatusOr<FileFacts> facts = DescribeFile(path);
+  if (!facts.ok()) return facts.status();
+  v1::OnnxModel onnx;
+  onnx.set_sha256(facts->sha256);
+  onnx.set_bytes(facts->bytes);
+  for (const std::string& location : *locations) {
+    const auto external = ExternalPath(path, location);
+    if (!external.ok()) return external.status();
+    const auto external_facts = DescribeFile(*external);
+    if (!external_facts.ok()) return external_facts.status();
+    v1::ExternalFile* file = onnx.add_external_files();
+    file->set_location(location);
+    file->set_sha256(external_facts->sha256);
+    file->set_bytes(external_facts->bytes);
+  }
+  return onnx;
+}
+
+absl::StatusOr<v1::OnnxModel> UploadOnnx(Client& client,
+                                         const std::string& path,
+                                         const UploadProgress& progress) {
+  absl::StatusOr<v1::OnnxModel> onnx = DescribeOnnx(path);
+  if (!onnx.ok()) return onnx.status();
+  std::vector<SentFile> files = {{path, onnx->sha256(), onnx->bytes()}};
+  uint64_t total = onnx->bytes();
+  for (const v1::ExternalFile& file : onnx->external_files()) {
+    const auto external = ExternalPath(path, file.location());
+    if (!external.ok()) return external.status();
+    files.push_back({*external, file.sha256(), file.bytes()});
+    total += file.bytes();
+  }
+  uint64_t done = 0;
+  for (const SentFile& file : files) {
+    const absl::Status sent = SendFile(client, file, [&](uint64_t count) {
+      done += count;
+      if (progress) progress(done, total);
+    });
+    if (!sent.ok()) return sent;
+  }
+  return onnx;
+}
+
+absl::Status UploadModelFiles(Client& client, const std::string& base,
+                              const UploadProgress& progress,
+                              v1::ModelSpec& model) {
+  if (model.onnx().file().empty()) return absl::OkStatus();
+  const std::string path =
+      (std::filesystem::path(base) / model.onnx().file()).native();
+  absl::StatusOr<v1::OnnxModel> uploaded = UploadOnnx(client, path, progress);
+  if (!uploaded.ok()) return uploaded.status();
+  *uploaded->mutable_dimensions() = model.onnx().dimensions();
+  *uploaded->mutable_unbatched_inputs() = model.onnx().unbatched_inputs();
+  *model.mutable_onnx() = *std::move(uploaded);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ModelVersion> UploadModel(
+    Client& client, const v1::UploadModelRequest::Header& header,
+    const std::string& weights, const UploadProgress& progress) {
+  v1::UploadModelRequest::Header announced = header;
+  if (!weights.empty()) {
+    const absl::StatusOr<FileFacts> facts = DescribeFile(weights);
+    if (!facts.ok()) return facts.status();
+    announced.set_sha256(facts->sha256);
+    announced.set_total_bytes(facts->bytes);
+  }
+  uint64_t done = 0;
+  FileSource<v1::UploadModelRequest> source(
+      weights, announced.total_bytes(),
+      [&announced](v1::UploadModelRequest& message) {
+        *message.mutable_header() = announced;
+      },
+      [&](uint64_t count) {
+        done += count;
+        if (progress) progress(done, announced.total_bytes());
+      });
+  return client.StreamModel([&source](v1::UploadModelRequest& message) {
+    return source.Next(message);
+  });
+}
+
+absl::StatusOr<v1::ExportModelResponse::Header> ExportModel(
+    Client& client, const v1::ExportModelRequest& request,
+    const std::string& path, const UploadProgress& progress) {
+  const std::string partial = absl::StrCat(path, ".part");
+  std::FILE* file = std::fopen(partial.c_str(), "wb");
+  if (file == nullptr) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", partial));
+  }
+  absl::Cleanup remove = [&] { std::remove(partial.c_str()); };
+  v1::ExportModelResponse::Header header;
+  uint64_t done = 0;
+  bool written = true;
+  absl::Status status =
+      client.StreamExport(request, [&](const v1::ExportModelResponse& message) {
+        if (message.has_header()) header = message.header();
+        const std::string& chunk = message.chunk();
+        written =
+            std::fwrite(chunk.data(), 1, chunk.size(), file) == chunk.size();
+        done += chunk.size();
+        if (progress && done > 0) progress(done, header.total_bytes());
+        return written;
+      });
+  written = std::fclose(file) == 0 && written;
+  if (!status.ok()) return status;
+  if (!written) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot write ", partial, ": is the disk full?"));
+  }
+  const absl::StatusOr<FileFacts> facts = DescribeFile(partial);
+  if (!facts.ok() || facts->sha256 != header.sha256()) {
+    return absl::DataLossError(absl::StrCat(
+        "what came for ", path, " is not what was sent; export again"));
+  }
+  if (std::rename(partial.c_str(), path.c_str()) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+  }
+  std::move(remove).Cancel();
+  return header;
+}
+
+}  // namespace gpupool::client

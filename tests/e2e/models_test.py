@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""ONNX models through the real processes: upload, plan, inference, training,
+export."""
+import hashlib
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import harness  # noqa: E402
+
+try:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError:
+    onnx = None
+
+MODULES = harness.ROOT / "build/peers/node_modules"
+TYPES = {"FP32": "<f4", "INT64": "<i8", "BOOL": "?", "FP64": "<f8", "INT32": "<i4"}
+
+
+def make_model(nodes, inputs, outputs, weights, opset=17):
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info(*i) for i in inputs],
+        [helper.make_tensor_value_info(*o) for o in outputs],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 8
+    onnx.checker.check_model(model)
+    return model
+
+
+def bag_model():
+    """ids and mask -> the masked sum of embeddings, and how many counted."""
+    rng = np.random.default_rng(3)
+    weights = {"table": rng.standard_normal((9, 5)).astype(np.float32),
+               "axes": np.array([2], np.int64), "one": np.array([1], np.int64)}
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"], name="gather"),
+        helper.make_node("Unsqueeze", ["mask", "axes"], ["column"], name="column"),
+        helper.make_node("Mul", ["rows", "column"], ["masked"], name="mask_rows"),
+        helper.make_node("ReduceSum", ["masked", "one"], ["sum"], name="sum", keepdims=0),
+        helper.make_node("Cast", ["mask"], ["whole"], name="cast", to=TensorProto.INT64),
+        helper.make_node("ReduceSum", ["whole", "one"], ["count"], name="count",
+                         keepdims=0),
+    ]
+    return make_model(
+        nodes,
+        [("ids", TensorProto.INT64, ["batch", 4]), ("mask", TensorProto.FLOAT, ["batch", 4])],
+        [("sum", TensorProto.FLOAT, ["batch", 5]), ("count", TensorProto.INT64, ["batch"])],
+        weights), weights["table"]
+
+
+def digits_mlp(hidden=32, seed=5):
+    """An untrained classifier of 64 numbers."""
+    rng = np.random.default_rng(seed)
+
+    def weight(*shape):
+        return (rng.uniform(-1, 1, shape) / np.sqrt(shape[-1])).astype(np.float32)
+    weights = {"fc1.weight": weight(hidden, 64), "fc1.bias": weight(hidden),
+               "fc2.weight": weight(10, hidden), "fc2.bias": weight(10)}
+    nodes = [
+        helper.make_node("Gemm", ["x", "fc1.weight", "fc1.bias"], ["h"], name="fc1", transB=1),
+        helper.make_node("Relu", ["h"], ["r"], name="relu"),
+        helper.make_node("Gemm", ["r", "fc2.weight", "fc2.bias"], ["logits"], name="fc2",
+                         transB=1),
+    ]
+    return make_model(nodes, [("x", TensorProto.FLOAT, ["batch", 64])],
+                      [("logits", TensorProto.FLOAT, ["batch", 10])], weights)
+
+
+@unittest.skipIf(onnx is None, "python3-onnx and python3-numpy are not installed")
+class Models(harness.TestCase):
+    def save(self, server, model, name, **options):
+        path = server.state / name
+        onnx.save(model, path, **options)
+        return path
+
+    def infer(self, server, model, inputs, version=""):
+        pb, rpc = harness.stubs()("inference.grpc_service")
+        request = pb.ModelInferRequest(model_name=model, model_version=version)
+        names = {np.dtype(form): name for name, form in TYPES.items()}
+        for name, array in inputs.items():
+            request.inputs.add(name=name, datatype=names[array.dtype], shape=array.shape)
+            request.raw_input_contents.append(array.tobytes())
+        with server.channel() as channel:
+            answer = rpc.GRPCInferenceServiceStub(channel).ModelInfer(request, timeout=30)
+        return {output.name: np.frombuffer(raw, TYPES[output.datatype]).reshape(output.shape)
+                for output, raw in zip(answer.outputs, answer.raw_output_contents)}
+
+    def check_bag(self, server, table):
+        for rows in (1, 3, 8):
+            rng = np.random.default_rng(rows)
+            ids = rng.integers(0, 9, (rows, 4))
+            mask = rng.integers(0, 2, (rows, 4)).astype(np.float32)
+            answer = self.infer(server, "bag", {"mask": mask, "ids": ids})
+            np.testing.assert_allclose(answer["sum"], (table[ids] * mask[..., None]).sum(1),
+                                       rtol=1e-5, atol=1e-6)
+            np.testing.assert_array_equal(answer["count"], mask.sum(1).astype(np.int64))
+
+    def test_several_inputs_and_types_also_after_a_restart(self):
+        server = self.start("--devices", "cpu:1")
+        model, table = bag_model()
+        path = self.save(server, model, "bag.onnx")
+        version = server.json("models", "upload", "bag", path, "--max-batch-size", "8")
+        self.assertEqual("READY", version["state"], version)
+        plan = server.json("models", "plan", path, "--max-batch-size", "8")["plan"]
+        self.assertEqual(["ids", "mask"], [i["name"] for i in plan["inputs"]])
+        self.assertEqual(["INT64", "FLOAT32"], [i["data_type"] for i in plan["inputs"]])
+        self.assertEqual(["-1", "4"], plan["inputs"][0]["shape"])
+        self.check_bag(server, table)
+        server.kill()
+        server.start()
+        server.cli("models", "load", "bag", "--wait")
+        self.check_bag(server, table)
+        self.assertEqual(0, server.terminate())
+        server.start()
+        server.cli("models", "load", "bag", "--wait")
+        self.check_bag(server, table)
+
+    def test_a_wrong_type_or_shape_is_refused_by_name(self):
+        import grpc
+        server = self.start("--devices", "cpu:1")
+        server.cli("models", "upload", "bag", self.save(server, bag_model()[0], "bag.onnx"))
+        ids, mask = np.zeros((2, 4), np.int64), np.zeros((2, 4), np.float32)
+        for inputs, word in (({"ids": ids, "mask": mask.astype(np.int64)}, "'FP32'"),
+                             ({"ids": ids}, "expected 2 inputs"),
+                             ({"ids": ids[:1], "mask": mask}, "rows"),
+                             ({"ids": ids[:, :3], "mask": mask}, "[-1,4]")):
+            with self.assertRaises(grpc.RpcError) as caught:
+                self.infer(server, "bag", inputs)
+            self.assertEqual(grpc.StatusCode.INVALID_ARGUMENT, caught.exception.code())
+            self.assertIn(word, caught.exception.details())
+
+    def test_a_model_without_a_batch_answers_whole_tensors(self):
+        server = self.start("--devices", "cpu:1")
+        model = make_model([helper.make_node("Transpose", ["x"], ["y"], name="t")],
+                           [("x", TensorProto.FLOAT, [2, 3])],
+                           [("y", TensorProto.FLOAT, [3, 2])], {})
+        path = self.save(server, model, "t.onnx")
+        server.cli("models", "upload", "t", path, "--unbatched-input", "x")
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        np.testing.assert_array_equal(self.infer(server, "t", {"x": x})["y"], x.T)
+        load = harness.stubs()
+        pb, rpc = load("inference.grpc_service")
+        with server.channel() as channel:
+            config = rpc.GRPCInferenceServiceStub(channel).ModelConfig(
+                pb.ModelConfigRequest(name="t"), timeout=10).config
+        self.assertEqual(0, config.max_batch_size)
+        self.assertEqual([2, 3], list(config.input[0].dims))
+
+    def test_named_dimensions_get_their_sizes(self):
+        server = self.start("--devices", "cpu:1")
+        model = make_model([helper.make_node("Relu", ["x"], ["y"], name="r")],
+                           [("x", TensorProto.FLOAT, ["batch", "sequence"])],
+                           [("y", TensorProto.FLOAT, ["batch", "sequence"])], {})
+        path = self.save(server, model, "r.onnx")
+        error = server.cli("models", "upload", "r", path, code=2)
+        self.assertIn("sequence", error)
+        server.cli("models", "upload", "r", path, "--dimension", "sequence=6")
+        x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)
+        np.testing.assert_array_equal(self.infer(server, "r", {"x": x})["y"],
+                                      np.maximum(x, 0))
+
+    def test_external_data_travel_with_the_model(self):
+        server = self.start("--devices", "cpu:1")
+        model, table = bag_model()
+        path = self.save(server, model, "bag.onnx", save_as_external_data=True,
+                         location="bag.data", size_threshold=0)
+        self.assertTrue((server.state / "bag.data").exists())
+        server.cli("models", "upload", "bag", path, "--max-batch-size", "8")
+        self.check_bag(server, table)
+        exported = server.state / "whole.onnx"
+        server.cli("models", "export", "bag", "-o", exported)
+        (server.state / "bag.data").unlink()
+        onnx.checker.check_model(str(exported))
+        server.cli("models", "upload", "bag", exported, "--max-batch-size", "8")
+        self.check_bag(server, table)
+        error = server.cli("models", "upload", "gone", path, code=3)
+        self.assertIn("bag.data", error)
+
+    def test_all_unsupported_operators_are_listed(self):
+        server = self.start("--devices", "cpu:1")
+        graph = helper.make_graph(
+            [helper.make_node("Swirl", ["x"], ["a"], name="first", domain="my.own"),
+             helper.make_node("Relu", ["a"], ["b"], name="fine"),
+             helper.make_node("Twirl", ["b"], ["y"], name="second", domain="my.own")],
+            "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2])])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17),
+                                                        helper.make_opsetid("my.own", 1)])
+        path = self.save(server, model, "odd.onnx")
+        error = server.cli("models", "upload", "odd", path, code=1)
+        for word in ("Swirl", "first", "Twirl", "second"):
+            self.assertIn(word, error)
+        self.assertNotIn("fine", error)
+        (server.state / "noise.onnx").write_bytes(b"\x00\xff" * 500)
+        server.cli("models", "upload", "noise", server.state / "noise.onnx", code=2)
+
+    def test_training_begins_with_the_weights_of_the_file(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        self.save(server, digits_mlp(), "mlp.onnx")
+        job = server.wait_job(server.submit("""
+name: tuned
+model: {onnx: mlp.onnx}
+data: {dataset: digits, held_out: {every: 5}, scaling: {multiply: 0.0625}}
+training: {loss: cross_entropy, optimizer: adam, batch_size: 32, epochs: 30, seed: 1}
+publish: {model: tuned, on_success: true}
+"""))
+        self.assertEqual("SUCCEEDED", job["state"], job)
+        self.assertGreater(job["evaluation"]["accuracy"], 0.9)
+        server.cli("models", "load", "tuned", "--wait")
+        exported = server.state / "tuned.onnx"
+        server.cli("models", "export", "tuned", "-o", exported)
+        self.check_export(server, "tuned", exported, (64,), "x", "logits")
+
+    def train_digits(self, server):
+        job = server.wait_job(int(server.json(
+            "submit", "examples/digits.yaml", "--data", harness.DIGITS)["id"]))
+        self.assertEqual("SUCCEEDED", job["state"], job)
+        server.cli("models", "load", "digits", "--wait")
+        return job
+
+    def check_export(self, server, model, path, example, input_name, output_name):
+        """What was exported gives what is served: read back here, and in ONNX
+        Runtime where it is installed."""
+        onnx.checker.check_model(str(path), full_check=True)
+        rng = np.random.default_rng(1)
+        x = rng.uniform(0, 16, (5, *example)).astype(np.float32)
+        served = self.infer(server, model, {input_name: x})[output_name]
+        again = f"{model}-again"
+        server.cli("models", "upload", again, path)
+        ours = self.infer(server, again, {input_name: x})[output_name]
+        np.testing.assert_allclose(ours, served, rtol=1e-4, atol=1e-5)
+        if not (MODULES / "onnxruntime-node").exists():
+            print("ONNX Runtime is not installed (./dev bench --peers): not compared",
+                  file=sys.stderr)
+            return
+        feeds = {input_name: {"type": "float32", "dims": x.shape, "data": x.ravel().tolist()}}
+        done = subprocess.run(
+            ["node", harness.ROOT / "tests/e2e/run_onnx.js", MODULES, path],
+            input=json.dumps(feeds), capture_output=True, text=True, timeout=60)
+        self.assertEqual(0, done.returncode, done.stderr)
+        peer = json.loads(done.stdout)[output_name]
+        self.assertEqual(list(served.shape), peer["dims"])
+        np.testing.assert_allclose(np.reshape(peer["data"], served.shape), served,
+                                   rtol=1e-4, atol=1e-4)
+
+    def test_an_exported_model_gives_the_same_results_elsewhere(self):
+        server = self.start("--devices", "cpu:1")
+        job = self.train_digits(server)
+        exported = server.state / "digits.onnx"
+        server.cli("models", "export", "digits", "-o", exported)
+        names = [node.name for node in onnx.load(exported).graph.node]
+        self.assertIn("conv2d_0", names)
+        self.check_export(server, "digits", exported, (1, 8, 8), "input", "output")
+        weights = server.state / "digits.safetensors"
+        server.cli("models", "export", "digits/1", "-o", weights, "--format", "safetensors")
+        self.assertEqual(server.weights_sha256(job),
+                         hashlib.sha256(weights.read_bytes()).hexdigest())
+        server.cli("models", "export", "nothing", "-o", server.state / "n", code=3)
+
+    def test_layers_with_uploaded_weights(self):
+        server = self.start("--devices", "cpu:1")
+        layers = server.state / "layers.yaml"
+        layers.write_text("input_shape: [3]\nlayers: [{dense: {units: 2, name: out}}]\n"
+                          .replace("{units: 2, name: out}", "{units: 2}"))
+        weight = np.arange(6, dtype=np.float32).reshape(2, 3)
+        bias = np.array([10, 20], np.float32)
+        header = json.dumps({
+            "dense_0.weight": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+            "dense_0.bias": {"dtype": "F32", "shape": [2], "data_offsets": [24, 32]},
+        }).encode()
+        path = server.state / "w.safetensors"
+        path.write_bytes(len(header).to_bytes(8, "little") + header + weight.tobytes()
+                         + bias.tobytes())
+        server.cli("models", "upload", "plain", layers, "--weights", path)
+        x = np.array([[1, 2, 3], [0, 1, 0]], np.float32)
+        np.testing.assert_allclose(self.infer(server, "plain", {"input": x})["output"],
+                                   x @ weight.T + bias)
+        path.write_bytes(len(header).to_bytes(8, "little") + header + weight.tobytes())
+        server.cli("models", "upload", "plain", layers, "--weights", path, code=2)
+
+
+if __name__ == "__main__":
+    harness.main()

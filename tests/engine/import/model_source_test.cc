@@ -1,0 +1,230 @@
+#include "engine/import/model_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "engine/base/sha256.h"
+#include "engine/import/model_programs.h"
+#include "tests/engine/scratch_folder.h"
+#include "tests/engine/testing/graph_testing.h"
+#include "tests/engine/testing/random_model.h"
+
+namespace gpupool::engine {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace testing;  // NOLINT: the fixtures of this tree
+
+// The weights of a model as an export takes them.
+class Weights {
+ public:
+  Weights(const ModelGraph& model, uint64_t seed)
+      : numbers_(RandomPersistents(model.graph, seed)) {
+    for (const PersistentSpec& spec : model.persistents) {
+      std::vector<float>& values = floats_.emplace_back();
+      for (double number : numbers_.find(spec.name)->second) {
+        values.push_back(static_cast<float>(number));
+      }
+      tensors_.push_back({spec.name,
+                          spec.dtype,
+                          spec.shape,
+                          {reinterpret_cast<const std::byte*>(values.data()),
+                           values.size() * sizeof(float)}});
+    }
+  }
+
+  const std::vector<WeightTensor>& tensors() const { return tensors_; }
+  reference::NamedNumbers& numbers() { return numbers_; }
+
+ private:
+  reference::NamedNumbers numbers_;
+  std::vector<std::vector<float>> floats_;
+  std::vector<WeightTensor> tensors_;
+};
+
+class ModelSourceTest : public ::testing::Test {
+ protected:
+  static std::shared_ptr<const ModelSource> Layers(const v1::ModelSpec& spec) {
+    auto source = ModelSource::Open(spec, "");
+    EXPECT_TRUE(source.ok()) << source.status();
+    return *source;
+  }
+
+  absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnx(
+      const std::string& bytes) {
+    v1::ModelSpec spec;
+    spec.mutable_onnx()->set_sha256(Sha256Hex(bytes));
+    spec.mutable_onnx()->set_bytes(bytes.size());
+    std::ofstream(folder_.path() + "/" + spec.onnx().sha256(), std::ios::binary)
+        << bytes;
+    return ModelSource::Open(spec, folder_.path());
+  }
+
+  // The first output for one seeded batch of 2.
+  static reference::Numbers Answer(const ModelSource& source, bool scaling,
+                                   reference::NamedNumbers state) {
+    auto model = BuildInferenceGraph(source, scaling, 2);
+    EXPECT_TRUE(model.ok()) << model.status();
+    if (!model.ok()) return {};
+    const ModelPort& input = model->inputs[0];
+    auto outputs = reference::Run(
+        model->graph, {{input.name, RandomNumbers(input.shape.elements(), 11)}},
+        state);
+    EXPECT_TRUE(outputs.ok()) << outputs.status();
+    return outputs.ok() ? (*outputs)[model->outputs[0].name]
+                        : reference::Numbers();
+  }
+
+  // Values of the source's own persistents, read from it.
+  static reference::NamedNumbers Stored(const ModelSource& source) {
+    reference::NamedNumbers numbers;
+    auto model = source.Build({});
+    EXPECT_TRUE(model.ok()) << model.status();
+    for (const PersistentSpec& spec : model->persistents) {
+      std::vector<float> values(static_cast<size_t>(spec.shape.elements()));
+      EXPECT_EQ(spec.initializer.kind, Initializer::Kind::kStored) << spec.name;
+      const absl::Status read = source.ReadStored(
+          spec.name, {reinterpret_cast<std::byte*>(values.data()),
+                      values.size() * sizeof(float)});
+      EXPECT_TRUE(read.ok()) << read;
+      numbers[spec.name] = {values.begin(), values.end()};
+    }
+    return numbers;
+  }
+
+  void ExpectSameAfterExport(const v1::ModelSpec& spec, bool scaling) {
+    const auto source = Layers(spec);
+    auto model = source->Build({.input_scaling = scaling});
+    ASSERT_TRUE(model.ok()) << model.status();
+    Weights weights(*model, 5);
+    auto bytes = source->ExportOnnx(weights.tensors());
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    auto imported = OpenOnnx(*bytes);
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    const reference::Numbers ours = Answer(*source, scaling, weights.numbers());
+    const reference::Numbers theirs =
+        Answer(**imported, false, Stored(**imported));
+    EXPECT_LT(Distance(theirs, ours), 1e-5);
+  }
+
+  const ScratchFolder folder_;
+};
+
+TEST_F(ModelSourceTest, LayersStoreNothing) {
+  float value = 0;
+  EXPECT_EQ(Layers(DigitsModel())
+                ->ReadStored("dense_0.weight",
+                             {reinterpret_cast<std::byte*>(&value), 4})
+                .code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(ModelSourceTest, AModelIsLayersOrAFile) {
+  v1::ModelSpec spec = DigitsModel();
+  spec.mutable_onnx();
+  EXPECT_THAT(ModelSource::Open(spec, "").status().message(),
+              HasSubstr("has both"));
+}
+
+TEST_F(ModelSourceTest, ExportedLayersGiveTheSameResults) {
+  ExpectSameAfterExport(DigitsModel(), false);
+  ExpectSameAfterExport(DigitsModel(), true);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    ExpectSameAfterExport(RandomModel(seed), seed % 2 == 0);
+  }
+}
+
+TEST_F(ModelSourceTest, EveryKindOfLayerIsExported) {
+  ExpectSameAfterExport(
+      ModelFromText(R"pb(
+        input_shape: [ 4, 9, 7 ]
+        layers {
+          conv2d {
+            filters: 6
+            kernel: [ 3, 2 ]
+            stride: [ 2, 1 ]
+            padding: [ 1, 0 ]
+            dilation: [ 1, 2 ]
+            groups: 2
+          }
+        }
+        layers { batch_norm { epsilon: 1e-3 } }
+        layers { relu {} }
+        layers { max_pool { kernel: 2 padding: 1 stride: 1 } }
+        layers { avg_pool { kernel: 2 padding: 1 } }
+        layers { avg_pool { kernel: 2 padding: 1 exclude_padding: true } }
+        layers {
+          name: "mark"
+          gelu {}
+        }
+        layers { dropout { probability: 0.5 } }
+        layers { gelu { tanh_approximation: true } }
+        layers { add { from: "mark" } }
+        layers { dense { units: 5 bias: false } }
+        layers { dense { units: 4 } }
+        layers { layer_norm {} }
+        layers { global_avg_pool {} }
+        layers { sigmoid {} }
+        layers { tanh {} }
+        layers { dense { units: 3 bias: false } }
+        layers { softmax {} }
+      )pb"),
+      true);
+}
+
+TEST_F(ModelSourceTest, AnOnnxFileIsExportedWithOtherWeights) {
+  const auto layers = Layers(DigitsModel());
+  auto model = layers->Build({});
+  ASSERT_TRUE(model.ok());
+  Weights first(*model, 5), second(*model, 6);
+  auto onnx = OpenOnnx(*layers->ExportOnnx(first.tensors()));
+  ASSERT_TRUE(onnx.ok()) << onnx.status();
+  auto bytes = (*onnx)->ExportOnnx(second.tensors());
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  auto again = OpenOnnx(*bytes);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_LT(Distance(Answer(**again, false, Stored(**again)),
+                     Answer(*layers, false, second.numbers())),
+            1e-5);
+  EXPECT_GT(Distance(Answer(**again, false, Stored(**again)),
+                     Answer(*layers, false, first.numbers())),
+            1e-3);
+}
+
+TEST_F(ModelSourceTest, ScalingBecomesNodesInFrontOfAnOnnxFile) {
+  const auto layers = Layers(DigitsModel());
+  auto plain = layers->Build({});
+  auto scaled = layers->Build({.input_scaling = true});
+  ASSERT_TRUE(plain.ok() && scaled.ok());
+  auto onnx = OpenOnnx(*layers->ExportOnnx(Weights(*plain, 5).tensors()));
+  ASSERT_TRUE(onnx.ok()) << onnx.status();
+  Weights weights(*scaled, 6);
+  auto again = OpenOnnx(*(*onnx)->ExportOnnx(weights.tensors()));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_LT(Distance(Answer(**again, false, Stored(**again)),
+                     Answer(*layers, true, weights.numbers())),
+            1e-5);
+}
+
+TEST_F(ModelSourceTest, AWeightOfAnotherShapeIsRefused) {
+  const auto layers = Layers(DigitsModel());
+  auto model = layers->Build({});
+  ASSERT_TRUE(model.ok());
+  Weights weights(*model, 5);
+  auto onnx = OpenOnnx(*layers->ExportOnnx(weights.tensors()));
+  ASSERT_TRUE(onnx.ok()) << onnx.status();
+  std::vector<WeightTensor> tensors = weights.tensors();
+  tensors[0].shape = {1, 2, 3};
+  EXPECT_THAT((*onnx)->ExportOnnx(tensors).status().message(),
+              HasSubstr(tensors[0].name));
+  tensors.clear();
+  EXPECT_THAT(layers->ExportOnnx(tensors).status().message(),
+              HasSubstr("has no weight"));
+}
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -1,0 +1,150 @@
+// Models that come to a session as files and leave it as such.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "engine/base/sha256.h"
+#include "tests/engine/session_fixture.h"
+
+namespace gpupool::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class SessionImportTest : public SessionFixture {
+ protected:
+  void SetUp() override {
+    SessionFixture::SetUp();
+    auto run = Start(DigitsJob());
+    ASSERT_TRUE(run.ok()) << run.status();
+    StepTo(**run, 20);
+    auto checkpoint = (*run)->SaveCheckpoint();
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    trained_ = checkpoint->manifest_sha256();
+  }
+
+  // The scores of a model for three images.
+  std::vector<float> Answer(const std::string& manifest) {
+    auto model = session_->LoadModel({.version_id = ++version_,
+                                      .name = "digits/1",
+                                      .manifest_sha256 = manifest,
+                                      .max_batch_size = 4});
+    EXPECT_TRUE(model.ok()) << model.status();
+    if (!model.ok()) return {};
+    std::vector<float> images(3 * 64), scores(3 * 10);
+    for (size_t i = 0; i < images.size(); ++i) {
+      images[i] = static_cast<float>(i % 17);
+    }
+    const absl::Span<const std::byte> input(
+        reinterpret_cast<const std::byte*>(images.data()), images.size() * 4);
+    const absl::Span<std::byte> output(
+        reinterpret_cast<std::byte*>(scores.data()), scores.size() * 4);
+    const absl::Status status =
+        (*model)->Infer({.rows = 3,
+                         .inputs = absl::MakeConstSpan(&input, 1),
+                         .outputs = absl::MakeConstSpan(&output, 1)});
+    EXPECT_TRUE(status.ok()) << status;
+    return scores;
+  }
+
+  static void ExpectClose(const std::vector<float>& a,
+                          const std::vector<float>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_NEAR(a[i], b[i], 1e-4 * (1 + std::abs(b[i]))) << i;
+    }
+  }
+
+  v1::ModelSpec Exported() {
+    auto exported = session_->ExportModel(trained_, ExportFormat::kOnnx);
+    EXPECT_TRUE(exported.ok()) << exported.status();
+    v1::ModelSpec spec;
+    spec.mutable_onnx()->set_sha256(exported->sha256);
+    spec.mutable_onnx()->set_bytes(exported->bytes);
+    return spec;
+  }
+
+  std::string trained_;
+  uint64_t version_ = 0;
+};
+
+TEST_F(SessionImportTest, AnExportedModelIsImportedWithTheSameResults) {
+  const std::vector<float> trained = Answer(trained_);
+  auto imported = Open("meta")->ImportModel(Exported(), "", 4);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  ASSERT_EQ(imported->plan.inputs_size(), 1);
+  EXPECT_THAT(imported->plan.inputs(0).shape(), ElementsAre(-1, 1, 8, 8));
+  ExpectClose(Answer(imported->manifest_sha256), trained);
+}
+
+TEST_F(SessionImportTest, WeightsAreExportedAndImportedWithTheirLayers) {
+  v1::JobSpec job = DigitsJob();
+  job.mutable_data()->clear_scaling();
+  auto run = Start(job);
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, 5);
+  auto checkpoint = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(checkpoint.ok());
+  auto weights = session_->ExportModel(checkpoint->manifest_sha256(),
+                                       ExportFormat::kSafetensors);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  auto imported = session_->ImportModel(job.model(), weights->sha256, 4);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  ExpectClose(Answer(imported->manifest_sha256),
+              Answer(checkpoint->manifest_sha256()));
+}
+
+TEST_F(SessionImportTest, WeightsMustBeTheModels) {
+  v1::ModelSpec spec = DigitsJob().model();
+  EXPECT_THAT(session_->ImportModel(spec, "", 4).status().message(),
+              HasSubstr("safetensors"));
+  auto weights = session_->ExportModel(trained_, ExportFormat::kSafetensors);
+  ASSERT_TRUE(weights.ok());
+  spec.mutable_layers(0)->mutable_conv2d()->set_filters(17);
+  EXPECT_EQ(session_->ImportModel(spec, weights->sha256, 4).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(SessionImportTest, TrainingBeginsWithTheFilesWeights) {
+  v1::JobSpec job = DigitsJob();
+  *job.mutable_model() = Exported();
+  job.mutable_data()->clear_scaling();  // part of the file
+  auto run = Start(job);
+  ASSERT_TRUE(run.ok()) << run.status();
+  auto before = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(before.ok()) << before.status();
+  ExpectClose(Answer(before->manifest_sha256()), Answer(trained_));
+  StepTo(**run, 100);
+  auto evaluation = (*run)->Evaluate();
+  ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+  EXPECT_GT(evaluation->accuracy(), 0.9);
+  auto after = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(after.ok());
+  EXPECT_THAT(FilesOf(*after), HasSubstr("\"onnx\""));
+  const std::vector<float> tuned = Answer(after->manifest_sha256());
+  // What was trained leaves as the file with other weights.
+  auto again =
+      session_->ExportModel(after->manifest_sha256(), ExportFormat::kOnnx);
+  ASSERT_TRUE(again.ok()) << again.status();
+  v1::ModelSpec spec;
+  spec.mutable_onnx()->set_sha256(again->sha256);
+  spec.mutable_onnx()->set_bytes(again->bytes);
+  auto imported = session_->ImportModel(spec, "", 4);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  ExpectClose(Answer(imported->manifest_sha256), tuned);
+}
+
+TEST_F(SessionImportTest, AMissingFileIsNotFound) {
+  v1::ModelSpec spec = Exported();
+  std::filesystem::remove(blob_dir_ + "/" + spec.onnx().sha256());
+  EXPECT_EQ(session_->ImportModel(spec, "", 4).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(session_->PlanInference(spec, 4).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -81,11 +81,9 @@ absl::Status LowerThresholdedRelu(NodeContext& ctx) {
 
 absl::Status LowerGelu(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
-  ASSIGN_OR_RETURN(const std::string form, ctx.String("approximate", "none"));
-  if (form != "none" && form != "tanh") {
-    return ctx.Refuse("approximate '", form, "' must be none or tanh");
-  }
-  return Finish(ctx, ctx.Emit(Op::kGelu, {x}, GeluAttributes{form == "tanh"}));
+  ASSIGN_OR_RETURN(const int form,
+                   Choice(ctx, "approximate", {"none", "tanh"}));
+  return Finish(ctx, ctx.Emit(Op::kGelu, {x}, GeluAttributes{form == 1}));
 }
 
 absl::Status LowerSwish(NodeContext& ctx) {

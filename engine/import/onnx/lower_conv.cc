@@ -50,13 +50,13 @@ absl::StatusOr<TransposedSizes> OutputSizes(const NodeContext& ctx,
   const size_t count = input.size();
   ASSIGN_OR_RETURN(std::vector<int64_t> extra, ctx.Ints("output_padding", {}));
   ASSIGN_OR_RETURN(std::vector<int64_t> wanted, ctx.Ints("output_shape", {}));
-  ASSIGN_OR_RETURN(const std::string automatic,
-                   ctx.String("auto_pad", "NOTSET"));
+  ASSIGN_OR_RETURN(const AutoPad automatic, ReadAutoPad(ctx));
   if (extra.empty()) extra.assign(count, 0);
   // Some files name all axes of the output.
   if (wanted.size() == count + 2)
     wanted.erase(wanted.begin(), wanted.begin() + 2);
-  const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
+  const bool same =
+      automatic == AutoPad::kSameUpper || automatic == AutoPad::kSameLower;
   if (extra.size() != count || (!wanted.empty() && wanted.size() != count)) {
     return ctx.Refuse("output_padding and output_shape need ", count,
                       " numbers");
@@ -81,7 +81,8 @@ absl::StatusOr<TransposedSizes> OutputSizes(const NodeContext& ctx,
       }
       const int64_t total = std::max<int64_t>(0, full + extra[i] - output);
       const int64_t small = total / 2;
-      window.begin[i] = automatic == "SAME_UPPER" ? small : total - small;
+      window.begin[i] =
+          automatic == AutoPad::kSameUpper ? small : total - small;
     }
     if (output < 1) return ctx.Refuse("the output would have no cells");
     sizes.full.push_back(full);

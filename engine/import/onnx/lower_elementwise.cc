@@ -78,14 +78,15 @@ absl::Status LowerPow(NodeContext& ctx) {
 }
 
 absl::Status LowerBitShift(NodeContext& ctx) {
-  ASSIGN_OR_RETURN(const std::string direction, ctx.String("direction", ""));
-  if (direction != "LEFT" && direction != "RIGHT") {
-    return ctx.Refuse("direction '", direction, "' must be LEFT or RIGHT");
+  if (!ctx.has_attribute("direction")) {
+    return ctx.Refuse("needs the attribute direction");
   }
+  ASSIGN_OR_RETURN(const int right,
+                   Choice(ctx, "direction", {"LEFT", "RIGHT"}));
   ASSIGN_OR_RETURN(const Operands x, TwoOperands(ctx));
-  return Finish(ctx, ctx.Binary(direction == "LEFT" ? Binary::kShiftLeft
-                                                    : Binary::kShiftRight,
-                                x.a, x.b));
+  return Finish(
+      ctx, ctx.Binary(right == 0 ? Binary::kShiftLeft : Binary::kShiftRight,
+                      x.a, x.b));
 }
 
 // All inputs folded by one function.

@@ -195,12 +195,13 @@ absl::StatusOr<std::vector<int64_t>> ReadPads(NodeContext& ctx, int rank) {
 }
 
 absl::StatusOr<PadMode> ReadPadMode(const NodeContext& ctx) {
-  ASSIGN_OR_RETURN(const std::string mode, ctx.String("mode", "constant"));
-  if (mode == "constant") return PadMode::kConstant;
-  if (mode == "reflect") return PadMode::kReflect;
-  if (mode == "edge") return PadMode::kEdge;
-  return ctx.Unsupported("padding mode '", mode,
-                         "'; constant, reflect and edge are");
+  ASSIGN_OR_RETURN(
+      const int mode,
+      Choice(ctx, "mode", {"constant", "reflect", "edge", "wrap"}));
+  constexpr PadMode kModes[] = {PadMode::kConstant, PadMode::kReflect,
+                                PadMode::kEdge};
+  if (mode < 3) return kModes[mode];
+  return ctx.Unsupported("padding mode 'wrap' is not");
 }
 
 absl::StatusOr<double> PadNumber(NodeContext& ctx) {
@@ -295,14 +296,10 @@ absl::Status LowerGatherNd(NodeContext& ctx) {
 }
 
 absl::StatusOr<ScatterReduction> ReadReduction(const NodeContext& ctx) {
-  ASSIGN_OR_RETURN(const std::string name, ctx.String("reduction", "none"));
-  if (name == "none") return ScatterReduction::kNone;
-  if (name == "add") return ScatterReduction::kAdd;
-  if (name == "mul") return ScatterReduction::kMultiply;
-  if (name == "min") return ScatterReduction::kMinimum;
-  if (name == "max") return ScatterReduction::kMaximum;
-  return ctx.Refuse("reduction '", name,
-                    "' must be none, add, mul, min or max");
+  ASSIGN_OR_RETURN(
+      const int reduction,
+      Choice(ctx, "reduction", {"none", "add", "mul", "min", "max"}));
+  return static_cast<ScatterReduction>(reduction);
 }
 
 absl::Status LowerScatter(NodeContext& ctx, Op op) {

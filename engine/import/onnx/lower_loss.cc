@@ -10,11 +10,13 @@ namespace {
 
 using Binary = BinaryFunction;
 
+enum class LossReduction : uint8_t { kMean, kSum, kNone };
+
 struct LossNode {
   ValueId scores;  // [rows, classes], scores or log-probabilities
   ValueId labels;  // [rows]
   Shape label_shape;
-  std::string reduction;
+  LossReduction reduction = LossReduction::kMean;
   bool has_ignored = false;
   int64_t ignored = 0;
 };
@@ -42,12 +44,9 @@ absl::StatusOr<LossNode> ReadLoss(NodeContext& ctx) {
   ASSIGN_OR_RETURN(loss.scores, ChannelsAsRows(ctx, scores));
   ASSIGN_OR_RETURN(loss.labels,
                    ctx.Reshape(labels, {loss.label_shape.elements()}));
-  ASSIGN_OR_RETURN(loss.reduction, ctx.String("reduction", "mean"));
-  if (loss.reduction != "mean" && loss.reduction != "sum" &&
-      loss.reduction != "none") {
-    return ctx.Refuse("reduction '", loss.reduction,
-                      "' must be mean, sum or none");
-  }
+  ASSIGN_OR_RETURN(const int reduction,
+                   Choice(ctx, "reduction", {"mean", "sum", "none"}));
+  loss.reduction = static_cast<LossReduction>(reduction);
   loss.has_ignored = ctx.has_attribute("ignore_index");
   ASSIGN_OR_RETURN(loss.ignored, ctx.Int("ignore_index", 0));
   return loss;
@@ -93,15 +92,15 @@ absl::StatusOr<ValueId> Likelihood(NodeContext& ctx, const LossNode& loss,
   if (weights.valid()) {
     ASSIGN_OR_RETURN(each, ctx.Binary(Binary::kMultiply, each, weights));
   }
-  if (loss.reduction == "none") {
+  if (loss.reduction == LossReduction::kNone) {
     return ctx.Reshape(each, loss.label_shape.dims());
   }
-  if (loss.reduction == "mean" && !weights.valid()) {
+  if (loss.reduction == LossReduction::kMean && !weights.valid()) {
     return ctx.Reduce(ReduceFunction::kMean, each, {0}, false);
   }
   ASSIGN_OR_RETURN(const ValueId sum,
                    ctx.Reduce(ReduceFunction::kSum, each, {0}, false));
-  if (loss.reduction == "sum") return sum;
+  if (loss.reduction == LossReduction::kSum) return sum;
   ASSIGN_OR_RETURN(const ValueId total,
                    ctx.Reduce(ReduceFunction::kSum, weights, {0}, false));
   return ctx.Binary(Binary::kDivide, sum, total);
@@ -126,10 +125,12 @@ absl::Status SetLogProbabilities(NodeContext& ctx, ValueId rows) {
 
 absl::Status LowerCrossEntropy(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const LossNode loss, ReadLoss(ctx));
-  if (!ctx.wants_output(1) && !ctx.has_input(2) && loss.reduction != "none") {
+  if (!ctx.wants_output(1) && !ctx.has_input(2) &&
+      loss.reduction != LossReduction::kNone) {
     LossAttributes attributes;
-    attributes.reduction =
-        loss.reduction == "sum" ? Reduction::kSum : Reduction::kMean;
+    attributes.reduction = loss.reduction == LossReduction::kSum
+                               ? Reduction::kSum
+                               : Reduction::kMean;
     if (loss.has_ignored) attributes.ignore_label = loss.ignored;
     return Finish(ctx, ctx.Emit(Op::kCrossEntropy, {loss.scores, loss.labels},
                                 attributes));

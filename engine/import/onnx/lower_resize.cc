@@ -53,6 +53,18 @@ std::vector<int64_t> Count(int rank) {
   return axes;
 }
 
+// The value of a word of the file, by its parser.
+template <typename T>
+absl::StatusOr<T> Parsed(const NodeContext& ctx, absl::string_view name,
+                         absl::string_view otherwise,
+                         absl::StatusOr<T> (*parse)(absl::string_view)) {
+  const absl::StatusOr<std::string> word = ctx.String(name, otherwise);
+  if (!word.ok()) return word.status();
+  absl::StatusOr<T> value = parse(*word);
+  if (!value.ok()) return ctx.Refuse(value.status().message());
+  return value;
+}
+
 // Upsample, and Resize of opset 10: a cell's origin is its position over the
 // scale.
 absl::Status LowerOldResize(NodeContext& ctx) {
@@ -60,11 +72,13 @@ absl::Status LowerOldResize(NodeContext& ctx) {
   ResizeOptions options;
   options.coordinates = ResizeCoordinates::kAsymmetric;
   options.rounding = ResizeRounding::kFloor;
-  ASSIGN_OR_RETURN(const std::string mode, ctx.String("mode", "nearest"));
-  absl::StatusOr<ResizeMode> parsed =
-      ParseResizeMode(mode == "bilinear" ? "linear" : mode);
-  if (!parsed.ok()) return ctx.Refuse(parsed.status().message());
-  options.mode = *parsed;
+  // Opset 1 says bilinear.
+  ASSIGN_OR_RETURN(
+      options.mode,
+      Parsed(
+          ctx, "mode", "nearest", +[](absl::string_view word) {
+            return ParseResizeMode(word == "bilinear" ? "linear" : word);
+          }));
   std::vector<double> scales;
   if (ctx.opset() >= 9) {
     ASSIGN_OR_RETURN(const HostTensor known, ctx.Known(1, "the scales"));
@@ -82,32 +96,17 @@ absl::Status LowerOldResize(NodeContext& ctx) {
 }
 
 absl::StatusOr<ResizeOptions> ReadOptions(const NodeContext& ctx) {
-  ASSIGN_OR_RETURN(const std::string mode, ctx.String("mode", "nearest"));
-  ASSIGN_OR_RETURN(const std::string coordinates,
-                   ctx.String("coordinate_transformation_mode", "half_pixel"));
-  ASSIGN_OR_RETURN(const std::string rounding,
-                   ctx.String("nearest_mode", "round_prefer_floor"));
-  ASSIGN_OR_RETURN(const std::string aspect,
-                   ctx.String("keep_aspect_ratio_policy", "stretch"));
   ResizeOptions options;
-  absl::StatusOr<ResizeMode> parsed_mode = ParseResizeMode(mode);
-  if (!parsed_mode.ok()) return ctx.Refuse(parsed_mode.status().message());
-  options.mode = *parsed_mode;
-  absl::StatusOr<ResizeCoordinates> parsed_coordinates =
-      ParseResizeCoordinates(coordinates);
-  if (!parsed_coordinates.ok()) {
-    return ctx.Refuse(parsed_coordinates.status().message());
-  }
-  options.coordinates = *parsed_coordinates;
-  absl::StatusOr<ResizeRounding> parsed_rounding =
-      ParseResizeRounding(rounding);
-  if (!parsed_rounding.ok()) {
-    return ctx.Refuse(parsed_rounding.status().message());
-  }
-  options.rounding = *parsed_rounding;
-  absl::StatusOr<ResizeAspect> parsed_aspect = ParseResizeAspect(aspect);
-  if (!parsed_aspect.ok()) return ctx.Refuse(parsed_aspect.status().message());
-  options.aspect = *parsed_aspect;
+  ASSIGN_OR_RETURN(options.mode,
+                   Parsed(ctx, "mode", "nearest", ParseResizeMode));
+  ASSIGN_OR_RETURN(options.coordinates,
+                   Parsed(ctx, "coordinate_transformation_mode", "half_pixel",
+                          ParseResizeCoordinates));
+  ASSIGN_OR_RETURN(
+      options.rounding,
+      Parsed(ctx, "nearest_mode", "round_prefer_floor", ParseResizeRounding));
+  ASSIGN_OR_RETURN(options.aspect, Parsed(ctx, "keep_aspect_ratio_policy",
+                                          "stretch", ParseResizeAspect));
   ASSIGN_OR_RETURN(options.cubic_coefficient,
                    ctx.Float("cubic_coeff_a", -0.75));
   ASSIGN_OR_RETURN(const int64_t exclude, ctx.Int("exclude_outside", 0));

@@ -208,27 +208,22 @@ absl::StatusOr<ValueId> GatherTaps(NodeContext& ctx, const Image& image,
 using TapRule = absl::StatusOr<Taps> (*)(NodeContext&, ValueId, const Axis&);
 
 absl::StatusOr<TapRule> ReadTapRule(const NodeContext& ctx) {
-  ASSIGN_OR_RETURN(const std::string mode, ctx.String("mode", "bilinear"));
-  if (mode == "nearest") return NearestTaps;
-  if (mode == "bilinear" || mode == "linear") return LinearTaps;
-  if (mode == "bicubic" || mode == "cubic") return CubicTaps;
-  return ctx.Refuse("mode '", mode, "' must be nearest, linear or cubic");
+  ASSIGN_OR_RETURN(const int mode, Choice(ctx, "mode",
+                                          {"bilinear", "linear", "bicubic",
+                                           "cubic", "nearest"}));
+  return mode < 2 ? LinearTaps : mode < 4 ? CubicTaps : NearestTaps;
 }
 
 absl::StatusOr<Axis> ReadAxis(const NodeContext& ctx) {
   Axis axis;
-  ASSIGN_OR_RETURN(const std::string padding,
-                   ctx.String("padding_mode", "zeros"));
+  ASSIGN_OR_RETURN(
+      const int padding,
+      Choice(ctx, "padding_mode", {"zeros", "border", "reflection"}));
   ASSIGN_OR_RETURN(const int64_t align, ctx.Int("align_corners", 0));
   axis.align_corners = align != 0;
-  if (padding == "border") {
-    axis.outside = Outside::kBorder;
-  } else if (padding == "reflection") {
-    axis.outside = Outside::kReflection;
-  } else if (padding != "zeros") {
-    return ctx.Refuse("padding_mode '", padding,
-                      "' must be zeros, border or reflection");
-  }
+  constexpr Outside kOutsides[] = {Outside::kZeros, Outside::kBorder,
+                                   Outside::kReflection};
+  axis.outside = kOutsides[padding];
   return axis;
 }
 
@@ -402,19 +397,16 @@ absl::StatusOr<Regions> ReadRegions(NodeContext& ctx, DType dtype) {
                       " must be [regions, 4] and batch_indices ",
                       ctx.shape(images).ToString(), " [regions]");
   }
-  const bool since_16 = ctx.opset() >= 16;
-  ASSIGN_OR_RETURN(const std::string mode, ctx.String("mode", "avg"));
-  ASSIGN_OR_RETURN(const std::string coordinates,
-                   ctx.String("coordinate_transformation_mode",
-                              since_16 ? "half_pixel" : "output_half_pixel"));
+  ASSIGN_OR_RETURN(const int mode, Choice(ctx, "mode", {"avg", "max"}));
+  ASSIGN_OR_RETURN(const int coordinates,
+                   Choice(ctx, "coordinate_transformation_mode",
+                          {"half_pixel", "output_half_pixel"}));
   ASSIGN_OR_RETURN(regions.height, ctx.Int("output_height", 1));
   ASSIGN_OR_RETURN(regions.width, ctx.Int("output_width", 1));
   ASSIGN_OR_RETURN(const double scale, ctx.Float("spatial_scale", 1));
-  regions.half_pixel = coordinates == "half_pixel";
-  regions.maximum = mode == "max";
-  if (mode != "avg" && mode != "max") {
-    return ctx.Refuse("mode '", mode, "' must be avg or max");
-  }
+  // Before opset 16 there was no choice.
+  regions.half_pixel = coordinates == 0 && ctx.opset() >= 16;
+  regions.maximum = mode == 1;
   if (regions.height < 1 || regions.width < 1 || regions.height > kMaxSamples ||
       regions.width > kMaxSamples) {
     return ctx.Refuse("output ", regions.height, " x ", regions.width,

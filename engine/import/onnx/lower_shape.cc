@@ -239,15 +239,12 @@ absl::StatusOr<Blocks> ReadBlocks(NodeContext& ctx, ValueId x) {
 absl::Status LowerDepthToSpace(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   ASSIGN_OR_RETURN(const Blocks b, ReadBlocks(ctx, x));
-  ASSIGN_OR_RETURN(const std::string mode, ctx.String("mode", "DCR"));
-  if (mode != "DCR" && mode != "CRD") {
-    return ctx.Refuse("mode '", mode, "' must be DCR or CRD");
-  }
+  ASSIGN_OR_RETURN(const int mode, Choice(ctx, "mode", {"DCR", "CRD"}));
   const int64_t cells = b.block * b.block;
   if (b.c % cells != 0) {
     return ctx.Refuse(b.c, " channels are no multiple of ", cells);
   }
-  const bool depth_first = mode == "DCR";
+  const bool depth_first = mode == 0;
   const int64_t c = b.c / cells;
   const int64_t split_dcr[] = {b.n, b.block, b.block, c, b.h, b.w};
   const int64_t split_crd[] = {b.n, c, b.block, b.block, b.h, b.w};

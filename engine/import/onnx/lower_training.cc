@@ -171,10 +171,8 @@ absl::Status LowerMomentum(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const OptimizerInputs inputs, ReadOptimizer(ctx, 3));
   ASSIGN_OR_RETURN(const double alpha, ctx.Float("alpha", 0));
   ASSIGN_OR_RETURN(const double beta, ctx.Float("beta", 0));
-  ASSIGN_OR_RETURN(const std::string mode, ctx.String("mode", ""));
-  if (mode != "standard" && mode != "nesterov") {
-    return ctx.Refuse("mode '", mode, "' must be standard or nesterov");
-  }
+  ASSIGN_OR_RETURN(const int nesterov,
+                   Choice(ctx, "mode", {"standard", "nesterov"}));
   const DType dtype = ctx.dtype(inputs.rate);
   ASSIGN_OR_RETURN(const ValueId later,
                    ctx.Binary(Binary::kGreater, inputs.before, 0.0));
@@ -191,7 +189,7 @@ absl::Status LowerMomentum(NodeContext& ctx) {
                      ctx.Binary(Binary::kMultiply, gradient, typed));
     ASSIGN_OR_RETURN(const ValueId velocity, Combine(ctx, alpha, v, 1, added));
     ValueId direction = velocity;
-    if (mode == "nesterov") {
+    if (nesterov == 1) {
       ASSIGN_OR_RETURN(direction, Combine(ctx, 1, gradient, alpha, velocity));
     }
     ASSIGN_OR_RETURN(const ValueId next,

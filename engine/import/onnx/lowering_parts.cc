@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::onnx_import {
@@ -36,6 +37,16 @@ std::vector<int> AllAxes(int rank) {
   std::vector<int> axes(static_cast<size_t>(rank));
   std::iota(axes.begin(), axes.end(), 0);
   return axes;
+}
+
+absl::StatusOr<int> Choice(const NodeContext& ctx, absl::string_view name,
+                           std::initializer_list<absl::string_view> words) {
+  const absl::StatusOr<std::string> word = ctx.String(name, *words.begin());
+  if (!word.ok()) return word.status();
+  const auto* const found = std::find(words.begin(), words.end(), *word);
+  if (found != words.end()) return static_cast<int>(found - words.begin());
+  return ctx.Refuse(name, " '", *word, "' must be ",
+                    absl::StrJoin(words, " or "));
 }
 
 absl::StatusOr<std::vector<int64_t>> KnownInts(NodeContext& ctx, int input,

@@ -25,6 +25,11 @@ absl::StatusOr<std::vector<int>> NormalAxes(const NodeContext& ctx,
 // 0, 1, ..., rank - 1.
 std::vector<int> AllAxes(int rank);
 
+// Which of the words a string attribute is; the first when it is absent.
+// InvalidArgument lists the words.
+absl::StatusOr<int> Choice(const NodeContext& ctx, absl::string_view name,
+                           std::initializer_list<absl::string_view> words);
+
 // The known integers of an input of rank 0 or 1.
 absl::StatusOr<std::vector<int64_t>> KnownInts(NodeContext& ctx, int input,
                                                absl::string_view what);

@@ -91,15 +91,11 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const NodeContext& ctx,
 }
 
 absl::Status ReadDirection(const NodeContext& ctx, RecurrentInputs& inputs) {
-  ASSIGN_OR_RETURN(const std::string direction,
-                   ctx.String("direction", "forward"));
-  if (direction != "forward" && direction != "reverse" &&
-      direction != "bidirectional") {
-    return ctx.Refuse("direction '", direction,
-                      "' must be forward, reverse or bidirectional");
-  }
-  inputs.directions = direction == "bidirectional" ? 2 : 1;
-  inputs.first_backwards = direction == "reverse";
+  ASSIGN_OR_RETURN(
+      const int direction,
+      Choice(ctx, "direction", {"forward", "reverse", "bidirectional"}));
+  inputs.directions = direction == 2 ? 2 : 1;
+  inputs.first_backwards = direction == 1;
   return absl::OkStatus();
 }
 

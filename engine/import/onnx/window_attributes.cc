@@ -46,20 +46,15 @@ void PadToSame(const std::vector<int64_t>& input, bool upper,
 absl::Status ReadPads(const NodeContext& ctx, const WindowSource& source,
                       SpatialWindow& window) {
   const size_t count = window.axes();
-  ASSIGN_OR_RETURN(const std::string automatic,
-                   ctx.String("auto_pad", "NOTSET"));
+  ASSIGN_OR_RETURN(const AutoPad automatic, ReadAutoPad(ctx));
   window.begin.assign(count, 0);
   window.end.assign(count, 0);
-  if (automatic == "VALID") return absl::OkStatus();
-  if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+  if (automatic == AutoPad::kValid) return absl::OkStatus();
+  if (automatic != AutoPad::kNone) {
     if (!source.transposed) {
-      PadToSame(source.input, automatic == "SAME_UPPER", window);
+      PadToSame(source.input, automatic == AutoPad::kSameUpper, window);
     }
     return absl::OkStatus();
-  }
-  if (automatic != "NOTSET" && !automatic.empty()) {
-    return ctx.Refuse("auto_pad '", automatic,
-                      "' must be NOTSET, VALID, SAME_UPPER or SAME_LOWER");
   }
   ASSIGN_OR_RETURN(const std::vector<int64_t> pads,
                    PerAxis(ctx, "pads", 2 * count, 0));
@@ -71,6 +66,13 @@ absl::Status ReadPads(const NodeContext& ctx, const WindowSource& source,
 }
 
 }  // namespace
+
+absl::StatusOr<AutoPad> ReadAutoPad(const NodeContext& ctx) {
+  ASSIGN_OR_RETURN(
+      const int word,
+      Choice(ctx, "auto_pad", {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"}));
+  return static_cast<AutoPad>(word);
+}
 
 absl::StatusOr<SpatialWindow> ReadWindow(const NodeContext& ctx,
                                          const WindowSource& source) {

@@ -23,6 +23,8 @@ struct SpatialWindow {
     return dilations[axis] * (kernel[axis] - 1) + 1;
   }
 };
+enum class AutoPad : uint8_t { kNone, kValid, kSameUpper, kSameLower };
+absl::StatusOr<AutoPad> ReadAutoPad(const NodeContext& ctx);
 inline constexpr int64_t kMaxWindowCells = int64_t{1} << 20;
 
 // `kernel`: sizes that the weights give; empty when the attribute must be

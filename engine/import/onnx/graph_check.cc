@@ -2,6 +2,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -84,12 +85,19 @@ class Checker {
                     kMinIrVersion, " to ", kMaxIrVersion);
     }
     if (!model_.has_graph()) return Refuse("the model has no graph");
-    RETURN_IF_ERROR(CheckOpsets(model_.opset_import(), true));
+    RETURN_IF_ERROR(CheckOpsets(model_.opset_import(), UsesStandardDomain()));
     RETURN_IF_ERROR(CheckGraph(model_.graph(), nullptr, 0));
     return CheckFunctions();
   }
 
  private:
+  bool UsesStandardDomain() const {
+    const auto& nodes = model_.graph().node();
+    return std::any_of(nodes.begin(), nodes.end(), [](const auto& node) {
+      return NormalDomain(node.domain()).empty();
+    });
+  }
+
   template <typename Imports>
   absl::Status CheckOpsets(const Imports& imports, bool needs_default) {
     Names domains;

@@ -15,8 +15,8 @@ namespace gpupool::engine::onnx_import {
 
 inline constexpr int64_t kMinIrVersion = 3;
 inline constexpr int64_t kMaxIrVersion = 10;
-inline constexpr int64_t kMinOpset = 7;
-inline constexpr int64_t kMaxOpset = 23;
+inline constexpr int64_t kMinOpset = 1;
+inline constexpr int64_t kMaxOpset = 24;
 inline constexpr int64_t kMaxNodes = 200000;  // subgraphs included
 inline constexpr int kMaxSubgraphDepth = 16;
 inline constexpr size_t kMaxNameLength = 1024;

@@ -58,7 +58,11 @@ ValueId Formula::ReduceTo(ValueId x, const Shape& shape) {
   for (int i = 0; i < from.rank(); ++i) {
     if (from[i] != 1 && (i < extra || shape[i - extra] == 1)) axes.push_back(i);
   }
-  if (!axes.empty()) x = Reduce(ReduceFunction::kSum, x, axes);
+  if (!axes.empty()) {
+    const bool keep_dims = axes.back() >= extra;
+    x = Emit(Op::kReduce, {x},
+             ReduceAttributes{ReduceFunction::kSum, axes, keep_dims});
+  }
   return Reshape(x, shape);
 }
 

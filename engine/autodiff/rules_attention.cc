@@ -3,31 +3,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/autodiff/formula.h"
 #include "engine/autodiff/rules.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::autodiff {
 namespace {
-
-// Sums `gradient` over the axes along which a value of shape `wanted` was
-// repeated.
-absl::StatusOr<ValueId> SumRepeated(GraphBuilder& builder, ValueId gradient,
-                                    const Shape& wanted) {
-  const Shape shape = builder.shape(gradient);
-  ReduceAttributes sum;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    const int in_wanted = axis - (shape.rank() - wanted.rank());
-    if (in_wanted < 0 || wanted[in_wanted] != shape[axis]) {
-      sum.axes.push_back(axis);
-    }
-  }
-  ValueId result = gradient;
-  if (!sum.axes.empty()) {
-    ASSIGN_OR_RETURN(result, builder.EmitOne(Op::kReduce, {result}, sum));
-  }
-  if (builder.shape(result) == wanted) return result;
-  return builder.EmitOne(Op::kReshape, {result}, ShapeAttributes{wanted});
-}
 
 // All axes but the last as one.
 absl::StatusOr<ValueId> Flatten(GraphBuilder& builder, ValueId id) {
@@ -67,6 +48,7 @@ absl::StatusOr<ValueId> Product(GraphBuilder& builder, const ValueIds& operands,
 absl::Status BatchMatMulRule(RuleContext& context) {
   const auto matmul = context.node().get<BatchMatMulAttributes>();
   GraphBuilder& builder = context.builder();
+  Formula formula(&builder);
   ValueId a = context.input(0);
   const ValueId b = context.input(1);
   ValueId dy = context.dy();
@@ -76,24 +58,22 @@ absl::Status BatchMatMulRule(RuleContext& context) {
   const bool tb = matmul.transpose_b;
   const double s = matmul.scale;
   if (context.needs(0)) {
-    ASSIGN_OR_RETURN(ValueId da,
+    ASSIGN_OR_RETURN(const ValueId da,
                      ta ? Product(builder, {b, dy}, {tb, true, s})
                         : Product(builder, {dy, b}, {false, !tb, s}));
-    ASSIGN_OR_RETURN(da, SumRepeated(builder, da, a_shape));
-    context.Set(0, da);
+    context.Set(0, formula.ReduceTo(da, a_shape));
   }
   if (context.needs(1)) {
     if (SharesMatrix(context, matmul)) {
       ASSIGN_OR_RETURN(a, Flatten(builder, a));
       ASSIGN_OR_RETURN(dy, Flatten(builder, dy));
     }
-    ASSIGN_OR_RETURN(ValueId db,
+    ASSIGN_OR_RETURN(const ValueId db,
                      tb ? Product(builder, {dy, a}, {true, ta, s})
                         : Product(builder, {a, dy}, {!ta, false, s}));
-    ASSIGN_OR_RETURN(db, SumRepeated(builder, db, b_shape));
-    context.Set(1, db);
+    context.Set(1, formula.ReduceTo(db, b_shape));
   }
-  return absl::OkStatus();
+  return formula.status();
 }
 
 absl::Status AttentionRule(RuleContext& context) {

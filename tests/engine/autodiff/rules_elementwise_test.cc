@@ -132,8 +132,8 @@ TEST_F(ElementwiseGradientTest, EveryBinaryFunctionWithBroadcasting) {
       SCOPED_TRACE(absl::StrCat("function ", static_cast<int>(c.function),
                                 " of ", a.ToString(), " and ", b.ToString()));
       Reset();
-      Check(Binary(c.function, Between("a", a, c.low_a, c.high_a),
-                   Between("b", b, c.low_b, c.high_b)));
+      Check(Binary(c.function, Between("left", a, c.low_a, c.high_a),
+                   Between("right", b, c.low_b, c.high_b)));
     }
   }
 }
@@ -153,8 +153,8 @@ TEST_F(ElementwiseGradientTest, APowerAtZeroAndOfNegativeNumbersStaysFinite) {
   const auto gradients = GradientsOfSum(
       y, {{"a", {0, 0, -2, 2}}, {"b", {0, 2, 3, -1}}}, {"a", "b"});
   EXPECT_THAT(gradients[0], ElementsAre(0, 0, 12, -0.25));
-  EXPECT_THAT(gradients[1],
-              Pointwise(DoubleNear(1e-12), {0, 0, 0, 0.5 * std::log(2.0)}));
+  EXPECT_THAT(gradients[1], Pointwise(DoubleNear(1e-12),
+                                      {0.0, 0.0, 0.0, 0.5 * std::log(2.0)}));
 }
 
 TEST_F(ElementwiseGradientTest, EqualOperandsShareTheGradientOfMaximum) {

@@ -1,6 +1,6 @@
 #include "engine/passes/fold_batch_norm.h"
 
-#include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,93 +11,229 @@
 namespace gpupool::engine {
 namespace {
 
-bool IsKnownAtLoad(const Value& value) {
-  return value.kind == ValueKind::kPersistent ||
-         value.kind == ValueKind::kDerived ||
-         value.kind == ValueKind::kConstant;
-}
-
 Epilogue* MutableEpilogue(Node& node) {
-  if (auto* conv = std::get_if<Conv2dAttributes>(&node.attributes)) {
-    return node.op == Op::kConv2d ? &conv->epilogue : nullptr;
+  if (node.op == Op::kConv2d) {
+    return &std::get<Conv2dAttributes>(node.attributes).epilogue;
   }
-  if (auto* matmul = std::get_if<MatMulAttributes>(&node.attributes)) {
-    // The rows of the weights must be what batch norm calls channels.
-    return matmul->transpose_b ? &matmul->epilogue : nullptr;
+  if (node.op == Op::kMatMul) {
+    return &std::get<MatMulAttributes>(node.attributes).epilogue;
   }
   return nullptr;
 }
+
+// A function of each channel: x * scale + shift by way of batch norm.
+struct ChannelMap {
+  ValueIds parameters;  // gamma, beta, mean, variance
+  NormAttributes attributes;
+};
 
 class Folder {
  public:
   explicit Folder(Graph& graph)
       : graph_(graph),
         index_(graph),
+        builder_(&graph),
         replaced_(Identity(graph)),
-        drop_(graph.nodes().size(), false) {}
+        drop_(graph.nodes().size(), false) {
+    builder_.SetStage(Stage::kLoad);
+  }
 
   absl::Status Run() {
     const size_t count = graph_.nodes().size();
-    for (size_t i = 0; i < count; ++i) {
-      if (graph_.nodes()[i].op != Op::kBatchNormInference) continue;
-      RETURN_IF_ERROR(TryFold(i));
-    }
-    replaced_.resize(graph_.values().size());
-    for (size_t v = values_before_; v < replaced_.size(); ++v) {
-      replaced_[v] = ValueId{static_cast<int32_t>(v)};
+    for (size_t i = 0; i < count; ++i) RETURN_IF_ERROR(Visit(i));
+    for (size_t v = replaced_.size(); v < graph_.values().size(); ++v) {
+      replaced_.push_back(ValueId{static_cast<int32_t>(v)});
     }
     ApplyReplacements(graph_, replaced_);
     drop_.resize(graph_.nodes().size(), false);
     DropNodes(graph_, drop_);
-    MoveLoadNodesFirst();
+    MoveLoadNodesFirst(graph_);
     return absl::OkStatus();
   }
 
  private:
-  absl::Status TryFold(size_t norm_position) {
-    const Node norm = graph_.nodes()[norm_position];
+  absl::Status Visit(size_t position) {
+    const Node node = graph_.nodes()[position];
+    if (node.stage != Stage::kStep) return absl::OkStatus();
+    builder_.SetSource(node.source, node.region);
+    if (node.op == Op::kBatchNormInference) return FoldNorm(position, node);
+    const auto* binary = std::get_if<BinaryAttributes>(&node.attributes);
+    const bool sum =
+        node.op == Op::kAdd ||
+        (binary != nullptr && binary->function == BinaryFunction::kAdd);
+    const bool product =
+        binary != nullptr && binary->function == BinaryFunction::kMultiply;
+    for (const size_t operand : {size_t{0}, size_t{1}}) {
+      if (!sum && !product) break;
+      const ValueId x = node.inputs[operand];
+      const ValueId number = node.inputs[1 - operand];
+      const std::optional<int> producer = ProductBehind(x);
+      if (!producer.has_value() || !IsPerChannel(number, x, *producer)) {
+        continue;
+      }
+      return sum ? AddToBias(position, *producer, number)
+                 : FoldScale(position, *producer, number);
+    }
+    return absl::OkStatus();
+  }
+
+  // Position of the convolution or matmul that makes x, when nobody else reads
+  // its result and nothing is fused with it but a bias. Weights and bias are
+  // known at load.
+  std::optional<int> ProductBehind(ValueId x) {
+    if (index_.is_output(x) || index_.readers(x).size() != 1) {
+      return std::nullopt;
+    }
+    const ValueId root = Resolve(replaced_, x);
+    const int producer = index_.producer(root);
+    if (producer < 0) return std::nullopt;
+    Node& node = graph_.mutable_nodes()[static_cast<size_t>(producer)];
+    const Epilogue* epilogue = MutableEpilogue(node);
+    if (epilogue == nullptr || epilogue->residual ||
+        epilogue->activation != Activation::kNone) {
+      return std::nullopt;
+    }
+    for (size_t i = 1; i < node.inputs.size(); ++i) {
+      if (!IsKnownAtLoad(graph_.value(node.inputs[i]))) return std::nullopt;
+    }
+    return producer;
+  }
+
+  bool IsPerChannel(ValueId number, ValueId x, int producer) const {
+    const Value& value = graph_.value(number);
+    const Value& data = graph_.value(x);
+    const bool columns =
+        graph_.nodes()[static_cast<size_t>(producer)].op == Op::kMatMul;
+    const int axis = columns ? data.shape.rank() - 1 : 1;
+    const int missing = data.shape.rank() - value.shape.rank();
+    return IsKnownAtLoad(value) && value.dtype == data.dtype && missing >= 0 &&
+           axis >= missing && value.shape[axis - missing] == data.shape[axis] &&
+           value.shape.elements() == data.shape[axis];
+  }
+
+  absl::StatusOr<ValueId> AsRow(ValueId id) {
+    const Shape row{graph_.value(id).shape.elements()};
+    if (graph_.value(id).shape == row) return id;
+    return builder_.EmitOne(Op::kReshape, {id}, ShapeAttributes{row});
+  }
+
+  absl::Status FoldNorm(size_t position, const Node& norm) {
+    for (size_t i = 1; i < norm.inputs.size(); ++i) {
+      if (!IsKnownAtLoad(graph_.value(norm.inputs[i]))) {
+        return absl::OkStatus();
+      }
+    }
+    const ChannelMap map{ValueIds(norm.inputs.begin() + 1, norm.inputs.end()),
+                         norm.get<NormAttributes>()};
+    const std::optional<int> producer = ProductBehind(norm.inputs[0]);
+    if (producer.has_value()) return FoldInto(*producer, position, map);
+    return FoldIntoTransposed(position, norm, map);
+  }
+
+  absl::Status FoldScale(size_t position, int producer, ValueId scale) {
+    ASSIGN_OR_RETURN(const ValueId gamma, AsRow(scale));
+    const TensorType row = graph_.value(gamma).type();
+    const ValueId zero = builder_.Constant(row, {0});
+    const ValueId one = builder_.Constant(row, {1});
+    return FoldInto(producer, position,
+                    {{gamma, zero, zero, one}, {.epsilon = 0}});
+  }
+
+  absl::Status AddToBias(size_t position, int producer, ValueId number) {
+    ASSIGN_OR_RETURN(ValueId bias, AsRow(number));
+    Node node = graph_.nodes()[static_cast<size_t>(producer)];
+    Epilogue* epilogue = MutableEpilogue(node);
+    if (epilogue->bias) {
+      ASSIGN_OR_RETURN(bias,
+                       builder_.EmitOne(Op::kBinary, {node.inputs[2], bias},
+                                        BinaryAttributes{}));
+      node.inputs[2] = bias;
+    } else {
+      epilogue->bias = true;
+      node.inputs.push_back(bias);
+    }
+    Settle(position, producer, std::move(node));
+    return absl::OkStatus();
+  }
+
+  // The node at `producer` does what the one at `position` did.
+  void Settle(size_t position, int producer, Node node) {
+    const ValueId y = graph_.nodes()[position].outputs[0];
+    replaced_[static_cast<size_t>(y.index)] = node.outputs[0];
+    drop_[position] = true;
+    graph_.mutable_nodes()[static_cast<size_t>(producer)] = std::move(node);
+  }
+
+  absl::Status FoldInto(int producer, size_t position, const ChannelMap& map) {
+    Node node = graph_.nodes()[static_cast<size_t>(producer)];
+    Epilogue* epilogue = MutableEpilogue(node);
+    ValueId weights = node.inputs[1];
+    auto* matmul = std::get_if<MatMulAttributes>(&node.attributes);
+    if (matmul != nullptr && !matmul->transpose_b) {
+      // The rows of the weights must be the channels.
+      ASSIGN_OR_RETURN(weights, builder_.EmitOne(Op::kTranspose, {weights},
+                                                 TransposeAttributes{{1, 0}}));
+      matmul->transpose_b = true;
+    }
+    ValueIds inputs{weights};
+    inputs.insert(inputs.end(), map.parameters.begin(), map.parameters.end());
+    if (epilogue->bias) inputs.push_back(node.inputs[2]);
+    ASSIGN_OR_RETURN(const ValueIds folded,
+                     builder_.Emit(Op::kFoldBatchNorm, inputs, map.attributes));
+    epilogue->bias = true;
+    node.inputs = {node.inputs[0], folded[0], folded[1]};
+    Settle(position, producer, std::move(node));
+    return absl::OkStatus();
+  }
+
+  // A transposed convolution has its channels in axis 1 of the weights and no
+  // bias of its own: a sum takes the place of the norm.
+  absl::Status FoldIntoTransposed(size_t position, const Node& norm,
+                                  const ChannelMap& map) {
     const ValueId x = norm.inputs[0];
     const int producer = index_.producer(x);
     if (producer < 0 || index_.is_output(x) || index_.readers(x).size() != 1) {
       return absl::OkStatus();
     }
-    Node product = graph_.nodes()[static_cast<size_t>(producer)];
-    Epilogue* epilogue = MutableEpilogue(product);
-    if (epilogue == nullptr || epilogue->residual ||
-        epilogue->activation != Activation::kNone) {
+    Node node = graph_.nodes()[static_cast<size_t>(producer)];
+    if (node.op != Op::kConv2dInputGrad ||
+        node.get<Conv2dGradAttributes>().conv.groups != 1 ||
+        !IsKnownAtLoad(graph_.value(node.inputs[1]))) {
       return absl::OkStatus();
     }
-    ValueIds inputs{product.inputs[1]};
-    inputs.insert(inputs.end(), norm.inputs.begin() + 1, norm.inputs.end());
-    if (epilogue->bias) inputs.push_back(product.inputs[2]);
-    for (ValueId id : inputs) {
-      if (!IsKnownAtLoad(graph_.value(id))) return absl::OkStatus();
+    const int rank = graph_.value(x).shape.rank();
+    std::vector<int> swap(static_cast<size_t>(rank));
+    for (int axis = 0; axis < rank; ++axis) {
+      swap[static_cast<size_t>(axis)] = axis < 2 ? 1 - axis : axis;
     }
-    GraphBuilder builder(&graph_);
-    builder.SetSource(norm.source, norm.region);
-    builder.SetStage(Stage::kLoad);
+    ValueIds inputs{node.inputs[1]};
+    ASSIGN_OR_RETURN(inputs[0], builder_.EmitOne(Op::kTranspose, inputs,
+                                                 TransposeAttributes{swap}));
+    inputs.insert(inputs.end(), map.parameters.begin(), map.parameters.end());
     ASSIGN_OR_RETURN(const ValueIds folded,
-                     builder.Emit(Op::kFoldBatchNorm, inputs, norm.attributes));
-    epilogue->bias = true;
-    product.inputs = {product.inputs[0], folded[0], folded[1]};
-    graph_.mutable_nodes()[static_cast<size_t>(producer)] = product;
-    replaced_[static_cast<size_t>(norm.outputs[0].index)] = x;
-    drop_[norm_position] = true;
+                     builder_.Emit(Op::kFoldBatchNorm, inputs, map.attributes));
+    ASSIGN_OR_RETURN(node.inputs[1],
+                     builder_.EmitOne(Op::kTranspose, {folded[0]},
+                                      TransposeAttributes{swap}));
+    std::vector<int64_t> dims(static_cast<size_t>(rank) - 1, 1);
+    dims[0] = graph_.value(folded[1]).shape[0];
+    ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims));
+    ASSIGN_OR_RETURN(
+        const ValueId shift,
+        builder_.EmitOne(Op::kReshape, {folded[1]}, ShapeAttributes{shape}));
+    graph_.mutable_nodes()[static_cast<size_t>(producer)] = std::move(node);
+    Node& sum = graph_.mutable_nodes()[position];
+    sum.op = Op::kBinary;
+    sum.attributes = BinaryAttributes{};
+    sum.inputs = {x, shift};
     return absl::OkStatus();
-  }
-
-  void MoveLoadNodesFirst() {
-    std::vector<Node>& nodes = graph_.mutable_nodes();
-    std::stable_partition(nodes.begin(), nodes.end(), [](const Node& node) {
-      return node.stage == Stage::kLoad;
-    });
   }
 
   Graph& graph_;
   GraphIndex index_;
+  GraphBuilder builder_;
   std::vector<ValueId> replaced_;
   std::vector<bool> drop_;
-  const size_t values_before_ = replaced_.size();
 };
 
 }  // namespace

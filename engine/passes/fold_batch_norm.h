@@ -1,7 +1,10 @@
-// Inference: a batch norm that alone reads a convolution or a matmul goes
-// into its weights. The folded weights are derived values, made by a load
-// node from the persistent ones, which stay what checkpoints hold. Graphs
-// that update persistent values are left alone. Pure.
+// Inference: what follows a convolution or a matmul channel by channel goes
+// into its weights, as long as nobody else reads the product:
+//   a batch norm, also behind a transposed convolution with one group
+//   a product with a number per channel, then a sum with one
+// The folded weights are derived values, made by load nodes from the
+// persistent ones, which stay what checkpoints hold. Graphs that update
+// persistent values are left alone. Pure.
 #pragma once
 
 #include "absl/status/status.h"

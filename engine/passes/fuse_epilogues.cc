@@ -1,6 +1,5 @@
 #include "engine/passes/fuse_epilogues.h"
 
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,7 +18,14 @@ Epilogue* MutableEpilogue(Node& node) {
   return nullptr;
 }
 
-std::optional<Activation> ActivationOf(const Node& node) {
+bool MayEndProduct(UnaryFunction function) {
+  return function == UnaryFunction::kClip ||
+         function == UnaryFunction::kLeakyRelu ||
+         function == UnaryFunction::kSilu ||
+         function == UnaryFunction::kHardSwish;
+}
+
+Activation ActivationOf(const Node& node) {
   switch (node.op) {
     case Op::kRelu:
       return Activation::kRelu;
@@ -31,8 +37,12 @@ std::optional<Activation> ActivationOf(const Node& node) {
       return Activation::kSigmoid;
     case Op::kTanh:
       return Activation::kTanh;
+    case Op::kUnary:
+      return MayEndProduct(node.get<UnaryAttributes>().function)
+                 ? Activation::kUnary
+                 : Activation::kNone;
     default:
-      return std::nullopt;
+      return Activation::kNone;
   }
 }
 
@@ -50,7 +60,7 @@ class Fuser {
       if (node.stage != Stage::kStep) continue;
       if (node.op == Op::kAdd) {
         if (!TryFuse(i, 0)) TryFuse(i, 1);
-      } else if (ActivationOf(node).has_value()) {
+      } else if (ActivationOf(node) != Activation::kNone) {
         TryFuse(i, 0);
       }
     }
@@ -83,7 +93,10 @@ class Fuser {
       epilogue->residual = true;
       product.inputs.push_back(follower.inputs[1 - operand]);
     } else {
-      epilogue->activation = *ActivationOf(follower);
+      epilogue->activation = ActivationOf(follower);
+      if (follower.op == Op::kUnary) {
+        epilogue->unary = follower.get<UnaryAttributes>();
+      }
     }
     product.outputs = follower.outputs;
     follower = std::move(product);

@@ -1,9 +1,22 @@
 #include "engine/passes/mark_aliases.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace gpupool::engine {
 namespace {
+
+// The inputs of the node that its first result may overwrite, as a bit mask.
+uint32_t InPlaceInputs(const Node& node) {
+  const auto* conv = std::get_if<Conv2dAttributes>(&node.attributes);
+  const auto* matmul = std::get_if<MatMulAttributes>(&node.attributes);
+  if (conv == nullptr && matmul == nullptr) {
+    return Info(node.op).in_place_inputs;
+  }
+  const Epilogue& epilogue = conv ? conv->epilogue : matmul->epilogue;
+  if (!epilogue.residual) return 0;
+  return uint32_t{1} << (epilogue.bias ? 3 : 2);
+}
 
 class Marker {
  public:
@@ -50,19 +63,33 @@ class Marker {
   }
 
   void TryInPlace(const Node& node, int position) {
-    Value& y = graph_.mutable_value(node.outputs[0]);
-    if (y.alias.kind != AliasKind::kNone) return;
-    const uint32_t candidates = Info(node.op).in_place_inputs;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if ((candidates >> i & 1) == 0) continue;
+    // Each result of a fused node may take over another input.
+    const size_t results = node.op == Op::kFused ? node.outputs.size() : 1;
+    std::vector<ValueId> taken;
+    for (size_t r = 0; r < results; ++r) {
+      Value& y = graph_.mutable_value(node.outputs[r]);
+      if (y.alias.kind != AliasKind::kNone) continue;
+      const ValueId x = FindOverwritten(node, position, y, taken);
+      if (!x.valid()) continue;
+      y.alias = {AliasKind::kInPlace, x};
+      taken.push_back(Root(x));
+    }
+  }
+
+  // The first input whose bytes y can have; invalid: none.
+  ValueId FindOverwritten(const Node& node, int position, const Value& y,
+                          const std::vector<ValueId>& taken) {
+    const uint32_t candidates = InPlaceInputs(node);
+    for (size_t i = 0; i < node.inputs.size() && i < 32; ++i) {
       const Value& x = graph_.value(node.inputs[i]);
-      if (x.type() != y.type() || x.layout != y.layout ||
-          !DiesHere(node.inputs[i], position)) {
+      if ((candidates >> i & 1) == 0 || x.type() != y.type() ||
+          x.layout != y.layout || !DiesHere(x.id, position) ||
+          std::count(taken.begin(), taken.end(), Root(x.id)) > 0) {
         continue;
       }
-      y.alias = {AliasKind::kInPlace, x.id};
-      return;
+      return x.id;
     }
+    return {};
   }
 
   // The node at `position` is the only and last reader of all that shares the

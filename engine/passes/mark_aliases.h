@@ -1,7 +1,8 @@
 // Marks results that need no bytes of their own: reshapes (and conversions
-// between layouts that are the same bytes) as views, elementwise results as
-// in-place when the overwritten value has no reader left. Run it last: any
-// other rewrite makes the marks wrong. Pure.
+// between layouts that are the same bytes) as views; elementwise results, and
+// those of products with a residual, as in-place when the overwritten value
+// has no reader left. Run it last: any other rewrite makes the marks wrong.
+// Pure.
 #pragma once
 
 #include "absl/status/status.h"

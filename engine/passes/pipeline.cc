@@ -12,28 +12,65 @@
 #include "engine/passes/eliminate_dead.h"
 #include "engine/passes/fold_batch_norm.h"
 #include "engine/passes/fold_constants.h"
+#include "engine/passes/fuse_elementwise.h"
 #include "engine/passes/fuse_epilogues.h"
+#include "engine/passes/hoist.h"
 #include "engine/passes/mark_aliases.h"
 #include "engine/passes/merge_equal.h"
-#include "engine/passes/schedule_updates.h"
+#include "engine/passes/raise.h"
+#include "engine/passes/schedule.h"
+#include "engine/passes/simplify.h"
 
 namespace gpupool::engine {
 namespace {
 
 struct Pass {
   absl::string_view name;
-  absl::Status (*run)(Graph&);
+  absl::string_view summary;
+  absl::Status (*run)(Graph&, const PassOptions&);
 };
 
+// Most passes have no options.
+template <absl::Status (*kRun)(Graph&)>
+absl::Status Plain(Graph& graph, const PassOptions&) {
+  return kRun(graph);
+}
+
+absl::Status RunRecompute(Graph& graph, const PassOptions& options) {
+  return Recompute(graph, options.recompute);
+}
+
 constexpr std::array kPasses = {
-    Pass{"fold", FoldConstants},
-    Pass{"cse", MergeEqualNodes},
-    Pass{"fold_batch_norm", FoldBatchNorm},
-    Pass{"fuse", FuseEpilogues},
-    Pass{"layout", ChooseLayout},
-    Pass{"dce", EliminateDeadNodes},
-    Pass{"schedule", ScheduleUpdates},
-    Pass{"alias", MarkAliases},
+    Pass{"simplify", "transposes, reshapes, scales and biases find their place",
+         Plain<Simplify>},
+    Pass{"fold", "constant sub-graphs become constants", Plain<FoldConstants>},
+    Pass{"cse", "equal nodes are computed once", Plain<MergeEqualNodes>},
+    Pass{"raise",
+         "decomposed activations, layer norm and attention become one node",
+         Plain<Raise>},
+    Pass{"fold_batch_norm",
+         "inference: what follows a product channel by channel goes into its "
+         "weights",
+         Plain<FoldBatchNorm>},
+    Pass{"hoist",
+         "inference: what depends on weights only runs when they are loaded",
+         Plain<Hoist>},
+    Pass{"fuse", "residuals and activations go into convolutions and products",
+         Plain<FuseEpilogues>},
+    Pass{"fuse_elementwise",
+         "islands of elementwise nodes become one node each",
+         Plain<FuseElementwise>},
+    Pass{"layout", "channels-last for the regions around convolutions",
+         Plain<ChooseLayout>},
+    Pass{"dce", "nodes that nobody needs are dropped",
+         Plain<EliminateDeadNodes>},
+    Pass{"recompute",
+         "training: chosen activations are computed again, not kept",
+         RunRecompute},
+    Pass{"schedule", "nodes stand in the order with the lowest peak",
+         Plain<Schedule>},
+    Pass{"alias", "views and in-place results need no bytes of their own",
+         Plain<MarkAliases>},
 };
 
 absl::Status CheckOffList(const std::vector<std::string>& off) {
@@ -48,8 +85,9 @@ absl::Status CheckOffList(const std::vector<std::string>& off) {
   return absl::OkStatus();
 }
 
-absl::Status RunPass(const Pass& pass, Graph& graph) {
-  absl::Status status = pass.run(graph);
+absl::Status RunPass(const Pass& pass, Graph& graph,
+                     const PassOptions& options) {
+  absl::Status status = pass.run(graph, options);
   if (status.ok()) {
     graph.Compact();
     status = Verify(graph);
@@ -81,6 +119,13 @@ std::vector<absl::string_view> PassNames() {
   return names;
 }
 
+absl::string_view PassSummary(absl::string_view name) {
+  for (const Pass& pass : kPasses) {
+    if (pass.name == name) return pass.summary;
+  }
+  return "";
+}
+
 absl::Status RunPasses(Graph& graph, const PassOptions& options,
                        PassReport* report) {
   RETURN_IF_ERROR(CheckOffList(options.off));
@@ -91,7 +136,7 @@ absl::Status RunPasses(Graph& graph, const PassOptions& options,
     record.skipped = std::find(options.off.begin(), options.off.end(),
                                record.name) != options.off.end();
     const absl::Time begin = absl::Now();
-    if (!record.skipped) RETURN_IF_ERROR(RunPass(pass, graph));
+    if (!record.skipped) RETURN_IF_ERROR(RunPass(pass, graph, options));
     record.duration = absl::Now() - begin;
     record.nodes_after = graph.nodes().size();
     if (report != nullptr) report->passes.push_back(std::move(record));

@@ -1,14 +1,20 @@
 // The ordered list of graph rewrites and the one wrapper around each: skip
 // when switched off, time, run, verify. Pure but for the clock.
 //
-//   fold              constant sub-graphs become constants
-//   cse               equal pure nodes are merged
-//   fold_batch_norm   inference: batch norms go into the weights before them
-//   fuse              bias, activation and residual go into conv and matmul
-//   layout            channels-last for regions around convolutions
-//   dce               nodes that nobody needs are dropped
-//   schedule          optimizer nodes move up to their gradients
-//   alias             views and in-place results are marked
+//   simplify         transposes, reshapes, scales and biases find their place
+//   fold             constant sub-graphs become constants
+//   cse              equal pure nodes are merged
+//   raise            decomposed activations, layer norm, attention: one node
+//   fold_batch_norm  inference: what follows a product channel by channel
+//                    goes into its weights
+//   hoist            inference: what depends on weights only runs at load
+//   fuse             residual and activation go into conv and matmul
+//   fuse_elementwise islands of elementwise nodes become one node each
+//   layout           channels-last for regions around convolutions
+//   dce              nodes that nobody needs are dropped
+//   recompute        training: activations are computed again, not kept
+//   schedule         the order with the lowest peak
+//   alias            views and in-place results are marked
 #pragma once
 
 #include <functional>
@@ -20,12 +26,15 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "engine/graph/graph.h"
+#include "engine/passes/recompute.h"
 
 namespace gpupool::engine {
 
 struct PassOptions {
   // Names of passes to skip. InvalidArgument for a name that no pass has.
   std::vector<std::string> off;
+  // What a training step computes again; nothing unless it says so.
+  RecomputeOptions recompute;
   // Called after each pass, for dumps. May be empty.
   std::function<void(absl::string_view pass, const Graph&)> observer;
 };
@@ -47,6 +56,8 @@ struct PassReport {
 
 // Names in the order in which they run.
 std::vector<absl::string_view> PassNames();
+// What the pass does, in one line; empty for a name that no pass has.
+absl::string_view PassSummary(absl::string_view name);
 
 // Rewrites `graph` in place. `report` may be null. After an error the graph
 // is of no use. Internal when a pass breaks the graph (names the pass).

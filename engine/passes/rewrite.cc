@@ -1,5 +1,6 @@
 #include "engine/passes/rewrite.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace gpupool::engine {
@@ -39,6 +40,19 @@ void DropNodes(Graph& graph, const std::vector<bool>& drop) {
     if (!drop[i]) kept.push_back(std::move(nodes[i]));
   }
   nodes = std::move(kept);
+}
+
+bool IsKnownAtLoad(const Value& value) {
+  return value.kind == ValueKind::kPersistent ||
+         value.kind == ValueKind::kDerived ||
+         value.kind == ValueKind::kConstant;
+}
+
+void MoveLoadNodesFirst(Graph& graph) {
+  std::vector<Node>& nodes = graph.mutable_nodes();
+  std::stable_partition(nodes.begin(), nodes.end(), [](const Node& node) {
+    return node.stage == Stage::kLoad;
+  });
 }
 
 bool HasUpdates(const Graph& graph) {

@@ -1,22 +1,23 @@
 #include "engine/plan/memory_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "engine/base/align.h"
 
 namespace gpupool::engine {
 namespace {
 
-std::vector<size_t> LargestFirst(absl::Span<const PlanItem> items) {
-  std::vector<size_t> order(items.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return items[a].bytes > items[b].bytes;
-  });
-  return order;
-}
+using Order = std::vector<size_t>;
+
+// Comparisons of two items over all attempts: some tens of milliseconds.
+constexpr uint64_t kMaxComparisons = uint64_t{1} << 24;
+constexpr int kMaxRepairs = 64;
+
+enum class Gap : uint8_t { kLowest, kTightest };
 
 struct Placed {
   uint64_t begin;
@@ -25,37 +26,141 @@ struct Placed {
 };
 
 // `placed` is in rising order of begin.
-uint64_t LowestFit(const std::vector<Placed>& placed, uint64_t bytes,
-                   const Lifetime& lifetime) {
+uint64_t FindGap(const std::vector<Placed>& placed, uint64_t bytes,
+                 const Lifetime& lifetime, Gap gap) {
   uint64_t offset = 0;
+  uint64_t best = 0;
+  uint64_t best_slack = std::numeric_limits<uint64_t>::max();
   for (const Placed& other : placed) {
-    if (other.begin >= offset + bytes) break;
-    if (other.end > offset && other.lifetime.Overlaps(lifetime)) {
-      offset = other.end;
+    if (!other.lifetime.Overlaps(lifetime)) continue;
+    if (other.begin >= offset + bytes) {
+      if (gap == Gap::kLowest) return offset;
+      const uint64_t slack = other.begin - offset - bytes;
+      if (slack < best_slack) {
+        best = offset;
+        best_slack = slack;
+      }
     }
+    offset = std::max(offset, other.end);
   }
-  return offset;
+  return best_slack == std::numeric_limits<uint64_t>::max() ? offset : best;
 }
+
+class Planner {
+ public:
+  explicit Planner(absl::Span<const PlanItem> items)
+      : items_(items), lower_bound_(FindPeak(items).bytes) {
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (items[i].bytes > 0) by_size_.push_back(i);
+    }
+    Sort(by_size_, [this](size_t i) { return Bytes(i); });
+  }
+
+  MemoryPlan Run() {
+    best_.arena_bytes = std::numeric_limits<uint64_t>::max();
+    best_.offsets.assign(items_.size(), 0);
+    if (by_size_.empty()) best_.arena_bytes = 0;
+    Order best_order = by_size_;
+    for (const auto& [order, gap] : Attempts()) {
+      if (Try(order, gap)) best_order = order;
+    }
+    for (int i = 0; i < kMaxRepairs && WorthTrying(); ++i) {
+      if (!Promote(best_order)) break;
+      Try(best_order, Gap::kLowest);
+    }
+    return std::move(best_);
+  }
+
+ private:
+  uint64_t Bytes(size_t i) const { return AlignUp(items_[i].bytes); }
+  uint64_t Length(size_t i) const {
+    return static_cast<uint64_t>(items_[i].lifetime.last) -
+           static_cast<uint64_t>(items_[i].lifetime.first) + 1;
+  }
+
+  // Falling by `weight`; equal ones keep their order.
+  template <typename Weight>
+  static void Sort(Order& order, Weight weight) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return weight(a) > weight(b); });
+  }
+
+  std::vector<std::pair<Order, Gap>> Attempts() const {
+    Order by_length = by_size_;
+    Sort(by_length, [this](size_t i) { return Length(i); });
+    Order by_area = by_size_;
+    Sort(by_area, [this](size_t i) {
+      return static_cast<double>(Bytes(i)) * static_cast<double>(Length(i));
+    });
+    Order by_begin = by_size_;
+    Sort(by_begin, [this](size_t i) { return -items_[i].lifetime.first; });
+    Order by_end = by_size_;
+    Sort(by_end, [this](size_t i) { return items_[i].lifetime.last; });
+    return {{by_size_, Gap::kLowest}, {by_size_, Gap::kTightest},
+            {by_area, Gap::kLowest},  {by_length, Gap::kLowest},
+            {by_begin, Gap::kLowest}, {by_begin, Gap::kTightest},
+            {by_end, Gap::kTightest}};
+  }
+
+  bool WorthTrying() const {
+    return best_.arena_bytes > lower_bound_ &&
+           (comparisons_ == 0 || comparisons_ < kMaxComparisons);
+  }
+
+  // Whether this is the smallest arena so far; it is then kept.
+  bool Try(const Order& order, Gap gap) {
+    if (!WorthTrying()) return false;
+    MemoryPlan plan;
+    plan.offsets.assign(items_.size(), 0);
+    std::vector<Placed> placed;
+    placed.reserve(order.size());
+    for (const size_t i : order) {
+      const uint64_t bytes = Bytes(i);
+      comparisons_ += placed.size() + 1;
+      const uint64_t offset = FindGap(placed, bytes, items_[i].lifetime, gap);
+      plan.offsets[i] = offset;
+      plan.arena_bytes = std::max(plan.arena_bytes, offset + bytes);
+      const auto at = std::upper_bound(
+          placed.begin(), placed.end(), offset,
+          [](uint64_t begin, const Placed& p) { return begin < p.begin; });
+      placed.insert(at, {offset, offset + bytes, items_[i].lifetime});
+    }
+    top_ = TopItem(plan);
+    if (plan.arena_bytes >= best_.arena_bytes) return false;
+    best_ = std::move(plan);
+    return true;
+  }
+
+  // The first item that ends where the arena ends.
+  size_t TopItem(const MemoryPlan& plan) const {
+    for (const size_t i : by_size_) {
+      if (plan.offsets[i] + Bytes(i) == plan.arena_bytes) return i;
+    }
+    return by_size_[0];
+  }
+
+  // Moves the item that made the last arena as large as it is half-way to the
+  // front. False when it stands there.
+  bool Promote(Order& order) const {
+    const auto at = std::find(order.begin(), order.end(), top_);
+    if (at == order.begin()) return false;
+    const auto to = order.begin() + (at - order.begin()) / 2;
+    std::rotate(to, at, at + 1);
+    return true;
+  }
+
+  absl::Span<const PlanItem> items_;
+  const uint64_t lower_bound_;
+  Order by_size_;
+  MemoryPlan best_;
+  size_t top_ = 0;
+  uint64_t comparisons_ = 0;
+};
 
 }  // namespace
 
 MemoryPlan PlanMemory(absl::Span<const PlanItem> items) {
-  MemoryPlan plan;
-  plan.offsets.assign(items.size(), 0);
-  std::vector<Placed> placed;
-  placed.reserve(items.size());
-  for (const size_t i : LargestFirst(items)) {
-    const uint64_t bytes = AlignUp(items[i].bytes);
-    if (bytes == 0) continue;
-    const uint64_t offset = LowestFit(placed, bytes, items[i].lifetime);
-    plan.offsets[i] = offset;
-    plan.arena_bytes = std::max(plan.arena_bytes, offset + bytes);
-    const auto at = std::upper_bound(
-        placed.begin(), placed.end(), offset,
-        [](uint64_t begin, const Placed& p) { return begin < p.begin; });
-    placed.insert(at, {offset, offset + bytes, items[i].lifetime});
-  }
-  return plan;
+  return Planner(items).Run();
 }
 
 PeakMoment FindPeak(absl::Span<const PlanItem> items) {

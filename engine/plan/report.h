@@ -20,6 +20,9 @@ struct ResidentItem {
 // One program's own needs, beside the weights that it shares.
 struct ProgramBytes {
   uint64_t arena = 0;  // multiple of the alignment
+  // The largest sum of bytes that live at one time, workspaces included: what
+  // a perfect plan would make of the arena.
+  uint64_t arena_lower_bound = 0;
   std::vector<ResidentItem> residents;
   // Living at the moment of the arena's peak:
   uint64_t gradients = 0;

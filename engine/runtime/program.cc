@@ -37,14 +37,14 @@ bool IsView(const Graph& graph, const Node& node) {
 }
 
 // What a kernel packs, by its format and the operands that it may pack.
-std::string PackedKey(const Graph& graph, const GraphIndex& index,
-                      const Node& node, const Kernel& kernel) {
+std::string PackedKey(const ValueIdentities& identities, const Node& node,
+                      const Kernel& kernel) {
   const std::string format = kernel.resident_format();
   if (format.empty()) return "";
   std::string key = absl::StrCat("packed ", format);
   bool named = false;
   for (const ValueId input : node.inputs) {
-    const std::string operand = IdentityOf(graph, index, input);
+    const std::string& operand = identities.of(input);
     named = named || !operand.empty();
     absl::StrAppend(&key, " ", operand.empty() ? "-" : operand);
   }
@@ -113,7 +113,9 @@ absl::Status Program::PlanArena() {
     launches_[i].workspace_offset = plan.offsets[buffers + i];
   }
   bytes_.arena = plan.arena_bytes;
-  const int moment = FindPeak(items).position;
+  const PeakMoment peak = FindPeak(items);
+  bytes_.arena_lower_bound = peak.bytes;
+  const int moment = peak.position;
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].lifetime.Overlaps({moment, moment})) continue;
     const bool workspace = i >= buffers;
@@ -128,7 +130,7 @@ absl::Status Program::PlanArena() {
 }
 
 void Program::PlaceResidents() {
-  const GraphIndex index(graph_);
+  const ValueIdentities identities(graph_);
   const auto add = [&](std::string key, uint64_t bytes) {
     bytes_.residents.push_back({std::move(key), bytes});
     return bytes_.residents.size() - 1;
@@ -136,14 +138,14 @@ void Program::PlaceResidents() {
   for (size_t i = 0; i < liveness_.buffers.size(); ++i) {
     const Buffer& buffer = liveness_.buffers[i];
     if (buffer.place != Place::kResident) continue;
-    offsets_[i] = add(IdentityOf(graph_, index, buffer.root), buffer.bytes);
+    offsets_[i] = add(identities.of(buffer.root), buffer.bytes);
   }
   for (Launch& launch : launches_) {
     const uint64_t bytes = launch.kernel->resident_bytes();
     if (bytes == 0) continue;
     const Node& node = graph_.nodes()[static_cast<size_t>(launch.node)];
     launch.resident = static_cast<int>(
-        add(PackedKey(graph_, index, node, *launch.kernel), bytes));
+        add(PackedKey(identities, node, *launch.kernel), bytes));
   }
 }
 

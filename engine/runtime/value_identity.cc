@@ -1,26 +1,54 @@
 #include "engine/runtime/value_identity.h"
 
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
+#include "engine/base/sha256.h"
 #include "engine/graph/print.h"
 
 namespace gpupool::engine {
+namespace {
 
-std::string IdentityOf(const Graph& graph, const GraphIndex& index,
-                       ValueId id) {
-  const Value& value = graph.value(id);
-  if (value.kind == ValueKind::kPersistent) return value.name;
-  if (value.kind != ValueKind::kDerived || index.producer(id) < 0) return "";
-  const Node& node = graph.nodes()[static_cast<size_t>(index.producer(id))];
-  std::string text =
-      absl::StrCat(OpName(node.op), "{", Print(node.attributes), "}(");
-  for (const ValueId input : node.inputs) {
-    const std::string operand = IdentityOf(graph, index, input);
-    if (operand.empty()) return "";
-    absl::StrAppend(&text, operand, ",");
+// Longer texts are told by their digest, so that long chains of nodes do not
+// make texts that double with each.
+constexpr size_t kMaxText = 512;
+
+std::string ConstantText(const Value& value) {
+  const std::string_view bytes(
+      reinterpret_cast<const char*>(value.constant.data()),
+      value.constant.size() * sizeof(double));
+  return absl::StrCat("constant ", DTypeName(value.dtype),
+                      value.shape.ToString(), " ", Sha256Hex(bytes));
+}
+
+}  // namespace
+
+ValueIdentities::ValueIdentities(const Graph& graph)
+    : texts_(graph.values().size()) {
+  const auto at = [this](ValueId id) -> std::string& {
+    return texts_[static_cast<size_t>(id.index)];
+  };
+  for (const Value& value : graph.values()) {
+    if (value.kind == ValueKind::kPersistent) at(value.id) = value.name;
+    if (value.kind == ValueKind::kConstant) at(value.id) = ConstantText(value);
   }
-  size_t output = 0;
-  while (node.outputs[output] != id) ++output;
-  return absl::StrCat(text, ")", output);
+  for (const Node& node : graph.nodes()) {
+    if (node.stage != Stage::kLoad) break;
+    std::string text =
+        absl::StrCat(OpName(node.op), "{", Print(node.attributes), "}(");
+    bool known = true;
+    for (const ValueId input : node.inputs) {
+      known = known && !at(input).empty();
+      absl::StrAppend(&text, at(input), ",");
+    }
+    if (!known) continue;
+    if (text.size() > kMaxText) {
+      text = absl::StrCat(OpName(node.op), " ", Sha256Hex(text));
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      at(node.outputs[i]) = absl::StrCat(text, ")", i);
+    }
+  }
 }
 
 }  // namespace gpupool::engine

@@ -37,7 +37,14 @@ TEST_F(FuseEpiloguesTest, EveryActivationHasItsForm) {
       {Op::kGelu, GeluAttributes{false}, Activation::kGelu},
       {Op::kGelu, GeluAttributes{true}, Activation::kGeluTanh},
       {Op::kSigmoid, {}, Activation::kSigmoid},
-      {Op::kTanh, {}, Activation::kTanh}};
+      {Op::kTanh, {}, Activation::kTanh},
+      {Op::kUnary, UnaryAttributes{UnaryFunction::kClip, 0, 6},
+       Activation::kUnary},
+      {Op::kUnary, UnaryAttributes{UnaryFunction::kHardSwish},
+       Activation::kUnary},
+      {Op::kUnary, UnaryAttributes{UnaryFunction::kSilu}, Activation::kUnary},
+      {Op::kUnary, UnaryAttributes{UnaryFunction::kLeakyRelu, 0.1, 0},
+       Activation::kUnary}};
   for (const auto& [op, attributes, activation] : forms) {
     graph_ = Graph();
     builder_ = GraphBuilder(&graph_);
@@ -47,8 +54,11 @@ TEST_F(FuseEpiloguesTest, EveryActivationHasItsForm) {
     graph_.AddOutput("out", Emit(op, {y}, attributes));
     Run(FuseEpilogues);
     EXPECT_THAT(Ops(), ElementsAre("matmul"));
-    EXPECT_EQ(graph_.nodes()[0].get<MatMulAttributes>().epilogue.activation,
-              activation);
+    const auto& epilogue = graph_.nodes()[0].get<MatMulAttributes>().epilogue;
+    EXPECT_EQ(epilogue.activation, activation);
+    if (op == Op::kUnary) {
+      EXPECT_EQ(Attributes(epilogue.unary), attributes);
+    }
   }
 }
 

@@ -24,9 +24,7 @@ struct Folded {
     outputs =
         *builder.Emit(Op::kFoldBatchNorm, inputs, NormAttributes{epsilon});
   }
-  std::string Of(ValueId id) const {
-    return IdentityOf(graph, GraphIndex(graph), id);
-  }
+  std::string Of(ValueId id) const { return ValueIdentities(graph).of(id); }
 };
 
 TEST(ValueIdentityTest, PersistentValuesAreTheirNames) {
@@ -49,6 +47,28 @@ TEST(ValueIdentityTest, AttributesTellDerivedValuesApart) {
 TEST(ValueIdentityTest, InputsHaveNone) {
   const Folded folded(1e-5, 1);
   EXPECT_EQ(folded.Of(folded.graph.FindValue("x")->id), "");
+}
+
+TEST(ValueIdentityTest, ConstantsAreTheirNumbers) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  const TensorType pair{DType::kFloat32, {2}};
+  const ValueId a = builder.Constant(pair, {1, 2});
+  const ValueId b = builder.Constant(pair, {1, 2});
+  const ValueId c = builder.Constant(pair, {1, 3});
+  const ValueIdentities identities(graph);
+  EXPECT_EQ(identities.of(a), identities.of(b));
+  EXPECT_NE(identities.of(a), identities.of(c));
+}
+
+TEST(ValueIdentityTest, LongChainsStayShort) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  builder.SetStage(Stage::kLoad);
+  ValueId y =
+      *builder.Persistent("w", {DType::kFloat32, {2}}, MemoryClass::kWeight);
+  for (int i = 0; i < 100; ++i) y = *builder.EmitOne(Op::kAdd, {y, y});
+  EXPECT_LT(ValueIdentities(graph).of(y).size(), 1000u);
 }
 
 }  // namespace

@@ -484,6 +484,12 @@ class Generator {
     graph_.AddOutput("loss", loss);
     GPUPOOL_CHECK(RaisePatterns(graph_).ok());
     const ValueId raised = *graph_.FindOutput("loss");
+    weights_.clear();
+    for (const Value& value : graph_.values()) {
+      if (value.memory_class == MemoryClass::kWeight) {
+        weights_.push_back(value.id);
+      }
+    }
     auto gradients = AddGradients(graph_, raised, weights_);
     if (!gradients.ok()) {
       fprintf(stderr, "%s\n",

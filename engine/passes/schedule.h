@@ -1,0 +1,17 @@
+// The order of the nodes that lowers the peak of live bytes. Optimizer nodes
+// move up to where their gradients are ready; then several orders are tried by
+// simulation, and the present one is kept unless another needs at least a
+// hundredth less:
+//   the node that frees the most bytes next, from the front or from the back
+//   nodes as late as their first reader allows
+// The same graph gives the same order. Pure.
+#pragma once
+
+#include "absl/status/status.h"
+#include "engine/graph/graph.h"
+
+namespace gpupool::engine {
+
+absl::Status Schedule(Graph& graph);
+
+}  // namespace gpupool::engine

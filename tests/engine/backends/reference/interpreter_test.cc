@@ -61,6 +61,24 @@ TEST_F(InterpreterTest, RoundsToTheStoredTypeWhenAsked) {
             static_cast<float>(std::tanh(0.3)));
 }
 
+// 1 + 2^-9 has too many bits for bfloat16, 1 + 2^-12 also for float16.
+TEST_F(InterpreterTest, RoundsToSixteenBitsWhenAsked) {
+  const TensorType type{DType::kFloat64, {2}};
+  const ValueId x = *builder_.Input("x", type);
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    graph_.AddOutput(std::string(DTypeName(dtype)),
+                     *builder_.EmitOne(Op::kCast, {x}, CastAttributes{dtype}));
+  }
+  NamedNumbers none;
+  const reference::Numbers numbers{1 + 0x1p-9, 1 + 0x1p-12};
+  const auto exact = *reference::Run(graph_, {{"x", numbers}}, none);
+  EXPECT_EQ(exact.at("float16"), numbers);
+  const auto rounded =
+      *reference::Run(graph_, {{"x", numbers}}, none, {.round_to_dtype = true});
+  EXPECT_THAT(rounded.at("float16"), ElementsAre(1 + 0x1p-9, 1));
+  EXPECT_THAT(rounded.at("bfloat16"), ElementsAre(1, 1));
+}
+
 TEST_F(InterpreterTest, AReaderOfOverwrittenBytesSeesNaN) {
   const ValueId x = *builder_.Input("x", kType);
   const ValueId a = *builder_.EmitOne(Op::kRelu, {x});

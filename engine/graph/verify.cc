@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/graph/layout_rule.h"
 
 namespace gpupool::engine {
 namespace {
@@ -120,16 +121,16 @@ absl::Status CheckTypes(const Graph& graph, const Node& node) {
 }
 
 absl::Status CheckLayout(const Graph& graph, const Node& node) {
-  const LayoutRule rule = Info(node.op).layout;
+  const LayoutRule rule = LayoutRuleOf(graph, node);
   Layout wanted = Layout::kRowMajor;
   const bool shared = rule == LayoutRule::kSame;
   if (shared) {
-    // Each such op's first input is 4-D data whenever any slot is.
-    wanted = graph.value(node.inputs[0]).layout;
-    if (graph.value(node.inputs[0]).shape.rank() != 4 &&
-        graph.value(node.outputs[0]).shape.rank() == 4) {
-      wanted = graph.value(node.outputs[0]).layout;
-    }
+    // Each such op's first output or first input is 4-D data whenever any slot
+    // is; a weight gradient's is not data.
+    const Value& y = graph.value(node.outputs[0]);
+    wanted = y.shape.rank() == 4 && !IsWeightOutput(node.op, 0)
+                 ? y.layout
+                 : graph.value(node.inputs[0]).layout;
   }
   if (rule == LayoutRule::kConvert) {
     const Layout target = node.get<LayoutAttributes>().layout;
@@ -142,7 +143,8 @@ absl::Status CheckLayout(const Graph& graph, const Node& node) {
     return value.layout == (weight ? Layout::kRowMajor : wanted);
   };
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (!fits(node.inputs[i], IsWeightInput(node.op, i))) {
+    if (!fits(node.inputs[i], IsWeightInput(node.op, i)) &&
+        !(shared && TakesEitherLayout(graph, node, i))) {
       return BrokenNode(node, "input ", i, " has a wrong layout");
     }
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/graph/layout_rule.h"
 #include "engine/passes/rewrite.h"
 
 namespace gpupool::engine {
@@ -44,12 +45,13 @@ class Regions {
   // The 4-D data values of a node that takes any layout.
   template <typename Visit>
   void ForEachImage(const Node& node, Visit visit) const {
-    if (Info(node.op).layout != LayoutRule::kSame ||
+    if (LayoutRuleOf(graph_, node) != LayoutRule::kSame ||
         node.stage != Stage::kStep) {
       return;
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (IsImage(node.inputs[i]) && !IsWeightInput(node.op, i)) {
+      if (IsImage(node.inputs[i]) && !IsWeightInput(node.op, i) &&
+          !TakesEitherLayout(graph_, node, i)) {
         visit(node.inputs[i]);
       }
     }
@@ -102,6 +104,7 @@ class Converter {
   void Place(Node node, bool inside) {
     const Layout layout = inside ? Layout::kChannelsLast : Layout::kRowMajor;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (inside && TakesEitherLayout(graph_, node, i)) continue;
       const bool weight = IsWeightInput(node.op, i);
       node.inputs[i] =
           InLayout(node.inputs[i], weight ? Layout::kRowMajor : layout, node);

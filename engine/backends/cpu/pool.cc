@@ -129,6 +129,50 @@ KernelOr MakeGradient(const CompileRequest& request,
   return kernel;
 }
 
+constexpr int64_t kChannelRun = 64;
+
+// The means of `count` channels, which lie side by side, from the first cell
+// of the first on.
+void AverageChannels(const Planes& planes, int64_t count, const float* x,
+                     float* y) {
+  std::fill(y, y + count, 0.0f);
+  for (int64_t i = 0; i < planes.area; ++i, x += planes.channels) {
+#pragma omp simd
+    for (int64_t c = 0; c < count; ++c) y[c] += x[c];
+  }
+  const float scale = 1.0f / static_cast<float>(planes.area);
+  for (int64_t c = 0; c < count; ++c) y[c] *= scale;
+}
+
+void SpreadChannels(const Planes& planes, int64_t count, const float* dy,
+                    float* dx) {
+  const float scale = 1.0f / static_cast<float>(planes.area);
+  for (int64_t i = 0; i < planes.area; ++i, dx += planes.channels) {
+#pragma omp simd
+    for (int64_t c = 0; c < count; ++c) dx[c] = dy[c] * scale;
+  }
+}
+
+// The same for planes, one behind the other.
+void AveragePlanes(const Planes& planes, int64_t count, const float* x,
+                   float* y) {
+  const float scale = 1.0f / static_cast<float>(planes.area);
+  for (int64_t c = 0; c < count; ++c, x += planes.area) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < planes.area; ++i) sum += x[i];
+    y[c] = sum * scale;
+  }
+}
+
+void SpreadPlanes(const Planes& planes, int64_t count, const float* dy,
+                  float* dx) {
+  const float scale = 1.0f / static_cast<float>(planes.area);
+  for (int64_t c = 0; c < count; ++c, dx += planes.area) {
+    std::fill(dx, dx + planes.area, dy[c] * scale);
+  }
+}
+
 }  // namespace
 
 KernelOr MakePool(const CompileRequest& request, const CpuContext& context) {
@@ -144,26 +188,28 @@ KernelOr MakeGlobalPool(const CompileRequest& request,
   const Value& x = forward ? InputOf(request, 0) : OutputOf(request, 0);
   const Planes planes(x.shape, x.layout);
   const int threads = context.ThreadsForBytes(x.bytes());
-  const float scale = 1.0f / static_cast<float>(planes.area);
+  const auto average =
+      x.layout == Layout::kChannelsLast ? AverageChannels : AveragePlanes;
+  const auto spread =
+      x.layout == Layout::kChannelsLast ? SpreadChannels : SpreadPlanes;
+  // A part is one image's run of channels.
+  const int64_t runs = (planes.channels + kChannelRun - 1) / kChannelRun;
   return MakeKernel([=](const KernelArguments& at) {
-    ParallelFor(threads, planes.images, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) {
-        for (int64_t c = 0; c < planes.channels; ++c) {
-          const int64_t pooled = n * planes.channels + c;
-          const int64_t first = planes.offset(pooled, 0);
-          float sum = 0;
-          for (int64_t i = 0; i < planes.area; ++i) {
-            const int64_t cell = first + i * planes.cell_stride;
+    ParallelFor(
+        threads, planes.images * runs, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t first = i % runs * kChannelRun;
+            const int64_t plane = i / runs * planes.channels + first;
+            const int64_t count =
+                std::min(kChannelRun, planes.channels - first);
+            const int64_t cell = planes.offset(plane, 0);
             if (forward) {
-              sum += at.in(0)[cell];
+              average(planes, count, at.in(0) + cell, at.out(0) + plane);
             } else {
-              at.out(0)[cell] = at.in(0)[pooled] * scale;
+              spread(planes, count, at.in(0) + plane, at.out(0) + cell);
             }
           }
-          if (forward) at.out(0)[pooled] = sum * scale;
-        }
-      }
-    });
+        });
   });
 }
 

@@ -1,0 +1,20 @@
+// The blocks that convolutional networks are made of, each between two
+// convolutions: what must not leave the channels-last layout.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace gpupool::engine::testing {
+
+struct ImageBlock {
+  std::string name;
+  Graph (*build)();
+};
+
+// Input "x" is [2, 4, 8, 8]; output "y" is what the last convolution makes.
+const std::vector<ImageBlock>& ImageBlocks();
+
+}  // namespace gpupool::engine::testing

@@ -99,6 +99,16 @@ struct Differentiated {
   std::vector<ValueId> gradients;
 };
 
+// Values were renumbered, and of the outputs only the loss is left.
+void RenewPorts(ModelGraph& model) {
+  for (ModelPort& port : model.inputs) {
+    const Value* input = model.graph.FindValue(port.name);
+    port.value = input == nullptr ? ValueId{} : input->id;
+  }
+  for (ModelPort& port : model.outputs) port.value = {};
+  model.output = {};
+}
+
 absl::StatusOr<Differentiated> Differentiate(const ModelSource& source,
                                              const v1::Scaling& scaling,
                                              const v1::TrainingSpec& training) {
@@ -115,8 +125,10 @@ absl::StatusOr<Differentiated> Differentiate(const ModelSource& source,
   builder.SetSource("loss", -1);
   ASSIGN_OR_RETURN(ValueId loss, AddLoss(training, model.output, builder));
   model.graph.AddOutput("loss", loss);
+  // What is one node has one gradient.
   RETURN_IF_ERROR(RaisePatterns(model.graph));
   loss = *model.graph.FindOutput("loss");
+  RenewPorts(model);
   ASSIGN_OR_RETURN(result.parameters, SelectTrained(training, loss, model));
   ASSIGN_OR_RETURN(result.gradients,
                    AddGradients(model.graph, loss, result.parameters));

@@ -113,6 +113,11 @@ absl::StatusOr<Manifest> ParseManifest(const Json& object) {
     return Broken("\"input_scaling\" is not true or false");
   }
   manifest.input_scaling = scaling->get<bool>();
+  const auto evaluation = object.find("evaluation");
+  if (evaluation != object.end()) {
+    ASSIGN_OR_RETURN(manifest.evaluation,
+                     ParseEvaluationState(evaluation->dump()));
+  }
   RETURN_IF_ERROR(ReadModel(object, &manifest.model));
   RETURN_IF_ERROR(ReadFiles(object, manifest));
   return manifest;
@@ -129,18 +134,21 @@ absl::StatusOr<std::string> ManifestText(const Manifest& manifest) {
     files.push_back(
         {{"role", file.role}, {"sha256", file.sha256}, {"bytes", file.bytes}});
   }
-  const Json object = {{"format", kFormat},
-                       {"format_version", kFormatVersion},
-                       {"job_id", manifest.job_id},
-                       {"attempt", manifest.attempt},
-                       {"step", manifest.step},
-                       {"epoch", manifest.epoch},
-                       {"batch_in_epoch", manifest.batch_in_epoch},
-                       {"seed", absl::StrCat(manifest.seed)},
-                       {"batch_size", manifest.batch_size},
-                       {"input_scaling", manifest.input_scaling},
-                       {"model", Json::parse(model, nullptr, false)},
-                       {"files", files}};
+  Json object = {{"format", kFormat},
+                 {"format_version", kFormatVersion},
+                 {"job_id", manifest.job_id},
+                 {"attempt", manifest.attempt},
+                 {"step", manifest.step},
+                 {"epoch", manifest.epoch},
+                 {"batch_in_epoch", manifest.batch_in_epoch},
+                 {"seed", absl::StrCat(manifest.seed)},
+                 {"batch_size", manifest.batch_size},
+                 {"input_scaling", manifest.input_scaling}};
+  if (manifest.evaluation != EvaluationState()) {
+    object["evaluation"] = Json::parse(ToJson(manifest.evaluation));
+  }
+  object["model"] = Json::parse(model, nullptr, false);
+  object["files"] = files;
   return object.dump(1) + "\n";
 }
 

@@ -10,12 +10,13 @@
 //   batch_size      rows of a training batch; 0 for uploaded models
 //   input_scaling   whether input.scale and input.shift are weights
 //   model           the ModelSpec in protobuf's JSON form
+//   evaluation      an EvaluationState; absent before the first evaluation
 //   files           [{"role", "sha256", "bytes"}]
 // Roles: "weights" and "optimizer" are safetensors blobs with the program's
-// names of the tensors; "onnx" and "onnx/<location>" are the model file and
-// its external files, which `model` names too. Where there are no "weights"
-// the model file holds them.
-// The same state gives the same bytes, hence the same digest.
+// names of the tensors, as engine/train/checkpoint_tensors.h says; "onnx" and
+// "onnx/<location>" are the model file and its external files, which `model`
+// names too. Where there are no "weights" the model file holds them. The same
+// state gives the same bytes, hence the same digest.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/train/blob_file.h"
+#include "engine/train/evaluation_history.h"
 #include "engine/train/safetensors.h"
 #include "gpupool/v1/model.pb.h"
 
@@ -47,6 +49,7 @@ struct Manifest {
   uint64_t seed = 0;
   uint32_t batch_size = 0;
   bool input_scaling = false;
+  EvaluationState evaluation;
   v1::ModelSpec model;
   std::vector<CheckpointFile> files;
 

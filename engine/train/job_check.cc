@@ -1,11 +1,15 @@
 #include "engine/train/job_check.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
 #include "engine/data/table.h"
+#include "engine/import/losses.h"
 #include "engine/train/lr_schedule.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -13,10 +17,25 @@
 namespace gpupool::engine {
 namespace {
 
-absl::Status CheckBatch(uint32_t batch_size, uint64_t training_rows) {
+// No overflow: both factors have 32 bits.
+uint64_t RowsPerStep(const v1::TrainingSpec& training) {
+  return uint64_t{training.batch_size()} *
+         std::max(training.accumulate_batches(), 1u);
+}
+
+absl::Status CheckBatch(const v1::TrainingSpec& training,
+                        uint64_t training_rows) {
+  const uint64_t batch_size = training.batch_size();
   if (batch_size == 0) {
     return absl::InvalidArgumentError(
         "training.batch_size is missing; it must be at least 1");
+  }
+  const uint64_t step_rows = RowsPerStep(training);
+  if (batch_size <= training_rows && step_rows > training_rows) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "accumulate_batches ", training.accumulate_batches(), " of batch_size ",
+        batch_size, " need ", step_rows, " rows for a step, but there are ",
+        training_rows, " training rows; lower one of the two"));
   }
   if (batch_size > training_rows) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -42,7 +61,9 @@ absl::StatusOr<uint64_t> TotalSteps(const v1::TrainingSpec& training,
 absl::Status CheckLoss(const v1::TrainingSpec& training) {
   if (training.loss_case() == v1::TrainingSpec::LOSS_NOT_SET) {
     return absl::InvalidArgumentError(
-        "training has no loss; choose cross_entropy or mean_squared_error");
+        "training has no loss; choose cross_entropy, mean_squared_error, "
+        "bce_with_logits, l1, huber, negative_log_likelihood or "
+        "kl_divergence");
   }
   const double smoothing = training.cross_entropy().label_smoothing();
   if (!(smoothing >= 0 && smoothing < 1)) {
@@ -50,7 +71,53 @@ absl::Status CheckLoss(const v1::TrainingSpec& training) {
         absl::StrCat("cross_entropy.label_smoothing is ", smoothing,
                      "; it must be at least 0 and below 1"));
   }
+  const v1::Huber& huber = training.huber();
+  if (huber.has_delta() &&
+      !(huber.delta() > 0 && std::isfinite(huber.delta()))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("huber.delta is ", huber.delta(), "; it must be above 0"));
+  }
   return absl::OkStatus();
+}
+
+// What needs evaluations while the job runs, in words; empty: nothing does.
+absl::string_view NeedsEvaluations(const v1::TrainingSpec& training) {
+  if (training.schedule().has_plateau()) return "schedule.plateau";
+  if (training.has_early_stopping()) return "early_stopping";
+  if (training.keep_best_checkpoints() > 0) return "keep_best_checkpoints";
+  return "";
+}
+
+absl::Status CheckEvaluations(const v1::TrainingSpec& training,
+                              const TrainingLength& length) {
+  const absl::string_view who = NeedsEvaluations(training);
+  if (who.empty()) return absl::OkStatus();
+  if (length.held_out_rows == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("training.", who,
+                     " goes by the held-out loss, but no rows are held "
+                     "out; set data.held_out"));
+  }
+  if (training.evaluate_every_steps() > 0 ||
+      training.evaluate_every_epochs() > 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "training.", who,
+      " goes by the held-out loss, which is only measured at "
+      "the end; set evaluate_every_epochs or evaluate_every_steps"));
+}
+
+// Whether the labels can be targets of the loss.
+absl::Status CheckTargets(const v1::TrainingSpec& training,
+                          const DataFacts& facts) {
+  if (!training.has_bce_with_logits() || facts.assumed || facts.classes <= 2) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "bce_with_logits needs labels from 0 to 1, but the dataset has classes 0 "
+      "to ",
+      facts.classes - 1, "; choose cross_entropy"));
 }
 
 }  // namespace
@@ -67,11 +134,11 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   const v1::TrainingSpec& training = spec.training();
   ASSIGN_OR_RETURN(const SplitSizes sizes,
                    CountSplit(spec.data().held_out(), facts.rows));
-  RETURN_IF_ERROR(CheckBatch(training.batch_size(), sizes.training));
+  RETURN_IF_ERROR(CheckBatch(training, sizes.training));
   TrainingLength length;
   length.training_rows = sizes.training;
   length.held_out_rows = sizes.held_out;
-  length.steps_per_epoch = sizes.training / training.batch_size();
+  length.steps_per_epoch = sizes.training / RowsPerStep(training);
   ASSIGN_OR_RETURN(length.total_steps,
                    TotalSteps(training, length.steps_per_epoch));
   RETURN_IF_ERROR(CheckLoss(training));
@@ -79,6 +146,7 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   RETURN_IF_ERROR(ValidateSchedule(
       training.schedule(), length.base_learning_rate, length.total_steps));
   RETURN_IF_ERROR(ValidateScaling(spec.data().scaling()));
+  RETURN_IF_ERROR(CheckEvaluations(training, length));
   return length;
 }
 
@@ -117,17 +185,32 @@ absl::Status CheckModelInputs(const std::vector<ModelPort>& inputs,
 
 absl::Status CheckLabels(const v1::TrainingSpec& training,
                          const DataFacts& facts, const Shape& output_shape) {
-  if (training.has_mean_squared_error()) {
-    if (output_shape.elements() == 1) return absl::OkStatus();
+  const absl::string_view loss = LossName(training);
+  if (!IsClassification(training)) {
+    if (output_shape.elements() == 1) return CheckTargets(training, facts);
     return absl::InvalidArgumentError(absl::StrCat(
-        "mean_squared_error compares with one label a row, but the model's "
-        "output is ",
+        loss,
+        " compares with one label a row, which is all that a dataset "
+        "holds, but the model's output is ",
         output_shape.ToString(), "; end the model with dense units 1"));
   }
+  if (output_shape.rank() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        loss,
+        " compares with one label a row, which is all that a dataset "
+        "holds, but the model's output is ",
+        output_shape.ToString(), "; end the model with flatten and dense"));
+  }
   if (facts.classes == 0) {
-    return absl::InvalidArgumentError(
-        "cross_entropy needs whole-number labels from 0, but the dataset has "
-        "others; choose another label column or mean_squared_error");
+    return absl::InvalidArgumentError(absl::StrCat(
+        loss,
+        " needs whole-number labels from 0, but the dataset has others; "
+        "choose another label column or mean_squared_error"));
+  }
+  if (int64_t{training.top_k()} > output_shape.elements()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "training.top_k is ", training.top_k(), ", but the model tells only ",
+        output_shape.elements(), " classes apart"));
   }
   if (output_shape.elements() < int64_t{facts.classes}) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -52,9 +52,19 @@ absl::StatusOr<Program> CompileStep(const Graph& graph,
       " bytes; raise it or lower batch_size"));
 }
 
+// The first program is `train`: its persistent values come first.
+std::vector<const Program*> AllPrograms(const TrainingPrograms& programs) {
+  std::vector<const Program*> all = {&programs.train};
+  if (programs.accumulate.has_value()) all.push_back(&*programs.accumulate);
+  if (programs.eval.has_value()) all.push_back(&*programs.eval);
+  return all;
+}
+
 std::vector<ProgramBytes> AllBytes(const TrainingPrograms& programs) {
-  std::vector<ProgramBytes> bytes = {programs.train.bytes()};
-  if (programs.eval.has_value()) bytes.push_back(programs.eval->bytes());
+  std::vector<ProgramBytes> bytes;
+  for (const Program* program : AllPrograms(programs)) {
+    bytes.push_back(program->bytes());
+  }
   return bytes;
 }
 
@@ -67,8 +77,10 @@ std::vector<ProgramBytes> AllBytes(const InferencePrograms& programs) {
 }
 
 absl::StatusOr<WeightLayout> LayoutOf(const TrainingPrograms& programs) {
-  std::vector<const Graph*> graphs = {&programs.train.graph()};
-  if (programs.eval.has_value()) graphs.push_back(&programs.eval->graph());
+  std::vector<const Graph*> graphs;
+  for (const Program* program : AllPrograms(programs)) {
+    graphs.push_back(&program->graph());
+  }
   return WeightLayout::Create(graphs);
 }
 
@@ -111,6 +123,13 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
                             .input_name = model.inputs[0].name,
                             .output_shape = model.output_shape,
                             .parameters = parameters};
+  if (Accumulates(spec.training())) {
+    ASSIGN_OR_RETURN(ModelGraph graph,
+                     BuildAccumulationGraph(source, scaling, spec.training()));
+    ASSIGN_OR_RETURN(
+        programs.accumulate,
+        CompileStep(graph.graph, spec.training().recompute(), backend));
+  }
   if (length.held_out_rows > 0) {
     programs.eval_batch = static_cast<int64_t>(
         std::min<uint64_t>(length.held_out_rows, spec.training().batch_size()));

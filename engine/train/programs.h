@@ -23,6 +23,9 @@ namespace gpupool::engine {
 struct TrainingPrograms {
   TrainingLength length;
   Program train;
+  // Of all batches of a step but the last, which `train` takes; absent when a
+  // step takes one batch.
+  std::optional<Program> accumulate;
   std::optional<Program> eval;  // absent when no rows are held out
   WeightLayout layout;
   std::vector<PersistentSpec> persistents;
@@ -41,7 +44,7 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
                                                  const DataFacts& facts,
                                                  DeviceBackend* backend);
 
-// Bytes of both programs with their weights, and of the arena they share.
+// Bytes of all programs with their weights, and of the arena they share.
 PlannedBytes BytesOf(const TrainingPrograms& programs);
 uint64_t ArenaBytesOf(const TrainingPrograms& programs);
 

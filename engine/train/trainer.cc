@@ -21,7 +21,19 @@ uint64_t TrainingRun::steps_per_epoch() const {
   return impl_->length().steps_per_epoch;
 }
 
-uint32_t TrainingRun::batch_size() const { return impl_->batch_size(); }
+uint32_t TrainingRun::rows_per_step() const {
+  return impl_->batch_size() * impl_->batches_per_step();
+}
+
+bool TrainingRun::stopped_early() const { return impl_->history().stopped(); }
+
+uint64_t TrainingRun::evaluated_step() const {
+  return impl_->history().state().step;
+}
+
+bool TrainingRun::newest_evaluation_is_best() const {
+  return impl_->history().newest_is_best();
+}
 
 uint32_t TrainingRun::epoch() const {
   if (step() == 0) return 0;

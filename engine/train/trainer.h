@@ -45,12 +45,15 @@ class TrainingRun {
   //   other               the device's or our fault
   absl::Status Step();
 
-  bool done() const { return step() >= total_steps(); }
+  bool done() const { return step() >= total_steps() || stopped_early(); }
+  // Whether the evaluations so far end the job (training.early_stopping).
+  bool stopped_early() const;
   // Steps made since the beginning of the job, those before a resume counted.
   uint64_t step() const;
   uint64_t total_steps() const;
   uint64_t steps_per_epoch() const;
-  uint32_t batch_size() const;
+  // Rows of one step: those of all its batches.
+  uint32_t rows_per_step() const;
   // The epoch of the last step made, from 1; 0 before the first step.
   uint32_t epoch() const;
   // Whether the last step was the last one of its epoch.
@@ -64,10 +67,18 @@ class TrainingRun {
   // InvalidArgument when a weight is not finite: nothing is written then.
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint();
 
-  // Loss and accuracy over all held-out rows with the weights as they are.
+  // Loss and accuracy over all held-out rows with the weights as they are, or
+  // with their averages where the job keeps those. It counts for the plateau
+  // schedule, early stopping and the best checkpoints: call it at the same
+  // steps in every attempt, and before SaveCheckpoint.
   // FailedPrecondition when the spec holds no rows out.
   absl::StatusOr<v1::Evaluation> Evaluate();
   bool has_held_out_rows() const;
+  // The step of the newest evaluation, those before a resume counted; 0 when
+  // there was none.
+  uint64_t evaluated_step() const;
+  // Whether that evaluation is among the training.keep_best_checkpoints best.
+  bool newest_evaluation_is_best() const;
 
   // Planned and measured peak bytes of device memory of this run.
   v1::MemoryUse memory() const;

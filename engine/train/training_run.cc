@@ -16,6 +16,7 @@
 #include "engine/data/dataset_reader.h"
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
+#include "engine/train/checkpoint_tensors.h"
 #include "engine/train/initial_weights.h"
 #include "engine/train/lr_schedule.h"
 
@@ -44,6 +45,28 @@ T GetScalar(const Executor& executor, absl::string_view name) {
   T value;
   std::memcpy(&value, bytes.data(), sizeof(T));
   return value;
+}
+
+// 0 when the program has no such output.
+int64_t CountOf(const Executor& executor, absl::string_view name) {
+  return executor.output(name).empty() ? 0 : GetScalar<int64_t>(executor, name);
+}
+
+struct EvaluationSums {
+  double loss = 0;
+  int64_t correct = 0;
+  int64_t top_k = 0;
+  int64_t counted = 0;
+};
+
+// The outputs of an evaluation of `rows` rows.
+void AddBatch(const Executor& eval, int64_t rows, EvaluationSums& sums) {
+  sums.loss += GetScalar<float>(eval, "loss_sum");
+  sums.correct += CountOf(eval, "correct");
+  sums.top_k += CountOf(eval, "top_k_correct");
+  sums.counted += eval.output("counted").empty()
+                      ? rows
+                      : GetScalar<int64_t>(eval, "counted");
 }
 
 absl::Status SetFloats(const WeightStore& store, absl::string_view name,
@@ -87,7 +110,8 @@ TrainingRun::Impl::Impl(const DeviceContext& device,
                         const TrainingRequest& request)
     : device_(device),
       request_(request),
-      holder_(absl::StrCat("job ", request.job_id), device.allocator) {}
+      holder_(absl::StrCat("job ", request.job_id), device.allocator),
+      history_(&request_.spec.training()) {}
 
 absl::StatusOr<std::unique_ptr<TrainingRun::Impl>> TrainingRun::Impl::Create(
     const DeviceContext& device, const TrainingRequest& request) {
@@ -98,6 +122,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun::Impl>> TrainingRun::Impl::Create(
   RETURN_IF_ERROR(request.resume_manifest_sha256.empty() ? run->StartFresh()
                                                          : run->Resume());
   RETURN_IF_ERROR(run->train_->Load());
+  if (run->accumulate_ != nullptr) RETURN_IF_ERROR(run->accumulate_->Load());
   return run;
 }
 
@@ -137,6 +162,12 @@ absl::Status TrainingRun::Impl::MakeExecutors() {
   ASSIGN_OR_RETURN(train_,
                    Executor::Create(std::move(programs.train), *weights_, arena,
                                     holder_.name(), device_.allocator));
+  if (programs.accumulate.has_value()) {
+    ASSIGN_OR_RETURN(
+        accumulate_,
+        Executor::Create(*std::move(programs.accumulate), *weights_, arena,
+                         holder_.name(), device_.allocator));
+  }
   if (programs.eval.has_value()) {
     ASSIGN_OR_RETURN(
         eval_, Executor::Create(*std::move(programs.eval), *weights_, arena,
@@ -155,7 +186,9 @@ absl::Status TrainingRun::Impl::StartFresh() {
     RETURN_IF_ERROR(SetFloats(*weights_, "input.scale", values.scale));
     RETURN_IF_ERROR(SetFloats(*weights_, "input.shift", values.shift));
   }
-  sampler_.emplace(seed, std::move(training_rows_), batch_size());
+  StartAverages(*weights_);
+  sampler_.emplace(seed, std::move(training_rows_),
+                   batch_size() * batches_per_step());
   return absl::OkStatus();
 }
 
@@ -198,7 +231,9 @@ absl::Status TrainingRun::Impl::Resume() {
     RETURN_IF_ERROR(
         ReadTensors(device_.blob_dir, manifest, "optimizer", optimizer));
   }
-  sampler_.emplace(manifest.seed, std::move(training_rows_), batch_size());
+  history_.Restore(manifest.evaluation);
+  sampler_.emplace(manifest.seed, std::move(training_rows_),
+                   batch_size() * batches_per_step());
   sampler_->Seek(manifest.step);
   return absl::OkStatus();
 }
@@ -235,19 +270,39 @@ absl::Status TrainingRun::Impl::Step() {
   }
   const v1::TrainingSpec& training = request_.spec.training();
   const double rate =
-      LearningRateAt(training.schedule(), length_.base_learning_rate, step(),
-                     length_.total_steps);
-  FillBatch(*train_, sampler_->Next());
-  SetScalar<double>(*train_, "learning_rate", rate);
-  SetScalar<int64_t>(*train_, "step", static_cast<int64_t>(step()));
-  SetScalar<int64_t>(*train_, "seed", std::bit_cast<int64_t>(training.seed()));
-  spoiled_ = train_->Run();
-  RETURN_IF_ERROR(spoiled_);
-  loss_ = GetScalar<float>(*train_, "loss");
+      LearningRateAt(training.schedule(), length_.base_learning_rate,
+                     {.step = step(),
+                      .total_steps = length_.total_steps,
+                      .reductions = history_.reductions()});
+  const absl::Span<const uint32_t> rows = sampler_->Next();
+  double sum = 0;
+  for (uint32_t batch = 0; batch < batches_per_step(); ++batch) {
+    const auto part = rows.subspan(size_t{batch} * batch_size(), batch_size());
+    absl::StatusOr<double> loss = RunBatch(part, batch, rate);
+    if (!loss.ok()) return spoiled_ = loss.status();
+    sum += *loss;
+  }
+  loss_ = sum / batches_per_step();
   if (!std::isfinite(*loss_)) {
     spoiled_ = NotFinite(absl::StrCat("the loss is ", *loss_));
   }
   return spoiled_;
+}
+
+absl::StatusOr<double> TrainingRun::Impl::RunBatch(
+    absl::Span<const uint32_t> rows, uint32_t batch, double rate) {
+  const bool last = batch + 1 == batches_per_step();
+  Executor& executor = last ? *train_ : *accumulate_;
+  const uint64_t seed = request_.spec.training().seed();
+  const uint64_t batches = (step() - 1) * batches_per_step() + batch + 1;
+  FillBatch(executor, rows);
+  SetScalar<double>(executor, "learning_rate", rate);
+  SetScalar<int64_t>(executor, "step", static_cast<int64_t>(step()));
+  SetScalar<int64_t>(executor, "batch", static_cast<int64_t>(batches));
+  SetScalar<int64_t>(executor, "seed", std::bit_cast<int64_t>(seed));
+  SetScalar<float>(executor, "carry", batch == 0 ? 0.0f : 1.0f);
+  RETURN_IF_ERROR(executor.Run());
+  return double{GetScalar<float>(executor, "loss")};
 }
 
 absl::Status TrainingRun::Impl::NotFinite(const std::string& what) const {
@@ -262,17 +317,11 @@ absl::StatusOr<double> TrainingRun::Impl::Loss() const {
   if (!loss_.has_value()) {
     return absl::FailedPreconditionError("no step was made yet");
   }
-  return double{*loss_};
+  return *loss_;
 }
 
 std::vector<TensorBytes> TrainingRun::Impl::Tensors(bool optimizer) const {
-  std::vector<TensorBytes> tensors;
-  for (const WeightEntry& entry : weights_->layout().entries()) {
-    if (entry.in_optimizer_block() != optimizer) continue;
-    tensors.push_back(
-        {{entry.name, entry.dtype, entry.shape}, weights_->bytes_of(entry)});
-  }
-  return tensors;
+  return optimizer ? OptimizerTensors(*weights_) : ModelTensors(*weights_);
 }
 
 absl::Status TrainingRun::Impl::CheckFinite() {
@@ -304,6 +353,7 @@ absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
       request_.spec.data().scaling().rule_case() != v1::Scaling::RULE_NOT_SET;
   manifest.model = request_.spec.model();
   manifest.files = ModelFiles(manifest.model);
+  manifest.evaluation = history_.state();
   ASSIGN_OR_RETURN(CheckpointFile weights,
                    WriteTensors(device_.blob_dir, "weights", Tensors(false)));
   manifest.files.push_back(std::move(weights));
@@ -321,6 +371,10 @@ absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
   checkpoint.set_step(step());
   checkpoint.set_manifest_sha256(written.sha256);
   checkpoint.set_bytes(written.bytes);
+  const EvaluationState& evaluated = history_.state();
+  if (evaluated.step == step() && evaluated.loss.has_value()) {
+    checkpoint.set_held_out_loss(*evaluated.loss);
+  }
   *checkpoint.mutable_time() =
       google::protobuf::util::TimeUtil::GetCurrentTime();
   return checkpoint;
@@ -334,25 +388,24 @@ absl::StatusOr<v1::Evaluation> TrainingRun::Impl::Evaluate() {
   }
   RETURN_IF_ERROR(eval_->Load());
   const absl::Span<const uint32_t> rows = held_out_rows_;
-  double loss_sum = 0;
-  int64_t correct = 0;
+  EvaluationSums sums;
   for (size_t done = 0; done < rows.size();) {
     const auto part = rows.subspan(done, static_cast<size_t>(eval_batch_));
     FillBatch(*eval_, part);
     SetScalar<int64_t>(*eval_, "row_count", static_cast<int64_t>(part.size()));
     RETURN_IF_ERROR(eval_->Run());
-    loss_sum += GetScalar<float>(*eval_, "loss_sum");
-    if (!eval_->output("correct").empty()) {
-      correct += GetScalar<int64_t>(*eval_, "correct");
-    }
+    AddBatch(*eval_, static_cast<int64_t>(part.size()), sums);
     done += part.size();
   }
-  const double count = static_cast<double>(rows.size());
+  // Where every label is ignored, all sums are 0.
+  const double count = static_cast<double>(std::max<int64_t>(sums.counted, 1));
   v1::Evaluation evaluation;
   evaluation.set_step(step());
-  evaluation.set_loss(loss_sum / count);
-  evaluation.set_accuracy(static_cast<double>(correct) / count);
+  evaluation.set_loss(sums.loss / count);
+  evaluation.set_accuracy(static_cast<double>(sums.correct) / count);
+  evaluation.set_top_k_accuracy(static_cast<double>(sums.top_k) / count);
   evaluation.set_rows(rows.size());
+  history_.Add(step(), evaluation.loss());
   return evaluation;
 }
 

@@ -1,6 +1,7 @@
 // The inside of TrainingRun: what the session needs to make one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "engine/runtime/executor.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/device_context.h"
+#include "engine/train/evaluation_history.h"
 #include "engine/train/programs.h"
 #include "engine/train/trainer.h"
 
@@ -35,6 +37,10 @@ class TrainingRun::Impl {
   uint64_t step() const { return sampler_->position(); }
   const TrainingLength& length() const { return length_; }
   uint32_t batch_size() const { return request_.spec.training().batch_size(); }
+  uint32_t batches_per_step() const {
+    return std::max(request_.spec.training().accumulate_batches(), 1u);
+  }
+  const EvaluationHistory& history() const { return history_; }
   bool has_held_out_rows() const { return eval_ != nullptr; }
 
  private:
@@ -45,12 +51,15 @@ class TrainingRun::Impl {
   absl::Status StartFresh();
   absl::Status Resume();
   absl::Status CheckManifest(const Manifest& manifest) const;
+  // Sets up one batch of the step, counted from 0, and runs it; its loss.
+  absl::StatusOr<double> RunBatch(absl::Span<const uint32_t> rows,
+                                  uint32_t batch, double rate);
   // Copies rows and their labels into a program's inputs.
   void FillBatch(const Executor& executor, absl::Span<const uint32_t> rows);
   absl::Status NotFinite(const std::string& what) const;
   // Spoils the run when a weight is not finite.
   absl::Status CheckFinite();
-  // The tensors of the optimizer or those of the model, in layout order.
+  // The tensors of a checkpoint's file "optimizer" or "weights".
   std::vector<TensorBytes> Tensors(bool optimizer) const;
 
   const DeviceContext device_;
@@ -70,9 +79,11 @@ class TrainingRun::Impl {
   std::optional<WeightStore> weights_;
   Allocation arena_;
   std::unique_ptr<Executor> train_;
+  std::unique_ptr<Executor> accumulate_;
   std::unique_ptr<Executor> eval_;
-  std::optional<float> loss_;  // of the last step
-  absl::Status spoiled_;       // why the weights can no longer be used
+  EvaluationHistory history_;
+  std::optional<double> loss_;  // of the last step
+  absl::Status spoiled_;        // why the weights can no longer be used
 };
 
 }  // namespace gpupool::engine

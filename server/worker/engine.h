@@ -27,13 +27,16 @@ class Training {
   virtual absl::Status Step() = 0;
   virtual uint64_t step() const = 0;
   virtual uint64_t total_steps() const = 0;
-  virtual uint32_t batch_size() const = 0;
+  virtual uint32_t rows_per_step() const = 0;
   virtual uint32_t epoch() const = 0;
   virtual bool at_epoch_end() const = 0;
   virtual absl::StatusOr<double> Loss() = 0;
   virtual absl::StatusOr<v1::Checkpoint> SaveCheckpoint() = 0;
   virtual absl::StatusOr<v1::Evaluation> Evaluate() = 0;
   virtual bool has_held_out_rows() const = 0;
+  virtual uint64_t evaluated_step() const = 0;
+  virtual bool newest_evaluation_is_best() const = 0;
+  virtual bool stopped_early() const = 0;
   virtual v1::MemoryUse memory() const = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "spdlog/spdlog.h"
@@ -42,7 +43,10 @@ bool JobRunner::Advance() {
   if (ended_) return false;
   if (stop_ != StopJob::REASON_UNSPECIFIED) return EndStopped();
   if (training_ == nullptr) return Open();
-  if (training_->step() >= training_->total_steps()) return EndSucceeded();
+  if (training_->step() >= training_->total_steps() ||
+      training_->stopped_early()) {
+    return EndSucceeded();
+  }
   absl::Status status = MakeStep();
   if (status.ok()) status = FinishStep();
   return status.ok() ? true : EndFailed(status);
@@ -71,17 +75,24 @@ absl::Status JobRunner::MakeStep() {
   return absl::OkStatus();
 }
 
-// What is due after a step. The last step's checkpoint and evaluation belong
-// to the end.
+// What is due after a step. The last step's evaluation and checkpoint belong
+// to the end. The evaluation comes first, so that a checkpoint knows of all
+// evaluations up to its step: a resumed attempt does not make them again.
 absl::Status JobRunner::FinishStep() {
   const Clock::time_point now = Clock::now();
   if (ProgressIsDue(now)) RETURN_IF_ERROR(ReportProgress(now));
   const uint64_t step = training_->step();
   if (step >= training_->total_steps()) return absl::OkStatus();
-  const uint64_t every = request_.spec().training().checkpoint_every_steps();
-  if (every > 0 && step % every == 0) RETURN_IF_ERROR(SaveCheckpoint());
   if (EvaluationIsDue()) RETURN_IF_ERROR(Evaluate());
-  return absl::OkStatus();
+  return CheckpointIsDue() ? SaveCheckpoint() : absl::OkStatus();
+}
+
+bool JobRunner::CheckpointIsDue() const {
+  const uint64_t step = training_->step();
+  const uint64_t every = request_.spec().training().checkpoint_every_steps();
+  if (every > 0 && step % every == 0) return true;
+  return training_->evaluated_step() == step &&
+         training_->newest_evaluation_is_best();
 }
 
 bool JobRunner::ProgressIsDue(Clock::time_point now) const {
@@ -104,7 +115,8 @@ absl::Status JobRunner::ReportProgress(Clock::time_point now) {
   progress->set_total_steps(training_->total_steps());
   progress->set_epoch(training_->epoch());
   progress->set_loss(loss);
-  progress->set_samples_per_second(steps_per_second * training_->batch_size());
+  progress->set_samples_per_second(steps_per_second *
+                                   training_->rows_per_step());
   if (steps_per_second > 0) {
     progress->set_seconds_left(
         static_cast<double>(training_->total_steps() - step) /
@@ -117,9 +129,13 @@ absl::Status JobRunner::ReportProgress(Clock::time_point now) {
 }
 
 bool JobRunner::EvaluationIsDue() const {
-  const uint32_t every = request_.spec().training().evaluate_every_epochs();
-  return every > 0 && training_->has_held_out_rows() &&
-         training_->at_epoch_end() && training_->epoch() % every == 0;
+  if (!training_->has_held_out_rows()) return false;
+  const v1::TrainingSpec& training = request_.spec().training();
+  const uint64_t steps = training.evaluate_every_steps();
+  if (steps > 0 && training_->step() % steps == 0) return true;
+  const uint32_t epochs = training.evaluate_every_epochs();
+  return epochs > 0 && training_->at_epoch_end() &&
+         training_->epoch() % epochs == 0;
 }
 
 absl::Status JobRunner::SaveCheckpoint() {
@@ -142,12 +158,31 @@ absl::Status JobRunner::Evaluate() {
 }
 
 bool JobRunner::EndSucceeded() {
-  absl::Status status = SaveCheckpoint();
-  if (status.ok() && training_->has_held_out_rows()) status = Evaluate();
+  absl::Status status;
+  if (training_->has_held_out_rows() &&
+      training_->evaluated_step() != training_->step()) {
+    status = Evaluate();
+  }
+  if (status.ok() && (training_->step() > checkpoint_step_ ||
+                      training_->step() == first_step_)) {
+    status = SaveCheckpoint();
+  }
   if (!status.ok()) return EndFailed(status);
+  if (training_->step() < training_->total_steps()) ReportEarlyStop();
   JobEnded ended;
   ended.set_outcome(JobEnded::SUCCEEDED);
   return End(std::move(ended));
+}
+
+void JobRunner::ReportEarlyStop() {
+  Report report = NewReport();
+  v1::LogLine& log = *report.mutable_log();
+  log.set_severity(v1::LogLine::INFO);
+  log.set_text(absl::StrCat(
+      "stopped early after step ", training_->step(), " of ",
+      training_->total_steps(), ": the held-out loss has not improved in ",
+      request_.spec().training().early_stopping().patience(), " evaluations"));
+  sink_(std::move(report));
 }
 
 bool JobRunner::EndStopped() {

@@ -48,10 +48,12 @@ class JobRunner {
   absl::Status ReportProgress(Clock::time_point now);
   bool ProgressIsDue(Clock::time_point now) const;
   bool EvaluationIsDue() const;
+  bool CheckpointIsDue() const;
   absl::Status SaveCheckpoint();
   absl::Status Evaluate();
   bool EndStopped();
   bool EndSucceeded();
+  void ReportEarlyStop();
   bool EndFailed(const absl::Status& status);
   bool End(worker::v1::JobEnded ended);
   worker::v1::Report NewReport() const;

@@ -20,7 +20,7 @@ class SessionTraining : public Training {
   absl::Status Step() override { return run_->Step(); }
   uint64_t step() const override { return run_->step(); }
   uint64_t total_steps() const override { return run_->total_steps(); }
-  uint32_t batch_size() const override { return run_->batch_size(); }
+  uint32_t rows_per_step() const override { return run_->rows_per_step(); }
   uint32_t epoch() const override { return run_->epoch(); }
   bool at_epoch_end() const override { return run_->at_epoch_end(); }
   absl::StatusOr<double> Loss() override { return run_->Loss(); }
@@ -31,6 +31,11 @@ class SessionTraining : public Training {
     return run_->Evaluate();
   }
   bool has_held_out_rows() const override { return run_->has_held_out_rows(); }
+  uint64_t evaluated_step() const override { return run_->evaluated_step(); }
+  bool newest_evaluation_is_best() const override {
+    return run_->newest_evaluation_is_best();
+  }
+  bool stopped_early() const override { return run_->stopped_early(); }
   v1::MemoryUse memory() const override { return run_->memory(); }
 
  private:

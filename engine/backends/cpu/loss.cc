@@ -77,22 +77,28 @@ int64_t CountedRows(const KernelArguments& at, int64_t rows) {
   return std::clamp<int64_t>(*at.in<int64_t>(2), 0, rows);
 }
 
+// How many rows have a label that counts.
 template <typename Label>
-absl::Status CheckLabels(const Label* labels, int64_t rows, int64_t classes) {
+absl::StatusOr<int64_t> CheckLabels(const Label* labels, int64_t rows,
+                                    int64_t classes, int64_t ignored) {
+  int64_t counted = 0;
   for (int64_t r = 0; r < rows; ++r) {
+    if (labels[r] == ignored) continue;
+    ++counted;
     if (labels[r] >= 0 && labels[r] < classes) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("row ", r, " of the batch has the label ", labels[r],
                      "; the model has classes 0 to ", classes - 1,
                      "; give its last layer more units or correct the data"));
   }
-  return absl::OkStatus();
+  return counted;
 }
 
-// What sums of row losses are multiplied by.
+// What sums of row losses are multiplied by; finite also where none counts.
 double RowScale(const LossAttributes& loss, int64_t rows) {
-  return loss.reduction == Reduction::kMean ? 1.0 / static_cast<double>(rows)
-                                            : 1.0;
+  return loss.reduction == Reduction::kMean
+             ? 1.0 / static_cast<double>(std::max<int64_t>(rows, 1))
+             : 1.0;
 }
 
 double SumInOrder(const double* numbers, int64_t count) {
@@ -108,12 +114,15 @@ KernelOr CrossEntropy(const Table& t, const LossAttributes& loss) {
   const auto run = [=](const KernelArguments& at) -> absl::Status {
     const int64_t rows = CountedRows(at, t.rows);
     const Label* labels = at.in<Label>(1);
-    const absl::Status sound = CheckLabels(labels, rows, t.columns);
-    if (!sound.ok()) return sound;
+    const absl::StatusOr<int64_t> counted =
+        CheckLabels(labels, rows, t.columns, loss.ignore_label);
+    if (!counted.ok()) return counted.status();
     double* losses = at.workspace<double>();
     ParallelFor(t.threads, rows, 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const float* x = at.in(0) + r * t.columns;
+        losses[r] = 0;
+        if (labels[r] == loss.ignore_label) continue;
         const double total = log_sum_exp(x, t.columns);
         losses[r] = (1 - loss.label_smoothing) * (total - x[labels[r]]);
         if (loss.label_smoothing == 0) continue;
@@ -123,7 +132,7 @@ KernelOr CrossEntropy(const Table& t, const LossAttributes& loss) {
       }
     });
     *at.out(0) =
-        static_cast<float>(SumInOrder(losses, rows) * RowScale(loss, rows));
+        static_cast<float>(SumInOrder(losses, rows) * RowScale(loss, *counted));
     return absl::OkStatus();
   };
   return MakeKernel(run, static_cast<uint64_t>(t.rows) * sizeof(double));
@@ -133,18 +142,23 @@ template <typename Label>
 KernelOr CrossEntropyGrad(const Table& t, const LossAttributes& loss) {
   const auto log_sum_exp = HWY_DYNAMIC_DISPATCH(LogSumExp);
   const auto gradient = HWY_DYNAMIC_DISPATCH(CrossEntropyGradRow);
-  const auto scale = static_cast<float>(RowScale(loss, t.rows));
   const auto smooth =
       static_cast<float>(loss.label_smoothing / static_cast<double>(t.columns));
   const auto certain = static_cast<float>(1 - loss.label_smoothing);
   return MakeKernel([=](const KernelArguments& at) -> absl::Status {
     const Label* labels = at.in<Label>(1);
-    const absl::Status sound = CheckLabels(labels, t.rows, t.columns);
-    if (!sound.ok()) return sound;
+    const absl::StatusOr<int64_t> counted =
+        CheckLabels(labels, t.rows, t.columns, loss.ignore_label);
+    if (!counted.ok()) return counted.status();
+    const auto scale = static_cast<float>(RowScale(loss, *counted));
     ParallelFor(t.threads, t.rows, 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const float* x = at.in(0) + r * t.columns;
         float* dx = at.out(0) + r * t.columns;
+        if (labels[r] == loss.ignore_label) {
+          std::fill_n(dx, t.columns, 0.0f);
+          continue;
+        }
         gradient(x, static_cast<float>(log_sum_exp(x, t.columns)), smooth,
                  scale, dx, t.columns);
         dx[labels[r]] -= certain * scale;

@@ -43,6 +43,18 @@ double Denominator(const Operands& o, size_t rows) {
              : 1;
 }
 
+bool Ignored(const Operands& o, size_t row) {
+  return o.in(1)[row] ==
+         static_cast<double>(o.node.get<LossAttributes>().ignore_label);
+}
+
+// Of the first `rows`; 1 where none counts, so that nothing divides by 0.
+size_t CountedRows(const Operands& o, size_t rows) {
+  size_t counted = 0;
+  for (size_t r = 0; r < rows; ++r) counted += Ignored(o, r) ? 0 : 1;
+  return std::max<size_t>(counted, 1);
+}
+
 // The gradient after clipping.
 double Gradient(const Operands& o, bool clip, size_t i) {
   return clip ? o.in(1)[i] * o.inputs.back()[0] : o.in(1)[i];
@@ -57,6 +69,7 @@ absl::Status CrossEntropy(const Operands& o) {
   const size_t rows = Rows(o);
   double total = 0;
   for (size_t r = 0; r < rows; ++r) {
+    if (Ignored(o, r)) continue;
     ASSIGN_OR_RETURN(const size_t label, Label(o, r));
     const double* x = o.in(0).data() + r * classes;
     const double norm = LogSumExp(x, classes);
@@ -65,7 +78,7 @@ absl::Status CrossEntropy(const Operands& o) {
     total +=
         (1 - s) * (norm - x[label]) + s / static_cast<double>(classes) * all;
   }
-  o.out()[0] = total / Denominator(o, rows);
+  o.out()[0] = total / Denominator(o, CountedRows(o, rows));
   return absl::OkStatus();
 }
 
@@ -73,15 +86,20 @@ absl::Status CrossEntropyGrad(const Operands& o) {
   const double s = o.node.get<LossAttributes>().label_smoothing;
   const size_t classes = Classes(o);
   const size_t rows = Rows(o);
+  const double divisor = Denominator(o, CountedRows(o, rows));
   for (size_t r = 0; r < rows; ++r) {
+    if (Ignored(o, r)) {
+      std::fill_n(o.out().begin() + static_cast<std::ptrdiff_t>(r * classes),
+                  classes, 0.0);
+      continue;
+    }
     ASSIGN_OR_RETURN(const size_t label, Label(o, r));
     const double* x = o.in(0).data() + r * classes;
     const double norm = LogSumExp(x, classes);
     for (size_t c = 0; c < classes; ++c) {
       const double wanted =
           (c == label ? 1 - s : 0) + s / static_cast<double>(classes);
-      o.out()[r * classes + c] =
-          (std::exp(x[c] - norm) - wanted) / Denominator(o, rows);
+      o.out()[r * classes + c] = (std::exp(x[c] - norm) - wanted) / divisor;
     }
   }
   return absl::OkStatus();

@@ -3,6 +3,8 @@
 //   "nan-at-N"     Step N fails as a loss that is not finite does
 //   "broken-at-N"  Step N fails as a broken device does
 //   "unknown"      StartTraining refuses
+// Its evaluations are the best ones up to step 25; early stopping ends it when
+// step 30 or a later one was evaluated.
 // Its checkpoints are the step number, spelled as a digest, so that a resumed
 // job shows from where it goes on.
 #pragma once
@@ -59,7 +61,7 @@ class FakeTraining : public Training {
   uint64_t total_steps() const override {
     return request_.spec().training().steps();
   }
-  uint32_t batch_size() const override { return 4; }
+  uint32_t rows_per_step() const override { return 4; }
   uint32_t epoch() const override {
     return static_cast<uint32_t>((step_ + kEpoch - 1) / kEpoch);
   }
@@ -77,7 +79,18 @@ class FakeTraining : public Training {
     v1::Evaluation evaluation;
     evaluation.set_step(step_);
     evaluation.set_accuracy(0.5);
+    evaluated_step_ = step_;
     return evaluation;
+  }
+  uint64_t evaluated_step() const override { return evaluated_step_; }
+  // Evaluations before step 25 get better and better.
+  bool newest_evaluation_is_best() const override {
+    return request_.spec().training().keep_best_checkpoints() > 0 &&
+           evaluated_step_ < 25;
+  }
+  bool stopped_early() const override {
+    return request_.spec().training().has_early_stopping() &&
+           evaluated_step_ >= 30;
   }
   bool has_held_out_rows() const override {
     return request_.spec().data().has_held_out();
@@ -93,6 +106,7 @@ class FakeTraining : public Training {
   const worker::v1::StartJob request_;
   const FakeEngineSettings settings_;
   uint64_t step_ = 0;
+  uint64_t evaluated_step_ = 0;
 };
 
 // Takes any number of FLOAT32 rows of two numbers.

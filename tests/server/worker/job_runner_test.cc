@@ -29,6 +29,8 @@ std::string Describe(const Report& report) {
       return absl::StrCat("checkpoint ", report.checkpoint().step());
     case Report::kEvaluation:
       return absl::StrCat("evaluation ", report.evaluation().step());
+    case Report::kLog:
+      return "log";
     case Report::kEnded:
       return "ended " + JobEnded::Outcome_Name(report.ended().outcome());
     default:
@@ -99,7 +101,50 @@ TEST_F(JobRunnerTest, EvaluatesHeldOutRowsByEpochsAndAtTheEnd) {
   EXPECT_THAT(
       Descriptions(),
       ElementsAre("started 0", "progress 1", "evaluation 10", "progress 20",
-                  "checkpoint 20", "evaluation 20", "ended SUCCEEDED"));
+                  "evaluation 20", "checkpoint 20", "ended SUCCEEDED"));
+}
+
+TEST_F(JobRunnerTest, EvaluatesByStepsBeforeTheCheckpointOfTheStep) {
+  StartJob request = Request(9);
+  request.mutable_spec()->mutable_training()->set_evaluate_every_steps(4);
+  request.mutable_spec()->mutable_training()->set_checkpoint_every_steps(4);
+  request.mutable_spec()->mutable_data()->mutable_held_out()->set_every(5);
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  EXPECT_THAT(
+      Descriptions(),
+      ElementsAre("started 0", "progress 1", "evaluation 4", "checkpoint 4",
+                  "evaluation 8", "checkpoint 8", "progress 9", "evaluation 9",
+                  "checkpoint 9", "ended SUCCEEDED"));
+}
+
+TEST_F(JobRunnerTest, SavesTheBestOnes) {
+  StartJob request = Request(30);
+  request.mutable_spec()->mutable_training()->set_evaluate_every_steps(10);
+  request.mutable_spec()->mutable_training()->set_keep_best_checkpoints(1);
+  request.mutable_spec()->mutable_data()->mutable_held_out()->set_every(5);
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  EXPECT_THAT(
+      Descriptions(),
+      ElementsAre("started 0", "progress 1", "evaluation 10", "checkpoint 10",
+                  "evaluation 20", "checkpoint 20", "progress 30",
+                  "evaluation 30", "checkpoint 30", "ended SUCCEEDED"));
+}
+
+TEST_F(JobRunnerTest, StopsEarlyAsASuccess) {
+  StartJob request = Request(100);
+  request.mutable_spec()->mutable_training()->set_evaluate_every_steps(15);
+  request.mutable_spec()->mutable_training()->mutable_early_stopping();
+  request.mutable_spec()->mutable_data()->mutable_held_out()->set_every(5);
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  EXPECT_THAT(
+      Descriptions(),
+      ElementsAre("started 0", "progress 1", "evaluation 15", "evaluation 30",
+                  "checkpoint 30", "log", "ended SUCCEEDED"));
+  EXPECT_THAT(reports_[5].log().text(),
+              testing::HasSubstr("stopped early after step 30 of 100"));
 }
 
 TEST_F(JobRunnerTest, ResumesFromACheckpoint) {

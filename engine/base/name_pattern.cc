@@ -1,0 +1,76 @@
+#include "engine/base/name_pattern.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace gpupool::engine {
+namespace {
+
+constexpr size_t kMostNames = 10'000;
+constexpr size_t kLongestName = 256;
+
+// Levenshtein's distance, in one row of costs.
+size_t Distance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> costs(b.size() + 1);
+  std::iota(costs.begin(), costs.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = costs[0];
+    costs[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = costs[j + 1];
+      costs[j + 1] = std::min({costs[j] + 1, costs[j + 1] + 1, replaced});
+    }
+  }
+  return costs[b.size()];
+}
+
+}  // namespace
+
+bool MatchesPattern(absl::string_view name, absl::string_view pattern) {
+  size_t at = 0, expected = 0;
+  // Where to go on when a character does not fit: the last star takes one
+  // character more.
+  size_t star = absl::string_view::npos, taken = 0;
+  while (at < name.size()) {
+    if (expected < pattern.size() && pattern[expected] == '*') {
+      star = expected++;
+      taken = at;
+    } else if (expected < pattern.size() && pattern[expected] == name[at]) {
+      ++expected;
+      ++at;
+    } else if (star != absl::string_view::npos) {
+      expected = star + 1;
+      at = ++taken;
+    } else {
+      return false;
+    }
+  }
+  while (expected < pattern.size() && pattern[expected] == '*') ++expected;
+  return expected == pattern.size();
+}
+
+std::string ClosestNames(absl::string_view word,
+                         absl::Span<const std::string> names, size_t count) {
+  word = word.substr(0, kLongestName);
+  std::vector<std::pair<size_t, size_t>> ranked;  // distance, position
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+    const absl::string_view name(names[i]);
+    ranked.emplace_back(Distance(word, name.substr(0, kLongestName)), i);
+  }
+  count = std::min(count, ranked.size());
+  std::partial_sort(ranked.begin(),
+                    ranked.begin() + static_cast<std::ptrdiff_t>(count),
+                    ranked.end());
+  ranked.resize(count);
+  return absl::StrJoin(ranked, ", ", [&](std::string* out, const auto& entry) {
+    absl::StrAppend(out, "'", names[entry.second], "'");
+  });
+}
+
+}  // namespace gpupool::engine

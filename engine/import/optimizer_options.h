@@ -1,0 +1,21 @@
+// From the optimizer of a training spec to the options of the step tail. Pure.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "engine/autodiff/step_tail.h"
+
+namespace gpupool::v1 {
+class TrainingSpec;
+}  // namespace gpupool::v1
+
+namespace gpupool::engine {
+
+// Defaults applied; reads the optimizer and clip_gradient_norm.
+// InvalidArgument names the field that is missing or out of range.
+absl::StatusOr<StepTailOptions> ConvertOptimizer(
+    const v1::TrainingSpec& training);
+
+// What each number of the optimizer's state begins as.
+double InitialOptimizerState(const v1::TrainingSpec& training);
+
+}  // namespace gpupool::engine

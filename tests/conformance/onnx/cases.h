@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/import/onnx/node_context.h"
 #include "engine/import/onnx/onnx_file.h"
 
 namespace gpupool::engine::onnx_import {

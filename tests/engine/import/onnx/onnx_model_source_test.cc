@@ -1,0 +1,104 @@
+#include "engine/import/onnx/onnx_model_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "engine/base/sha256.h"
+#include "gpupool/v1/model.pb.h"
+#include "tests/engine/import/onnx/model_text.h"
+#include "tests/engine/scratch_folder.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+using ::testing::HasSubstr;
+
+class OnnxModelSourceTest : public ::testing::Test {
+ protected:
+  std::string Store(const std::string& bytes) {
+    const std::string name = Sha256Hex(bytes);
+    std::ofstream(folder_.path() + "/" + name) << bytes;
+    return name;
+  }
+  // y = x + w where w lies in an external file.
+  v1::OnnxModel StoreModel() {
+    onnx::ModelProto model = ModelOfGraph(
+        "(float[N, T] x) => (float[N, T] y) <float[2] w = {1, 2}> "
+        "{ y = Add(x, w) }");
+    auto* tensor = model.mutable_graph()->mutable_initializer(0);
+    tensor->clear_float_data();
+    tensor->set_data_location(onnx::TensorProto::EXTERNAL);
+    auto* location = tensor->add_external_data();
+    location->set_key("location");
+    location->set_value("weights.bin");
+    v1::OnnxModel spec;
+    spec.set_sha256(Store(model.SerializeAsString()));
+    (*spec.mutable_dimensions())["T"] = 2;
+    const float weights[] = {3, 4};
+    auto* external = spec.add_external_files();
+    external->set_location("weights.bin");
+    external->set_sha256(
+        Store({reinterpret_cast<const char*>(weights), sizeof(weights)}));
+    external->set_bytes(sizeof(weights));
+    return spec;
+  }
+  absl::Status OpenStatus(const v1::OnnxModel& spec) {
+    return OpenOnnxModel(spec, folder_.path()).status();
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(OnnxModelSourceTest, BuildsGraphsAndReadsWeights) {
+  const auto source = OpenOnnxModel(StoreModel(), folder_.path());
+  ASSERT_TRUE(source.ok()) << source.status();
+  const auto model = (*source)->Build({.batch = 5});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->inputs[0].shape, Shape({5, 2}));
+  float weights[2];
+  const auto bytes =
+      absl::MakeSpan(reinterpret_cast<std::byte*>(weights), sizeof(weights));
+  ASSERT_TRUE((*source)->ReadStored("w", bytes).ok());
+  EXPECT_EQ(weights[1], 4);
+  EXPECT_EQ((*source)->ReadStored("w", bytes.first(4)).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ((*source)->ReadStored("v", bytes).code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(OnnxModelSourceTest, SaysWhichBlobIsMissingOrDamaged) {
+  v1::OnnxModel spec = StoreModel();
+  spec.set_sha256(std::string(64, 'a'));
+  EXPECT_EQ(OpenStatus(spec).code(), absl::StatusCode::kNotFound);
+  spec.set_sha256("../../etc/passwd");
+  EXPECT_EQ(OpenStatus(spec).code(), absl::StatusCode::kInvalidArgument);
+  spec = StoreModel();
+  spec.set_bytes(1);
+  EXPECT_EQ(OpenStatus(spec).code(), absl::StatusCode::kInvalidArgument);
+  spec = StoreModel();
+  std::ofstream(folder_.path() + "/" + spec.sha256()) << "other";
+  EXPECT_EQ(OpenStatus(spec).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(OnnxModelSourceTest, ExternalFilesMustBeGiven) {
+  v1::OnnxModel spec = StoreModel();
+  spec.clear_external_files();
+  const absl::Status status = OpenStatus(spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("weights.bin"));
+}
+
+TEST_F(OnnxModelSourceTest, UnsupportedOperatorsAreFoundWhenOpened) {
+  v1::OnnxModel spec;
+  spec.set_sha256(
+      Store(ModelOfGraph("(float[2] x) => (float[2] y) { y = Strange(x) }")
+                .SerializeAsString()));
+  EXPECT_EQ(OpenStatus(spec).code(), absl::StatusCode::kUnimplemented);
+}
+
+}  // namespace
+}  // namespace gpupool::engine::onnx_import

@@ -103,6 +103,16 @@ TEST_F(RaiseTest, APartThatIsReadElsewhereKeepsTheExpression) {
   EXPECT_THAT(Ops(), ElementsAre("sigmoid", "binary"));
 }
 
+TEST_F(RaiseTest, AMaximumKeepsItsPlaceForTheGradient) {
+  graph_.AddOutput("loss", Emit(Op::kMaxPool, {Input("x", {1, 1, 4, 4})},
+                                Pool2dAttributes{.kernel = {2, 2}}));
+  Run(Raise);
+  EXPECT_EQ(graph_.nodes()[0].outputs.size(), 1u);
+  Run(RaisePatterns);
+  ASSERT_THAT(Ops(), ElementsAre("max_pool"));
+  EXPECT_EQ(graph_.nodes()[0].outputs.size(), 2u);
+}
+
 class RaiseLayerNormTest : public RaiseTest {
  protected:
   ValueId Normalise(ValueId x, double epsilon) {

@@ -25,8 +25,11 @@ constexpr int kReapMilliseconds = 50;
 constexpr int kMessagesPerTurn = 256;
 // The cores are shared by all workers and the daemon. Threads of an OpenMP
 // team that spin while they wait take them from those that compute: a busy
-// machine then trains more than ten times slower.
+// machine then trains more than ten times slower. A short look before they
+// sleep, some 20 microseconds, costs nothing there and spares small networks a
+// third of their time on free cores.
 constexpr char kWaitPolicy[] = "OMP_WAIT_POLICY=passive";
+constexpr char kSpinCount[] = "GOMP_SPINCOUNT=500";
 
 std::chrono::nanoseconds Nanoseconds(absl::Duration duration) {
   return absl::ToChronoNanoseconds(std::min(duration, absl::Hours(24 * 365)));
@@ -113,7 +116,7 @@ void WorkerLink::Spawn() {
        absl::StrCat(device_.limit_bytes), "--threads",
        absl::StrCat(device_.threads), "--orphan-seconds",
        absl::StrCat(absl::ToDoubleSeconds(options_.orphan_timeout))},
-      paths_.log, {kWaitPolicy});
+      paths_.log, {kWaitPolicy, kSpinCount});
   if (!process.ok()) return Lose(process.status());
   process_ = *std::move(process);
   found_alive_ = false;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/engine/passes/pass_testing.h"
+#include "tests/engine/testing/image_blocks.h"
 
 namespace gpupool::engine {
 namespace {
@@ -58,6 +59,46 @@ TEST_F(ChooseLayoutTest, WeightGradientsAreRowMajor) {
   EXPECT_EQ(graph_.value(*graph_.FindOutput("dw")).layout, Layout::kRowMajor);
   EXPECT_THAT(Ops(),
               ElementsAre("layout_convert", "conv2d", "conv2d_weight_grad"));
+}
+
+class ImageBlocksLayoutTest
+    : public ::testing::TestWithParam<testing::ImageBlock> {};
+
+TEST_P(ImageBlocksLayoutTest, NothingIsConvertedBetweenConvolutions) {
+  Graph graph = GetParam().build();
+  ASSERT_TRUE(ChooseLayout(graph).ok());
+  ASSERT_TRUE(Verify(graph).ok()) << Verify(graph);
+  std::vector<std::string> converted;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != Op::kLayoutConvert) continue;
+    // What has the same bytes in both layouts costs nothing.
+    const Value& x = graph.value(node.inputs[0]);
+    if (!SameBytesInAnyLayout(x.shape)) converted.push_back(x.name);
+  }
+  const std::string y = graph.value(graph.nodes().back().inputs[0]).name;
+  EXPECT_THAT(converted, ElementsAre("x", y)) << Print(graph);
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, ImageBlocksLayoutTest,
+                         ::testing::ValuesIn(testing::ImageBlocks()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_F(ChooseLayoutTest, WeightsThatBroadcastAreReadAsTheyAre) {
+  const ValueId y = Conv(Input("x", {1, 2, 3, 3}), "w");
+  graph_.AddOutput("out", Emit(Op::kBinary, {y, Weight("scale", {1, 2, 1, 1})},
+                               BinaryAttributes{BinaryFunction::kMultiply}));
+  Run(ChooseLayout);
+  EXPECT_THAT(Ops(), ElementsAre("layout_convert", "conv2d", "binary",
+                                 "layout_convert"));
+}
+
+TEST_F(ChooseLayoutTest, ReductionsToVectorsReadChannelsLast) {
+  const ValueId y = Conv(Input("x", {1, 2, 3, 3}), "w");
+  graph_.AddOutput(
+      "out", Emit(Op::kReduce, {y},
+                  ReduceAttributes{ReduceFunction::kMean, {2, 3}, false}));
+  Run(ChooseLayout);
+  EXPECT_THAT(Ops(), ElementsAre("layout_convert", "conv2d", "reduce"));
 }
 
 }  // namespace

@@ -107,6 +107,8 @@ HWY_EXPORT(ScoreGradRow);
 constexpr int64_t kScoresPerBlock = 32 << 10;  // numbers: half of a usual L2
 constexpr int64_t kLeastQueries = 16;
 constexpr int64_t kMostQueries = 128;
+// The smaller a block, the fewer scores that nobody sees are worked out.
+constexpr int64_t kMostCausalQueries = 32;
 
 // Where the operands stand among a node's inputs.
 struct Positions {
@@ -157,6 +159,7 @@ Heads::Heads(const CompileRequest& request, const CpuContext& context,
                                     {q[0], heads, queries, keys});
   }
   block = std::clamp(kScoresPerBlock / keys, kLeastQueries, kMostQueries);
+  if (causal) block = std::min(block, kMostCausalQueries);
   block = std::min(block, queries);
   threads = context.ThreadsForFlops(NodeFlops(request.graph, request.node));
 }

@@ -14,7 +14,9 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr int64_t kBlock = 32;  // of a transposition: 32 lines of 64 bytes
+// Cells of a transposition's blocks along each side: a cache line of 4-byte
+// elements.
+constexpr int64_t kBlock = 16;
 
 // Two loops of a copy: `rows` times `columns` elements.
 struct Plane {
@@ -24,12 +26,45 @@ struct Plane {
 };
 
 template <typename T>
-void CopyBlock(const T* from, T* to, const Plane& p) {
+void CopyCells(const T* from, T* to, const Plane& p) {
   for (int64_t r = 0; r < p.rows; ++r) {
     const T* source = from + r * p.from_row;
     T* target = to + r * p.to_row;
     for (int64_t c = 0; c < p.columns; ++c) {
       target[c * p.to_column] = source[c * p.from_column];
+    }
+  }
+}
+
+// A full block of a transposition. Each line is read at once and written at
+// once: lines a power of two apart would push each other out of the cache.
+template <typename T>
+void TransposeBlock(const T* from, T* to, const Plane& p) {
+  T lines[kBlock][kBlock];
+  for (int64_t c = 0; c < kBlock; ++c) {
+    std::memcpy(lines[c], from + c * p.from_column, sizeof(lines[c]));
+  }
+  for (int64_t r = 0; r < kBlock; ++r) {
+    T line[kBlock];
+    for (int64_t c = 0; c < kBlock; ++c) line[c] = lines[c][r];
+    std::memcpy(to + r * p.to_row, line, sizeof(line));
+  }
+}
+
+template <typename T>
+void TransposePlane(const T* from, T* to, const Plane& p) {
+  for (int64_t r = 0; r < p.rows; r += kBlock) {
+    for (int64_t c = 0; c < p.columns; c += kBlock) {
+      const T* source = from + r + c * p.from_column;
+      T* target = to + r * p.to_row + c;
+      Plane block = p;
+      block.rows = std::min(kBlock, p.rows - r);
+      block.columns = std::min(kBlock, p.columns - c);
+      if (block.rows == kBlock && block.columns == kBlock) {
+        TransposeBlock(source, target, block);
+      } else {
+        CopyCells(source, target, block);
+      }
     }
   }
 }
@@ -53,15 +88,8 @@ void CopyPlane(const std::byte* from_bytes, std::byte* to_bytes,
     }
     return;
   }
-  for (int64_t r = 0; r < p.rows; r += kBlock) {
-    for (int64_t c = 0; c < p.columns; c += kBlock) {
-      Plane block = p;
-      block.rows = std::min(kBlock, p.rows - r);
-      block.columns = std::min(kBlock, p.columns - c);
-      CopyBlock(from + r * p.from_row + c * p.from_column,
-                to + r * p.to_row + c * p.to_column, block);
-    }
-  }
+  if (p.to_column == 1 && p.from_row == 1) return TransposePlane(from, to, p);
+  CopyCells(from, to, p);
 }
 
 using PlaneFunction = void (*)(const std::byte*, std::byte*, const Plane&);

@@ -5,6 +5,7 @@
 #include "hwy/foreach_target.h"  // must precede highway.h
 //
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/cpu/reduce_loops.h"
 #include "engine/backends/cpu/simd-inl.h"
+#include "engine/backends/cpu/strides.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
@@ -141,24 +143,36 @@ HWY_EXPORT(FindReduce);
 
 constexpr int64_t kNumbersPerPart = 64 << 10;
 constexpr int64_t kColumnsPerItem = 1024;
+// Narrow rows are taken so many at a time, as one wide row.
+constexpr int64_t kFold = 16;
+constexpr int64_t kNarrow = kColumnsPerItem / kFold;
 
 // x [outer_rows, groups, rows, columns] with outer_rows and rows reduced.
 struct ReduceShape {
   int64_t outer_rows = 1, groups = 1, rows = 1, columns = 1;
 };
 
-// False when the reduced axes are too scattered for that form.
-bool ShapeOf(const Shape& x, const std::vector<int>& axes, ReduceShape* shape) {
+// False when the reduced axes are too scattered for that form, or when the
+// kept ones lie in another order than in the result.
+bool ShapeOf(const Value& x, const Value& y, const std::vector<int>& axes,
+             ReduceShape* shape) {
   int64_t* const parts[] = {&shape->outer_rows, &shape->groups, &shape->rows,
                             &shape->columns};
+  const bool images = y.shape.rank() == x.shape.rank() && y.layout == x.layout;
+  const std::vector<int> order = MemoryOrder(x.shape.rank(), x.layout);
   int part = 3;
-  for (int axis = x.rank() - 1; axis >= 0; --axis) {
-    if (x[axis] == 1) continue;
+  int next = x.shape.rank();  // the axis kept last
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    if (x.shape[*axis] == 1) continue;
     const bool reduced =
-        std::find(axes.begin(), axes.end(), axis) != axes.end();
+        std::find(axes.begin(), axes.end(), *axis) != axes.end();
+    if (!reduced && !images) {
+      if (*axis > next) return false;
+      next = *axis;
+    }
     if (reduced != (part % 2 == 0)) --part;
     if (part < 0) return false;
-    *parts[part] *= x[axis];
+    *parts[part] *= x.shape[*axis];
   }
   // What is kept but not the innermost may as well be columns.
   if (shape->outer_rows == 1 && shape->rows == 1 && shape->columns == 1) {
@@ -226,13 +240,30 @@ class ReduceProgram {
     for (int64_t outer = 0; outer < s_.outer_rows; ++outer) {
       const int64_t row = (outer * s_.groups + group) * s_.rows + first;
       const float* from = x + row * s_.columns + column;
-      if (s_.columns > 1) {
+      if (s_.columns > 1 && s_.columns < kNarrow) {
+        AddNarrow(from, rows, to);
+      } else if (s_.columns > 1) {
         loops_.columns(from, rows, s_.columns, to, columns);
       } else {
         const float pair[2] = {*to, loops_.row(from, rows)};
         *to = loops_.row(pair, 2);
       }
     }
+  }
+
+  // to[c] = combine(to[c], x[r * columns + c] for all r).
+  void AddNarrow(const float* x, int64_t rows, float* to) const {
+    const int64_t wide = kFold * s_.columns;
+    const int64_t folded = rows / kFold;
+    if (folded > 1) {
+      std::array<float, kColumnsPerItem> sums;
+      std::fill(sums.begin(), sums.end(), loops_.neutral);
+      loops_.columns(x, folded, wide, sums.data(), wide);
+      loops_.columns(sums.data(), kFold, s_.columns, to, s_.columns);
+      x += folded * wide;
+      rows -= folded * kFold;
+    }
+    loops_.columns(x, rows, s_.columns, to, s_.columns);
   }
 
   ReduceShape s_;
@@ -310,13 +341,18 @@ KernelOr MakeReduce(const CompileRequest& request, const CpuContext& context) {
   const Value& x = InputOf(request, 0);
   if (x.dtype != DType::kFloat32 || x.shape.elements() == 0) return nullptr;
   const int threads = context.ThreadsForBytes(x.bytes());
+  if (request.node.op != Op::kReduce && x.layout != Layout::kRowMajor) {
+    return nullptr;
+  }
   if (request.node.op == Op::kArgReduce) {
     return MakeArgReduce(request, threads);
   }
   if (request.node.op == Op::kCumSum) return MakeCumSum(request, threads);
   const auto& attributes = request.node.get<ReduceAttributes>();
   ReduceShape shape;
-  if (!ShapeOf(x.shape, attributes.axes, &shape)) return nullptr;
+  if (!ShapeOf(x, OutputOf(request, 0), attributes.axes, &shape)) {
+    return nullptr;
+  }
   const ReduceProgram program(shape, attributes, threads);
   return MakeKernel([program](const KernelArguments& at) { program.Run(at); },
                     program.workspace_bytes());

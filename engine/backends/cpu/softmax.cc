@@ -96,6 +96,8 @@ HWY_EXPORT(SoftmaxGradRow);
 HWY_EXPORT(LogSoftmaxRow);
 HWY_EXPORT(LogSoftmaxGradRow);
 
+constexpr uint64_t kFlopsPerElement = 30;  // an exponential
+
 using Row = void (*)(const float*, const float*, float*, int64_t);
 
 Row RowOf(Op op) {
@@ -116,7 +118,8 @@ KernelOr MakeSoftmax(const CompileRequest& request, const CpuContext& context) {
   const Value& y = OutputOf(request, 0);
   const int64_t columns = y.shape.rank() == 0 ? 1 : y.shape[y.shape.rank() - 1];
   const int64_t rows = y.shape.elements() / columns;
-  const int threads = context.ThreadsForBytes(y.bytes());
+  const int threads = context.ThreadsForFlops(
+      static_cast<uint64_t>(y.shape.elements()) * kFlopsPerElement);
   const size_t second = request.node.inputs.size() - 1;
   const Row row = RowOf(request.node.op);
   return MakeKernel([=](const KernelArguments& at) {

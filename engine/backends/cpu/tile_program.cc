@@ -45,6 +45,17 @@ struct Result {
   bool truth = false;
 };
 
+// Doubles what is there until the row is full: as fast as a copy.
+void Repeat(float number, float* to, int64_t count) {
+  int64_t done = std::min<int64_t>(count, 16);
+  std::fill(to, to + done, number);
+  while (done < count) {
+    const int64_t more = std::min(done, count - done);
+    std::memcpy(to + done, to, static_cast<size_t>(more) * sizeof(float));
+    done += more;
+  }
+}
+
 // Copies `count` elements to numbers; truth values become 1 and 0.
 void Collect(const std::byte* from, bool truth, int64_t at, int64_t stride,
              int64_t count, float* to) {
@@ -57,7 +68,7 @@ void Collect(const std::byte* from, bool truth, int64_t at, int64_t stride,
   }
   const auto* numbers = reinterpret_cast<const float*>(from) + at;
   if (stride == 0) {
-    std::fill(to, to + count, *numbers);
+    Repeat(*numbers, to, count);
   } else if (stride == 1) {
     std::copy(numbers, numbers + count, to);
   } else {

@@ -1,6 +1,4 @@
 // Activations, softmax in both axis conventions, dropout.
-#include <numeric>
-
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/lowering_parts.h"
 #include "engine/import/onnx/lowerings.h"
@@ -164,17 +162,9 @@ absl::StatusOr<ValueId> HardmaxRows(NodeContext& ctx, ValueId x) {
   arg_max.axis = last;
   arg_max.keep_dims = true;
   ASSIGN_OR_RETURN(const ValueId at, ctx.Emit(Op::kArgReduce, {x}, arg_max));
-  const int64_t size = ctx.shape(x)[last];
-  if (size > kMaxFilledElements) {
-    return ctx.Refuse("an axis of ", size, " is over the limit of ",
-                      kMaxFilledElements);
-  }
-  HostTensor positions{DType::kInt64, {size}, {}};
-  positions.numbers.resize(static_cast<size_t>(size));
-  std::iota(positions.numbers.begin(), positions.numbers.end(), 0);
-  ASSIGN_OR_RETURN(
-      const ValueId hit,
-      ctx.Binary(Binary::kEqual, at, ctx.Constant(std::move(positions))));
+  ASSIGN_OR_RETURN(const ValueId positions, Positions(ctx, ctx.shape(x)[last]));
+  ASSIGN_OR_RETURN(const ValueId hit,
+                   ctx.Binary(Binary::kEqual, at, positions));
   return ctx.Cast(hit, ctx.dtype(x));
 }
 

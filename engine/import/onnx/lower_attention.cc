@@ -86,11 +86,7 @@ absl::StatusOr<ValueId> CausalMask(NodeContext& ctx, const Attention& a) {
   const int64_t queries = ctx.shape(a.q)[2];
   const int64_t keys = ctx.shape(a.k)[2];
   ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, {queries, keys}));
-  if (shape.elements() > kMaxFilledElements) {
-    return ctx.Refuse("a causal mask ", shape.ToString(),
-                      " is over the limit of ", kMaxFilledElements,
-                      " elements");
-  }
+  RETURN_IF_ERROR(ReserveNumbers(ctx, shape.elements()));
   HostTensor seen{DType::kBool, shape, {}};
   for (int64_t i = 0; i < queries; ++i) {
     for (int64_t j = 0; j < keys; ++j) {

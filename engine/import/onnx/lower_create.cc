@@ -1,4 +1,5 @@
 // Values that come from numbers alone: constants, ranges, masks, windows.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -63,11 +64,14 @@ absl::Status LowerRange(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const double limit, KnownFloat(ctx, 1, "the limit"));
   ASSIGN_OR_RETURN(const double delta, KnownFloat(ctx, 2, "the step"));
   const double cells = std::ceil((limit - start) / delta);
-  if (!(cells <= kMaxFilledElements)) {
+  // A step of 0 or of no number gives none.
+  if (!(cells <= static_cast<double>(kMaxListedNumbers))) {
     return ctx.Refuse("a range from ", start, " to ", limit, " in steps of ",
-                      delta, " is over the limit of ", kMaxFilledElements,
+                      delta, " is over the limit of ", kMaxListedNumbers,
                       " elements");
   }
+  RETURN_IF_ERROR(
+      ReserveNumbers(ctx, static_cast<int64_t>(std::max(cells, 0.0))));
   std::vector<double> numbers;
   for (double i = 0; i < cells; ++i) numbers.push_back(start + i * delta);
   ctx.Set(0, ctx.Constant(List(first.dtype, numbers)));
@@ -80,10 +84,7 @@ absl::StatusOr<ValueId> Diagonals(NodeContext& ctx, DType dtype, int64_t rows,
                                   int64_t columns, const Keep& keep) {
   const int64_t dims[] = {rows, columns};
   ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, dims));
-  if (shape.elements() > kMaxFilledElements) {
-    return ctx.Refuse("a mask ", shape.ToString(), " is over the limit of ",
-                      kMaxFilledElements, " elements");
-  }
+  RETURN_IF_ERROR(ReserveNumbers(ctx, shape.elements()));
   HostTensor mask{dtype, shape, {}};
   mask.numbers.reserve(static_cast<size_t>(shape.elements()));
   for (int64_t row = 0; row < rows; ++row) {
@@ -136,9 +137,8 @@ absl::Status LowerWindow(NodeContext& ctx, double a, double b, double c) {
   ASSIGN_OR_RETURN(const int64_t periodic, ctx.Int("periodic", 1));
   ASSIGN_OR_RETURN(const DType dtype,
                    ctx.TypeAttribute("output_datatype", DType::kFloat32));
-  if (size < 1 || size > kMaxFilledElements) {
-    return ctx.Refuse("size ", size, " must be from 1 to ", kMaxFilledElements);
-  }
+  if (size < 1) return ctx.Refuse("size ", size, " must be at least 1");
+  RETURN_IF_ERROR(ReserveNumbers(ctx, size));
   const double period =
       static_cast<double>(periodic != 0 || size == 1 ? size : size - 1);
   std::vector<double> window;

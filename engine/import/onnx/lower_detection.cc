@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "engine/import/onnx/graph_importer.h"
 #include "engine/import/onnx/lowering_parts.h"
 #include "engine/import/onnx/lowerings.h"
 
@@ -81,7 +82,7 @@ absl::StatusOr<Suppression> ReadRule(NodeContext& ctx) {
 // Comparisons of boxes that one node may cost.
 constexpr int64_t kMaxComparisons = int64_t{1} << 31;
 
-absl::Status CheckSizes(const NodeContext& ctx, const Shape& boxes,
+absl::Status CheckSizes(NodeContext& ctx, const Shape& boxes,
                         const Shape& scores, const Suppression& rule) {
   if (boxes.rank() != 3 || boxes[2] != 4 || scores.rank() != 3 ||
       scores[0] != boxes[0] || scores[2] != boxes[1]) {
@@ -95,7 +96,9 @@ absl::Status CheckSizes(const NodeContext& ctx, const Shape& boxes,
                       scores.ToString(), " is over the limit of ",
                       kMaxComparisons, " comparisons");
   }
-  return absl::OkStatus();
+  absl::Status spent =
+      ctx.importer().values().Spend(scores.elements() * (kept + 1));
+  return spent.ok() ? spent : ctx.Refuse(spent.message());
 }
 
 absl::Status LowerNonMaxSuppression(NodeContext& ctx) {

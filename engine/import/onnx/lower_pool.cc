@@ -1,6 +1,6 @@
 // Pools over one to three spatial axes, global ones, and unpooling.
+#include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -29,21 +29,23 @@ absl::StatusOr<SpatialWindow> ReadPoolWindow(NodeContext& ctx, ValueId x) {
   return ReadWindow(ctx, source);
 }
 
-// int64 0, 1, ... along one axis of a value of that rank.
-ValueId Along(NodeContext& ctx, int axis, int rank, int64_t size) {
-  std::vector<int64_t> dims(static_cast<size_t>(rank), 1);
-  dims[static_cast<size_t>(axis)] = size;
-  HostTensor positions{DType::kInt64, *Shape::CreateMaybeEmpty(dims), {}};
-  positions.numbers.resize(static_cast<size_t>(size));
-  std::iota(positions.numbers.begin(), positions.numbers.end(), 0);
-  return ctx.Constant(std::move(positions));
+// Where windows start along one axis of y, in a value of its rank: cell i at
+// i * stride - begin.
+absl::StatusOr<ValueId> Starts(NodeContext& ctx, const Shape& y, int axis,
+                               int64_t stride, int64_t begin) {
+  RETURN_IF_ERROR(ReserveNumbers(ctx, y[axis]));
+  std::vector<int64_t> dims(static_cast<size_t>(y.rank()), 1);
+  dims[static_cast<size_t>(axis)] = y[axis];
+  ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, dims));
+  HostTensor starts{DType::kInt64, shape, {}};
+  for (int64_t i = 0; i < y[axis]; ++i) {
+    starts.numbers.push_back(static_cast<double>(i * stride - begin));
+  }
+  return ctx.Constant(std::move(starts));
 }
 
-absl::StatusOr<ValueId> Scaled(NodeContext& ctx, ValueId x, int64_t factor,
-                               int64_t shift) {
-  ASSIGN_OR_RETURN(const ValueId y, ctx.Binary(Binary::kMultiply, x,
-                                               static_cast<double>(factor)));
-  return ctx.Binary(Binary::kAdd, y, static_cast<double>(shift));
+absl::StatusOr<ValueId> Scaled(NodeContext& ctx, ValueId x, int64_t factor) {
+  return ctx.Binary(Binary::kMultiply, x, static_cast<double>(factor));
 }
 
 // Where the maxima stand in the whole of x, from where they stand in their
@@ -56,11 +58,10 @@ absl::StatusOr<ValueId> WholeIndices(NodeContext& ctx, ValueId argmax,
   const Shape y = ctx.shape(argmax);
   ASSIGN_OR_RETURN(ValueId rest, ctx.Cast(argmax, DType::kInt64));
   // Which image and channel.
-  ASSIGN_OR_RETURN(const ValueId image,
-                   Scaled(ctx, Along(ctx, 0, rank, y[0]), x[1], 0));
-  ASSIGN_OR_RETURN(const ValueId plane,
-                   ctx.Binary(Binary::kAdd, image, Along(ctx, 1, rank, y[1])));
-  ASSIGN_OR_RETURN(ValueId index, Scaled(ctx, plane, Product(x, 2, rank), 0));
+  const int64_t cells = Product(x, 2, rank);
+  ASSIGN_OR_RETURN(const ValueId image, Starts(ctx, y, 0, x[1] * cells, 0));
+  ASSIGN_OR_RETURN(const ValueId channel, Starts(ctx, y, 1, cells, 0));
+  ASSIGN_OR_RETURN(ValueId index, ctx.Binary(Binary::kAdd, image, channel));
   for (int axis = rank - 1; axis >= 2; --axis) {
     const auto i = static_cast<size_t>(axis) - 2;
     const auto kernel = static_cast<double>(window.kernel[i]);
@@ -68,15 +69,14 @@ absl::StatusOr<ValueId> WholeIndices(NodeContext& ctx, ValueId argmax,
                      ctx.Binary(Binary::kModulo, rest, kernel));
     ASSIGN_OR_RETURN(rest, ctx.Binary(Binary::kDivide, rest, kernel));
     ASSIGN_OR_RETURN(const ValueId offset,
-                     Scaled(ctx, in_window, window.dilations[i], 0));
+                     Scaled(ctx, in_window, window.dilations[i]));
     ASSIGN_OR_RETURN(const ValueId start,
-                     Scaled(ctx, Along(ctx, axis, rank, y[axis]),
-                            window.strides[i], -window.begin[i]));
+                     Starts(ctx, y, axis, window.strides[i], window.begin[i]));
     ASSIGN_OR_RETURN(const ValueId cell,
                      ctx.Binary(Binary::kAdd, start, offset));
     const int64_t stride =
         column_major != 0 ? Product(x, 2, axis) : Product(x, axis + 1, rank);
-    ASSIGN_OR_RETURN(const ValueId part, Scaled(ctx, cell, stride, 0));
+    ASSIGN_OR_RETURN(const ValueId part, Scaled(ctx, cell, stride));
     ASSIGN_OR_RETURN(index, ctx.Binary(Binary::kAdd, index, part));
   }
   return index;
@@ -104,9 +104,20 @@ absl::Status LowerMaxPool(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
+// Exporters write adaptive pools that change nothing as windows of one cell.
+bool IsIdentity(const SpatialWindow& window) {
+  const auto all = [](const std::vector<int64_t>& numbers, int64_t wanted) {
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [wanted](int64_t n) { return n == wanted; });
+  };
+  return all(window.kernel, 1) && all(window.strides, 1) &&
+         all(window.begin, 0) && all(window.end, 0);
+}
+
 absl::Status LowerAveragePool(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   ASSIGN_OR_RETURN(const SpatialWindow window, ReadPoolWindow(ctx, x));
+  if (IsIdentity(window)) return Finish(ctx, x);
   ASSIGN_OR_RETURN(const int64_t include, ctx.Int("count_include_pad", 0));
   Pool2dAttributes pool = ToPool(AtLeastImage(window));
   pool.exclude_padding = include == 0;

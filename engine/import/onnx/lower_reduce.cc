@@ -45,6 +45,21 @@ absl::Status LowerReduce(NodeContext& ctx) {
   return Finish(ctx, Apply(ctx, reduction, function, reduction.x));
 }
 
+// The mean over height and width of images has a kernel of its own.
+absl::Status LowerReduceMean(NodeContext& ctx) {
+  ASSIGN_OR_RETURN(const Reduction reduction, ReadReduction(ctx, 18));
+  const Shape shape = ctx.shape(reduction.x);
+  if (shape.rank() != 4 || reduction.axes != std::vector<int>{2, 3} ||
+      !IsFloating(ctx.dtype(reduction.x))) {
+    return Finish(ctx,
+                  Apply(ctx, reduction, ReduceFunction::kMean, reduction.x));
+  }
+  ASSIGN_OR_RETURN(const ValueId y,
+                   ctx.Emit(Op::kGlobalAvgPool, {reduction.x}));
+  if (!reduction.keep_dims) return Finish(ctx, y);
+  return Finish(ctx, ctx.Reshape(y, {shape[0], shape[1], 1, 1}));
+}
+
 absl::Status LowerL1(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const Reduction reduction, ReadReduction(ctx, 18));
   ASSIGN_OR_RETURN(const ValueId size, ctx.Unary(Unary::kAbs, reduction.x));
@@ -140,7 +155,7 @@ absl::Span<const OperatorEntry> ReduceOperators() {
       {"", "ReduceLogSum", kFamily, kNumbers, LowerLogSum},
       {"", "ReduceLogSumExp", kFamily, kNumbers, LowerLogSumExp},
       {"", "ReduceMax", kFamily, kNumbers, LowerReduce<Function::kMax, 18>},
-      {"", "ReduceMean", kFamily, kNumbers, LowerReduce<Function::kMean, 18>},
+      {"", "ReduceMean", kFamily, kNumbers, LowerReduceMean},
       {"", "ReduceMin", kFamily, kNumbers, LowerReduce<Function::kMin, 18>},
       {"", "ReduceProd", kFamily, kNumbers,
        LowerReduce<Function::kProduct, 18>},

@@ -15,6 +15,10 @@ absl::StatusOr<ValueId> Resized(NodeContext& ctx, ValueId x,
   absl::StatusOr<ResizeTable> table =
       MakeResizeTable(ctx.shape(x), targets, options);
   if (!table.ok()) return ctx.Refuse(table.status().message());
+  if (table->shape.elements() == 0) {
+    return ctx.Refuse("the output ", table->shape.ToString(),
+                      " would have no elements");
+  }
   const DType dtype = ctx.dtype(x);
   ValueId y = x;
   if (!table->attributes.axes.empty()) {

@@ -3,7 +3,6 @@
 // gathered as rows [N * H * W, C] and summed.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -146,6 +145,7 @@ absl::StatusOr<Taps> CubicTaps(NodeContext& ctx, ValueId x, const Axis& axis) {
 
 // int64 0, 1, ... of shape [size, 1, 1] times a factor.
 absl::StatusOr<ValueId> Firsts(NodeContext& ctx, int64_t size, int64_t factor) {
+  RETURN_IF_ERROR(ReserveNumbers(ctx, size));
   ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, {size, 1, 1}));
   HostTensor firsts{DType::kInt64, shape, {}};
   for (int64_t i = 0; i < size; ++i) {
@@ -295,6 +295,7 @@ absl::StatusOr<Samples> BinSamples(NodeContext& ctx, const Regions& regions,
   }
   const auto count = static_cast<double>(bins * samples);
   ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, {1, bins * samples}));
+  RETURN_IF_ERROR(ReserveNumbers(ctx, bins * samples));
   HostTensor parts{dtype, shape, {}};
   for (double i = 0; i < count; ++i) parts.numbers.push_back((i + 0.5) / count);
   ASSIGN_OR_RETURN(

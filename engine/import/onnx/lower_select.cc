@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -20,17 +19,6 @@ absl::StatusOr<ValueId> IntegerList(NodeContext& ctx,
   const int64_t dims[] = {static_cast<int64_t>(numbers.size())};
   ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, dims));
   return ctx.Constant({DType::kInt64, shape, std::move(numbers)});
-}
-
-// 0, 1, ..., size - 1.
-absl::StatusOr<ValueId> Positions(NodeContext& ctx, int64_t size) {
-  if (size > kMaxFilledElements) {
-    return ctx.Refuse("an axis of ", size, " is over the limit of ",
-                      kMaxFilledElements);
-  }
-  std::vector<double> numbers(static_cast<size_t>(size));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return IntegerList(ctx, std::move(numbers));
 }
 
 absl::Status LowerTopK(NodeContext& ctx) {

@@ -85,7 +85,7 @@ absl::StatusOr<ValueId> ShiftedRoot(NodeContext& ctx, ValueId x,
 absl::Status LowerAdagrad(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const OptimizerInputs inputs, ReadOptimizer(ctx, 3));
   ASSIGN_OR_RETURN(const double decay, ctx.Float("decay_factor", 0));
-  ASSIGN_OR_RETURN(const double epsilon, ctx.Float("epsilon", 0));
+  ASSIGN_OR_RETURN(const double epsilon, ctx.Float("epsilon", 1e-6));
   ASSIGN_OR_RETURN(const ValueId decayed,
                    ctx.Binary(Binary::kMultiply, inputs.before, decay));
   ASSIGN_OR_RETURN(const ValueId divisor,
@@ -139,7 +139,7 @@ absl::Status LowerAdam(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const OptimizerInputs inputs, ReadOptimizer(ctx, 4));
   ASSIGN_OR_RETURN(const double alpha, ctx.Float("alpha", 0.9));
   ASSIGN_OR_RETURN(const double beta, ctx.Float("beta", 0.999));
-  ASSIGN_OR_RETURN(const double epsilon, ctx.Float("epsilon", 0));
+  ASSIGN_OR_RETURN(const double epsilon, ctx.Float("epsilon", 1e-6));
   ASSIGN_OR_RETURN(const double after, ctx.Float("norm_coefficient_post", 0));
   ASSIGN_OR_RETURN(const ValueId rate, AdamRate(ctx, inputs, alpha, beta));
   for (int i = 0; i < inputs.count; ++i) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
+#include "engine/import/onnx/graph_importer.h"
 
 namespace gpupool::engine::onnx_import {
 
@@ -120,12 +121,25 @@ absl::StatusOr<Shape> BroadcastShape(const NodeContext& ctx, const Shape& a,
 
 absl::StatusOr<ValueId> Filled(NodeContext& ctx, DType dtype,
                                const Shape& shape, double number) {
-  if (shape.elements() > kMaxFilledElements) {
-    return ctx.BroadcastTo(ctx.Scalar(dtype, number), shape);
+  return ctx.Constant({dtype, shape, {number}});
+}
+
+absl::Status ReserveNumbers(NodeContext& ctx, int64_t count) {
+  if (count > kMaxListedNumbers) {
+    return ctx.Refuse("a constant of ", count, " numbers is over the limit of ",
+                      kMaxListedNumbers);
   }
-  HostTensor tensor{dtype, shape, {}};
-  tensor.numbers.assign(static_cast<size_t>(shape.elements()), number);
-  return ctx.Constant(std::move(tensor));
+  absl::Status spent = ctx.importer().values().Spend(count);
+  return spent.ok() ? spent : ctx.Refuse(spent.message());
+}
+
+absl::StatusOr<ValueId> Positions(NodeContext& ctx, int64_t size) {
+  RETURN_IF_ERROR(ReserveNumbers(ctx, size));
+  ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, {size}));
+  HostTensor positions{DType::kInt64, shape, {}};
+  positions.numbers.resize(static_cast<size_t>(size));
+  std::iota(positions.numbers.begin(), positions.numbers.end(), 0);
+  return ctx.Constant(std::move(positions));
 }
 
 absl::StatusOr<ValueId> ReshapeMaybeEmpty(NodeContext& ctx, ValueId x,

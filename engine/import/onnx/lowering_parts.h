@@ -60,12 +60,17 @@ std::vector<int64_t> Dims(const Shape& shape);
 absl::StatusOr<Shape> BroadcastShape(const NodeContext& ctx, const Shape& a,
                                      const Shape& b);
 
-// A value that repeats `number`: a constant up to kMaxFilledElements, above it
-// a node.
+// A constant that repeats `number`.
 absl::StatusOr<ValueId> Filled(NodeContext& ctx, DType dtype,
                                const Shape& shape, double number);
-// Constants larger than this are not made at import.
-inline constexpr int64_t kMaxFilledElements = int64_t{1} << 22;
+
+// To be called before numbers are listed for a constant: takes them from what
+// one import may compute. InvalidArgument above kMaxListedNumbers, or when
+// nothing is left.
+absl::Status ReserveNumbers(NodeContext& ctx, int64_t count);
+inline constexpr int64_t kMaxListedNumbers = int64_t{1} << 22;
+// An int64 constant 0, 1, ..., size - 1.
+absl::StatusOr<ValueId> Positions(NodeContext& ctx, int64_t size);
 
 // A reshape that constants without elements may take part in.
 absl::StatusOr<ValueId> ReshapeMaybeEmpty(NodeContext& ctx, ValueId x,

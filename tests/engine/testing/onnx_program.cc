@@ -10,7 +10,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "engine/base/check.h"
 #include "engine/base/philox.h"
 #include "engine/base/sha256.h"
@@ -46,13 +45,25 @@ std::string AddBlob(const fs::path& folder, const std::string& path) {
   return digest;
 }
 
+// A folder of blobs that lives as long as the source that reads it.
+struct OpenedModel {
+  OpenedModel() : folder(fs::temp_directory_path() / "gpupool-XXXXXX") {
+    GPUPOOL_CHECK(::mkdtemp(folder.data()) != nullptr);
+  }
+  ~OpenedModel() { fs::remove_all(folder); }
+  OpenedModel(const OpenedModel&) = delete;
+  OpenedModel& operator=(const OpenedModel&) = delete;
+
+  std::string folder;
+  std::shared_ptr<const ModelSource> source;
+};
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnx(
     const OnnxPaths& paths) {
-  std::string folder = (fs::temp_directory_path() / "gpupool-XXXXXX").string();
-  GPUPOOL_CHECK(::mkdtemp(folder.data()) != nullptr);
-  const auto remove = absl::MakeCleanup([&] { fs::remove_all(folder); });
+  const auto opened = std::make_shared<OpenedModel>();
+  const std::string& folder = opened->folder;
   v1::ModelSpec spec;
   v1::OnnxModel* onnx = spec.mutable_onnx();
   onnx->set_sha256(AddBlob(folder, paths.model));
@@ -63,7 +74,8 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnx(
     file->set_sha256(AddBlob(folder, paths.external));
     file->set_bytes(fs::file_size(paths.external));
   }
-  return ModelSource::Open(spec, folder);
+  ASSIGN_OR_RETURN(opened->source, ModelSource::Open(spec, folder));
+  return std::shared_ptr<const ModelSource>(opened, opened->source.get());
 }
 
 OnnxProgram::OnnxProgram(std::shared_ptr<const ModelSource> source,

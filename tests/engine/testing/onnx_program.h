@@ -27,8 +27,7 @@ struct OnnxPaths {
   std::string external_location;  // as the model names it
 };
 
-// Opens the model through a folder of blobs that is gone when this returns;
-// files stay readable through the source.
+// Opens the model through a temporary folder of blobs, which the source keeps.
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnx(
     const OnnxPaths& paths);
 

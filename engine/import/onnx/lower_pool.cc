@@ -87,7 +87,7 @@ absl::Status LowerMaxPool(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const SpatialWindow window, ReadPoolWindow(ctx, x));
   const DType dtype = ctx.dtype(x);
   Pool2dAttributes pool = ToPool(AtLeastImage(window));
-  pool.with_argmax = ctx.wants_output(1);
+  pool.with_argmax = ctx.wants_output(1) || ctx.training();
   ASSIGN_OR_RETURN(const ValueId floating,
                    ctx.Cast(x, IsFloating(dtype) ? dtype : DType::kFloat32));
   ASSIGN_OR_RETURN(const ValueId image, AtLeastImage(ctx, floating));
@@ -95,7 +95,7 @@ absl::Status LowerMaxPool(NodeContext& ctx) {
                    ctx.EmitAll(Op::kMaxPool, {image}, pool));
   ASSIGN_OR_RETURN(const ValueId y, ctx.Cast(outputs[0], dtype));
   RETURN_IF_ERROR(Finish(ctx, WithRank(ctx, y, ctx.rank(x))));
-  if (!pool.with_argmax) return absl::OkStatus();
+  if (!ctx.wants_output(1)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const ValueId argmax,
                    WithRank(ctx, outputs[1], ctx.rank(x)));
   ASSIGN_OR_RETURN(const ValueId indices,

@@ -144,17 +144,27 @@ bool TakesAnyType(Op op) {
   }
 }
 
-// float64 stands for learning rates, which are scalars.
-bool IsFastType(const Value& value) {
+bool IsTileType(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kBool;
+}
+
+// float64 stands for learning rates, which are scalars; integers for labels,
+// indices and counts.
+bool IsSideType(const Value& value) {
   return !IsFloating(value.dtype) || value.dtype == DType::kFloat32 ||
          (value.dtype == DType::kFloat64 && value.shape.rank() == 0);
 }
 
-bool AllFastTypes(const CompileRequest& request) {
+bool HasFastTypes(const Graph& graph, const Node& node) {
+  if (TakesAnyType(node.op)) return true;
+  if (!IsTileType(graph.value(node.inputs[0]).dtype)) {
+    return false;
+  }
+  const bool tile = MakerOf(node.op) == MakeTileProgram;
   const auto fast = [&](ValueId id) {
-    return IsFastType(request.graph.value(id));
+    const Value& value = graph.value(id);
+    return tile ? IsTileType(value.dtype) : IsSideType(value);
   };
-  const Node& node = request.node;
   return std::all_of(node.inputs.begin(), node.inputs.end(), fast) &&
          std::all_of(node.outputs.begin(), node.outputs.end(), fast);
 }
@@ -168,9 +178,8 @@ bool AllOutputsEmpty(const CompileRequest& request) {
 
 // A null kernel: there is no fast one for these types or shapes.
 KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
-  const Op op = request.node.op;
-  const Maker make = MakerOf(op);
-  if (make == nullptr || !(TakesAnyType(op) || AllFastTypes(request))) {
+  const Maker make = MakerOf(request.node.op);
+  if (make == nullptr || !HasFastTypes(request.graph, request.node)) {
     return nullptr;
   }
   try {
@@ -211,6 +220,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> CpuBackend::Compile(
 void CpuBackend::BeginRun() {
   omp_set_num_threads(context_->threads());
   FlushDenormals();
+}
+
+bool IsFastOnCpu(const Graph& graph, const Node& node) {
+  return MakerOf(node.op) != nullptr && HasFastTypes(graph, node);
 }
 
 bool IsFastOnCpu(Op op, DType dtype) {

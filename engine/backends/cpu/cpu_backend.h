@@ -35,5 +35,7 @@ class CpuBackend : public DeviceBackend {
 // Whether the op has a kernel of its own for data of that type. Some shapes
 // are excepted; what has none runs, slowly, on the reference kernel.
 bool IsFastOnCpu(Op op, DType dtype);
+// The same for a node of a graph.
+bool IsFastOnCpu(const Graph& graph, const Node& node);
 
 }  // namespace gpupool::engine

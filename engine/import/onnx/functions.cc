@@ -111,17 +111,41 @@ const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node,
   return nullptr;
 }
 
-void Fill(onnx::NodeProto& node, const onnx::NodeProto& caller);
+// What the body's references to attributes stand for.
+class CallerAttributes {
+ public:
+  // `schema` may be null. Both outlive the object.
+  CallerAttributes(const onnx::NodeProto& caller, const onnx::OpSchema* schema)
+      : caller_(caller), schema_(schema) {}
 
-void Fill(onnx::GraphProto& graph, const onnx::NodeProto& caller) {
+  // The caller's, or its schema's default; null when there is none.
+  const onnx::AttributeProto* Find(const std::string& name) const {
+    const onnx::AttributeProto* given = FindAttribute(caller_, name);
+    if (given != nullptr || schema_ == nullptr) return given;
+    const auto declared = schema_->attributes().find(name);
+    if (declared == schema_->attributes().end() ||
+        !declared->second.default_value.has_name()) {
+      return nullptr;
+    }
+    return &declared->second.default_value;
+  }
+
+ private:
+  const onnx::NodeProto& caller_;
+  const onnx::OpSchema* schema_;
+};
+
+void Fill(onnx::NodeProto& node, const CallerAttributes& caller);
+
+void Fill(onnx::GraphProto& graph, const CallerAttributes& caller) {
   for (auto& node : *graph.mutable_node()) Fill(node, caller);
 }
 
-void Fill(onnx::NodeProto& node, const onnx::NodeProto& caller) {
+void Fill(onnx::NodeProto& node, const CallerAttributes& caller) {
   google::protobuf::RepeatedPtrField<onnx::AttributeProto> filled;
   for (auto& attribute : *node.mutable_attribute()) {
     if (!attribute.ref_attr_name().empty()) {
-      const auto* given = FindAttribute(caller, attribute.ref_attr_name());
+      const auto* given = caller.Find(attribute.ref_attr_name());
       if (given == nullptr) continue;
       auto* copy = filled.Add();
       *copy = *given;
@@ -173,24 +197,14 @@ absl::StatusOr<const onnx::NodeProto*> FillAttributes(
     GraphImporter& importer, const onnx::NodeProto& inner,
     const onnx::NodeProto& caller) {
   if (!HasReference(inner)) return &inner;
-  // Defaults of the caller's schema stand for attributes that it leaves out.
-  onnx::NodeProto given = caller;
   const absl::string_view domain = NormalDomain(caller.domain());
   const auto version = importer.scope().operator_sets().find(domain);
   const onnx::OpSchema* schema =
       version == importer.scope().operator_sets().end()
           ? nullptr
           : FindSchema(domain, caller.op_type(), version->second);
-  if (schema != nullptr) {
-    for (const auto& [name, attribute] : schema->attributes()) {
-      if (FindAttribute(caller, name) == nullptr &&
-          attribute.default_value.has_name()) {
-        *given.add_attribute() = attribute.default_value;
-      }
-    }
-  }
   auto copy = std::make_unique<onnx::NodeProto>(inner);
-  Fill(*copy, given);
+  Fill(*copy, CallerAttributes(caller, schema));
   return importer.Keep(std::move(copy));
 }
 

@@ -121,7 +121,8 @@ TEST(TensorDataTest, RefusesSizesThatLie) {
 }
 
 TEST(TensorDataTest, NamesTypesThatAreNotThere) {
-  for (const int type : {TensorProto::STRING, TensorProto::COMPLEX64, 0, 17}) {
+  for (const int type :
+       std::vector<int>{TensorProto::STRING, TensorProto::COMPLEX64, 0, 17}) {
     EXPECT_EQ(DescribeTensor(Tensor(type, {1}), {}).status().code(),
               absl::StatusCode::kUnimplemented);
   }

@@ -65,6 +65,11 @@ void AddResults(const v1::Job& job, Facts& facts) {
                            FormatBytes(checkpoint.bytes()), ", ",
                            checkpoint.manifest_sha256().substr(0, 12)));
   }
+  if (job.best_checkpoints_size() > 0) {
+    const v1::Checkpoint& best = job.best_checkpoints(0);
+    facts.Add("best", absl::StrFormat("step %d, held-out loss %.4g",
+                                      best.step(), best.held_out_loss()));
+  }
   if (job.memory().measured_peak_bytes() > 0) {
     facts.Add("memory",
               absl::StrCat(FormatBytes(job.memory().measured_peak_bytes()),
@@ -136,6 +141,10 @@ std::string EvaluationText(const v1::Evaluation& evaluation) {
   if (evaluation.accuracy() > 0) {
     absl::StrAppendFormat(&text, ", accuracy %.2f%%",
                           evaluation.accuracy() * 100);
+  }
+  if (evaluation.top_k_accuracy() > 0) {
+    absl::StrAppendFormat(&text, ", top-k %.2f%%",
+                          evaluation.top_k_accuracy() * 100);
   }
   return absl::StrCat(text, " (", evaluation.rows(), " rows)");
 }

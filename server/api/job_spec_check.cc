@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
@@ -12,6 +11,8 @@
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 #include "server/api/convert.h"
+#include "server/api/field_range.h"
+#include "server/api/training_spec_check.h"
 
 namespace gpupool::server {
 namespace {
@@ -23,42 +24,10 @@ constexpr int kMaxExternalFiles = 1000;
 constexpr size_t kMaxLocationBytes = 4096;
 constexpr int kMaxDimensions = 1000;
 constexpr int64_t kMaxElements = int64_t{1} << 31;
-constexpr uint32_t kMaxBatch = 1 << 20;
 constexpr uint32_t kDefaultAttempts = 3;
 constexpr uint32_t kMaxAttempts = 100;
 constexpr double kDefaultBackoffSeconds = 1;
 constexpr double kMaxBackoffSeconds = 3600;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-absl::Status Missing(absl::string_view field, absl::string_view choices) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " is not set; choose ", choices));
-}
-
-// An interval with its ends; `text` is how a person writes it.
-struct Range {
-  double low;
-  double high;
-  bool low_belongs;
-  bool high_belongs;
-  const char* text;
-};
-constexpr Range kShare{0, 1, true, false, "0 <= x < 1"};
-constexpr Range kInside{0, 1, false, false, "0 < x < 1"};
-constexpr Range kPositive{0, kInfinity, false, false, "a number above 0"};
-constexpr Range kNotNegative{0, kInfinity, true, false, "a number from 0 up"};
-
-// NaN is in no range.
-absl::Status CheckRange(absl::string_view field, double value,
-                        const Range& range) {
-  const bool above =
-      value > range.low || (range.low_belongs && value == range.low);
-  const bool below =
-      value < range.high || (range.high_belongs && value == range.high);
-  if (above && below) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " is ", value, "; it must be ", range.text));
-}
 
 absl::Status CheckHeldOut(const v1::HeldOut& held_out) {
   switch (held_out.rule_case()) {
@@ -91,101 +60,6 @@ absl::Status CheckData(const v1::DataSpec& data) {
   return absl::InvalidArgumentError(
       absl::StrCat("data.scaling.multiply is ", scaling.multiply(),
                    "; it must be a finite number other than 0"));
-}
-
-absl::Status CheckSgd(const v1::Sgd& sgd) {
-  RETURN_IF_ERROR(
-      CheckRange("training.sgd.learning_rate", sgd.learning_rate(), kPositive));
-  RETURN_IF_ERROR(CheckRange("training.sgd.momentum", sgd.momentum(), kShare));
-  RETURN_IF_ERROR(CheckRange("training.sgd.weight_decay", sgd.weight_decay(),
-                             kNotNegative));
-  RETURN_IF_ERROR(
-      CheckRange("training.sgd.dampening", sgd.dampening(), kShare));
-  if (!sgd.nesterov() || (sgd.momentum() > 0 && sgd.dampening() == 0)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      "training.sgd.nesterov needs a momentum above 0 and no dampening");
-}
-
-// Adam and AdamW have the same fields.
-template <typename Optimizer>
-absl::Status CheckAdam(const std::string& field, const Optimizer& adam) {
-  if (adam.has_learning_rate()) {
-    RETURN_IF_ERROR(
-        CheckRange(field + ".learning_rate", adam.learning_rate(), kPositive));
-  }
-  if (adam.has_beta1()) {
-    RETURN_IF_ERROR(CheckRange(field + ".beta1", adam.beta1(), kShare));
-  }
-  if (adam.has_beta2()) {
-    RETURN_IF_ERROR(CheckRange(field + ".beta2", adam.beta2(), kShare));
-  }
-  if (adam.has_epsilon()) {
-    RETURN_IF_ERROR(CheckRange(field + ".epsilon", adam.epsilon(), kPositive));
-  }
-  return CheckRange(field + ".weight_decay", adam.weight_decay(), kNotNegative);
-}
-
-absl::Status CheckOptimizer(const v1::TrainingSpec& training) {
-  switch (training.optimizer_case()) {
-    case v1::TrainingSpec::kSgd:
-      return CheckSgd(training.sgd());
-    case v1::TrainingSpec::kAdam:
-      return CheckAdam("training.adam", training.adam());
-    case v1::TrainingSpec::kAdamw:
-      return CheckAdam("training.adamw", training.adamw());
-    default:
-      return Missing("training's optimizer", "sgd, adam or adamw");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckSchedule(const v1::LearningRateSchedule& schedule) {
-  if (schedule.has_step()) {
-    if (schedule.step().every_steps() == 0) {
-      return absl::InvalidArgumentError(
-          "training.schedule.step.every_steps is 0; it must be 1 or more");
-    }
-    return CheckRange("training.schedule.step.gamma", schedule.step().gamma(),
-                      kNotNegative);
-  }
-  if (schedule.has_cosine()) {
-    return CheckRange("training.schedule.cosine.minimum",
-                      schedule.cosine().minimum(), kNotNegative);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckLength(const v1::TrainingSpec& training) {
-  if (training.length_case() == v1::TrainingSpec::LENGTH_NOT_SET) {
-    return Missing("training's length", "epochs or steps");
-  }
-  const bool by_epochs = training.length_case() == v1::TrainingSpec::kEpochs;
-  const uint64_t length = by_epochs ? training.epochs() : training.steps();
-  if (length >= 1 && length <= uint64_t{1} << 48) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("training.", by_epochs ? "epochs" : "steps", " is ", length,
-                   "; it must be 1 or more (at most 2^48)"));
-}
-
-absl::Status CheckTraining(const v1::TrainingSpec& training) {
-  if (training.loss_case() == v1::TrainingSpec::LOSS_NOT_SET) {
-    return Missing("training's loss", "cross_entropy or mean_squared_error");
-  }
-  RETURN_IF_ERROR(CheckRange("training.cross_entropy.label_smoothing",
-                             training.cross_entropy().label_smoothing(),
-                             kShare));
-  RETURN_IF_ERROR(CheckOptimizer(training));
-  if (training.batch_size() < 1 || training.batch_size() > kMaxBatch) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("training.batch_size is ", training.batch_size(),
-                     "; it must be 1 .. ", kMaxBatch));
-  }
-  RETURN_IF_ERROR(CheckLength(training));
-  RETURN_IF_ERROR(CheckRange("training.clip_gradient_norm",
-                             training.clip_gradient_norm(), kNotNegative));
-  return CheckSchedule(training.schedule());
 }
 
 absl::Status CheckRetry(v1::RetrySpec* retry) {
@@ -365,7 +239,7 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
   }
   RETURN_IF_ERROR(CheckModelSpec("model", spec->model()));
   RETURN_IF_ERROR(CheckData(spec->data()));
-  RETURN_IF_ERROR(CheckTraining(spec->training()));
+  RETURN_IF_ERROR(CheckTrainingSpec(spec->training()));
   RETURN_IF_ERROR(CheckPublish(spec->mutable_publish()));
   return CheckRetry(spec->mutable_retry());
 }

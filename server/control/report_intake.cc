@@ -1,5 +1,7 @@
 #include "server/control/report_intake.h"
 
+#include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -86,19 +88,48 @@ void TakeLog(const Intake& in) {
   in.transaction.AppendEvent(*row, std::move(event));
 }
 
+// Of equal losses the earlier checkpoint is the better one.
+void RankCheckpoint(const v1::Checkpoint& checkpoint, v1::Job& job) {
+  const auto kept =
+      static_cast<int>(job.spec().training().keep_best_checkpoints());
+  if (kept == 0 || !checkpoint.has_held_out_loss()) return;
+  auto& best = *job.mutable_best_checkpoints();
+  best.erase(std::remove_if(best.begin(), best.end(),
+                            [&](const v1::Checkpoint& other) {
+                              return other.step() == checkpoint.step();
+                            }),
+             best.end());
+  *best.Add() = checkpoint;
+  std::stable_sort(best.begin(), best.end(),
+                   [](const v1::Checkpoint& a, const v1::Checkpoint& b) {
+                     return a.held_out_loss() < b.held_out_loss();
+                   });
+  if (best.size() > kept) best.DeleteSubrange(kept, best.size() - kept);
+}
+
+bool IsAmongBest(const v1::Job& job, uint64_t step) {
+  return std::any_of(job.best_checkpoints().begin(),
+                     job.best_checkpoints().end(),
+                     [step](const v1::Checkpoint& checkpoint) {
+                       return checkpoint.step() == step;
+                     });
+}
+
+// Oldest first, but neither the newest ones nor the best nor published ones.
 void PruneCheckpoints(const Intake& in, JobRow& row) {
   auto& steps = row.checkpoint_steps;
-  size_t excess = steps.size() > in.keep_checkpoints
-                      ? steps.size() - in.keep_checkpoints
-                      : 0;
-  for (auto it = steps.begin(); it != steps.end() && excess > 0; --excess) {
-    if (in.transaction.ledger().IsPublished(row.job.id(), *it)) {
-      ++it;
+  std::deque<uint64_t> kept;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (i + in.keep_checkpoints >= steps.size() ||
+        IsAmongBest(row.job, steps[i]) ||
+        in.transaction.ledger().IsPublished(row.job.id(), steps[i])) {
+      kept.push_back(steps[i]);
       continue;
     }
-    in.transaction.batch().delete_checkpoints.push_back({row.job.id(), *it});
-    it = steps.erase(it);
+    in.transaction.batch().delete_checkpoints.push_back(
+        {row.job.id(), steps[i]});
   }
+  steps = std::move(kept);
 }
 
 void TakeCheckpoint(const Intake& in) {
@@ -116,6 +147,7 @@ void TakeCheckpoint(const Intake& in) {
         event.has_time() ? event.time() : ToTimestamp(in.transaction.now());
   }
   *row->job.mutable_last_checkpoint() = checkpoint;
+  RankCheckpoint(checkpoint, row->job);
   in.transaction.batch().upsert_checkpoints.push_back(checkpoint);
   if (row->checkpoint_steps.empty() ||
       row->checkpoint_steps.back() < checkpoint.step()) {

@@ -129,14 +129,18 @@ uint64_t Transaction::CreateVersion(v1::ModelVersion version) {
 void Transaction::Publish(uint64_t job_id) {
   JobRow* row = ledger_->FindJob(job_id);
   if (row == nullptr) return;
-  const uint64_t id =
-      CreateVersion(VersionOf(row->job, row->job.last_checkpoint()));
+  const v1::Job& job = row->job;
+  const v1::Checkpoint& checkpoint = job.best_checkpoints_size() > 0
+                                         ? job.best_checkpoints(0)
+                                         : job.last_checkpoint();
+  const uint64_t id = CreateVersion(VersionOf(job, checkpoint));
   const v1::ModelVersion& version = *ledger_->FindVersion(id);
   v1::JobEvent event;
   v1::LogLine& log = *event.mutable_log();
   log.set_severity(v1::LogLine::INFO);
   log.set_text(absl::StrCat("published as ", version.model(), " version ",
-                            version.version()));
+                            version.version(), ", the checkpoint of step ",
+                            version.step()));
   AppendEvent(*row, std::move(event));
   Apply(scheduler::VersionLoadRequested{VersionId(id)});
 }

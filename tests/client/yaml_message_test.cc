@@ -240,8 +240,8 @@ TEST_P(ExampleTest, IsAValidJobFile) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExampleTest,
-                         ::testing::Values("digits.yaml", "mlp.yaml",
-                                           "residual.yaml"));
+                         ::testing::Values("best_of_many.yaml", "digits.yaml",
+                                           "mlp.yaml", "residual.yaml"));
 
 TEST(YamlToMessageTest, AModelFileIsNamedByItsPath) {
   v1::ModelSpec spec;

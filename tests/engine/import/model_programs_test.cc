@@ -52,7 +52,9 @@ TEST(TrainingGraphTest, EveryOptimizerLearns) {
        {"sgd { learning_rate: 0.1 }",
         "sgd { learning_rate: 0.1 momentum: 0.9 nesterov: true }",
         "sgd { learning_rate: 0.1 momentum: 0.5 dampening: 0.5 }", "adam {}",
-        "adamw { weight_decay: 0.1 }", "adam {} clip_gradient_norm: 1"}) {
+        "adamw { weight_decay: 0.1 }", "adam {} clip_gradient_norm: 1",
+        "rmsprop {}", "rmsprop { momentum: 0.5 centered: true }", "adagrad {}",
+        "lion {}", "adam {} clip_gradient_value: 0.1"}) {
     SCOPED_TRACE(optimizer);
     auto model = Train(absl::StrCat("cross_entropy { label_smoothing: 0.1 } ",
                                     "batch_size: 8 ", optimizer));
@@ -119,6 +121,156 @@ TEST(EvalGraphTest, CountsOnlyTheRowsThatAreReal) {
   }
 }
 
+// Names that the graph overwrites.
+std::vector<std::string> UpdatedNames(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Value& value : graph.values()) {
+    if (value.alias.kind == AliasKind::kUpdate) {
+      names.push_back(graph.value(value.alias.of).name);
+    }
+  }
+  return names;
+}
+
+constexpr char kPlainNet[] =
+    "input_shape: [4] layers { dense { units: 5 } } layers { tanh {} } "
+    "layers { dense { units: 3 } }";
+
+TEST(TrainingGraphTest, AccumulatedBatchesAreOneLargeBatch) {
+  const auto spec = ModelFromText(kPlainNet);
+  const auto source = *ModelSource::Open(spec, "");
+  const std::string rest =
+      "cross_entropy {} clip_gradient_norm: 0.5 "
+      "sgd { learning_rate: 0.1 momentum: 0.9 } ";
+  const auto large = BuildTrainingGraph(
+      *source, {}, TrainingFromText(rest + "batch_size: 12"));
+  const auto training =
+      TrainingFromText(rest + "batch_size: 4 accumulate_batches: 3");
+  const auto last = BuildTrainingGraph(*source, {}, training);
+  const auto others = BuildAccumulationGraph(*source, {}, training);
+  ASSERT_TRUE(large.ok() && last.ok() && others.ok())
+      << last.status() << others.status();
+  ASSERT_TRUE(Verify(others->graph).ok()) << Verify(others->graph);
+  ASSERT_TRUE(Verify(last->graph).ok()) << Verify(last->graph);
+  reference::NamedNumbers expected = InitialPersistents(*large, 3);
+  reference::NamedNumbers state = RandomPersistents(last->graph, 9);
+  for (const auto& [name, numbers] : expected) state[name] = numbers;
+  for (int step = 1; step <= 3; ++step) {
+    reference::NamedNumbers inputs =
+        RandomInputs(large->graph, static_cast<uint64_t>(step));
+    inputs["step"] = {static_cast<double>(step)};
+    auto whole = reference::Run(large->graph, inputs, expected);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    double loss = 0;
+    for (int batch = 0; batch < 3; ++batch) {
+      reference::NamedNumbers part = inputs;
+      for (const char* name : {"input", "labels"}) {
+        const reference::Numbers& all = inputs[name];
+        const auto size = static_cast<std::ptrdiff_t>(all.size() / 3);
+        part[name].assign(all.begin() + batch * size,
+                          all.begin() + (batch + 1) * size);
+      }
+      part["carry"] = {batch == 0 ? 0.0 : 1.0};
+      auto outputs =
+          reference::Run(batch == 2 ? last->graph : others->graph, part, state);
+      ASSERT_TRUE(outputs.ok()) << outputs.status();
+      loss += (*outputs)["loss"][0] / 3;
+    }
+    EXPECT_NEAR(loss, (*whole)["loss"][0], 1e-12);
+    for (const auto& [name, numbers] : expected) {
+      EXPECT_LT(Distance(state[name], numbers), 1e-9) << name << " " << step;
+    }
+  }
+}
+
+TEST(TrainingGraphTest, WithAccumulationDropoutCountsBatches) {
+  const auto source = *ModelSource::Open(DigitsModel(), "");
+  const auto training = TrainingFromText(
+      "cross_entropy {} adam {} batch_size: 4 "
+      "accumulate_batches: 2");
+  for (const auto& model : {BuildTrainingGraph(*source, {}, training),
+                            BuildAccumulationGraph(*source, {}, training)}) {
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_NE(model->graph.FindValue("batch"), nullptr);
+  }
+}
+
+TEST(TrainingGraphTest, GradientsAreClampedByValue) {
+  // With plain SGD at rate 1 a weight moves by its gradient.
+  auto model = Train(
+      "cross_entropy {} sgd { learning_rate: 1 } batch_size: 8 "
+      "clip_gradient_value: 0.001");
+  ASSERT_TRUE(model.ok()) << model.status();
+  reference::NamedNumbers state = InitialPersistents(*model, 3);
+  const reference::NamedNumbers before = state;
+  reference::NamedNumbers inputs = RandomInputs(model->graph, 5);
+  inputs["learning_rate"] = {1};
+  ASSERT_TRUE(reference::Run(model->graph, inputs, state).ok());
+  double furthest = 0;
+  for (const char* name : {"conv2d_0.weight", "dense_6.weight"}) {
+    ASSERT_EQ(before.count(name), 1u) << name;
+    for (size_t i = 0; i < state[name].size(); ++i) {
+      furthest =
+          std::max(furthest, std::abs(state[name][i] - before.at(name)[i]));
+    }
+  }
+  EXPECT_NEAR(furthest, 0.001, 1e-9);
+}
+
+TEST(TrainingGraphTest, AveragesFollowTheUpdatedWeights) {
+  const auto source = *ModelSource::Open(ModelFromText(kPlainNet), "");
+  const auto training = TrainingFromText(
+      "cross_entropy {} sgd { learning_rate: 0.1 } batch_size: 4 "
+      "ema { decay: 0.75 } freeze: 'dense_0.bias'");
+  auto model = BuildTrainingGraph(*source, {}, training);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_TRUE(Verify(model->graph).ok()) << Verify(model->graph);
+  reference::NamedNumbers state = RandomPersistents(model->graph, 3);
+  const reference::NamedNumbers before = state;
+  ASSERT_TRUE(
+      reference::Run(model->graph, RandomInputs(model->graph, 5), state).ok());
+  for (const char* name : {"dense_0.weight", "dense_2.weight"}) {
+    const std::string average = absl::StrCat(name, "/ema");
+    EXPECT_NE(state[name], before.at(name));
+    for (size_t i = 0; i < state[name].size(); ++i) {
+      EXPECT_NEAR(state[average][i],
+                  0.75 * before.at(average)[i] + 0.25 * state[name][i], 1e-12);
+    }
+  }
+  EXPECT_EQ(state.count("dense_0.bias/ema"), 0u) << "it is not trained";
+  auto eval = BuildEvalGraph(*source, {}, training, 4);
+  ASSERT_TRUE(eval.ok()) << eval.status();
+  ASSERT_TRUE(Verify(eval->graph).ok()) << Verify(eval->graph);
+  EXPECT_NE(eval->graph.FindValue("dense_0.weight/ema"), nullptr);
+  EXPECT_EQ(eval->graph.FindValue("dense_0.weight"), nullptr);
+  EXPECT_NE(eval->graph.FindValue("dense_0.bias"), nullptr);
+}
+
+TEST(TrainingGraphTest, FrozenWeightsHaveNoOptimizerState) {
+  auto model = BuildTrainingGraph(
+      ModelFromText(kPlainNet), {},
+      TrainingFromText("cross_entropy {} adam {} batch_size: 4 "
+                       "trainable: 'dense_2.*'"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(UpdatedNames(model->graph),
+              ::testing::UnorderedElementsAre(
+                  "dense_2.weight", "dense_2.bias", "dense_2.weight/adam.m",
+                  "dense_2.weight/adam.v", "dense_2.bias/adam.m",
+                  "dense_2.bias/adam.v"));
+}
+
+TEST(TrainingGraphTest, TheLossReadsTheNamedOutput) {
+  const std::string rest = "cross_entropy {} adam {} batch_size: 4 ";
+  EXPECT_TRUE(BuildTrainingGraph(ModelFromText(kPlainNet), {},
+                                 TrainingFromText(rest + "output: 'output'"))
+                  .ok());
+  EXPECT_THAT(BuildTrainingGraph(ModelFromText(kPlainNet), {},
+                                 TrainingFromText(rest + "output: 'logits'"))
+                  .status()
+                  .message(),
+              HasSubstr("no output 'logits'; it has 'output'"));
+}
+
 TEST(TrainingGraphTest, RefusesBadTrainingSpecsByName) {
   const std::pair<const char*, const char*> cases[] = {
       {"adam {} batch_size: 1", "no loss"},
@@ -136,6 +288,10 @@ TEST(TrainingGraphTest, RefusesBadTrainingSpecsByName) {
       {"cross_entropy {} adam { beta1: 1 } batch_size: 8", "beta1 1"},
       {"cross_entropy {} adamw { weight_decay: -1 } batch_size: 8",
        "weight_decay -1"},
+      {"cross_entropy {} adam {} clip_gradient_value: -1 batch_size: 8",
+       "clip_gradient_value -1"},
+      {"cross_entropy {} adam {} ema { decay: 1 } batch_size: 8",
+       "ema: decay 1"},
       {"cross_entropy {} adam {} clip_gradient_norm: -1 batch_size: 8",
        "clip_gradient_norm -1"},
   };

@@ -88,6 +88,9 @@ TEST(JobCheckTest, WhatIsOutOfRangeIsNamed) {
   spec.mutable_training()->mutable_cross_entropy()->set_label_smoothing(1);
   EXPECT_THAT(ErrorOf(spec), HasSubstr("label_smoothing is 1"));
   spec = GoodSpec();
+  spec.mutable_training()->mutable_huber()->set_delta(0);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("huber.delta is 0"));
+  spec = GoodSpec();
   spec.mutable_training()->mutable_schedule()->set_warmup_steps(6);
   EXPECT_THAT(ErrorOf(spec), HasSubstr("warmup_steps is 6"));
   spec = GoodSpec();
@@ -132,6 +135,60 @@ TEST(JobCheckTest, CrossEntropyNeedsClassesThatTheModelTellsApart) {
               HasSubstr("dense units 10"));
   EXPECT_THAT(CheckLabels(training, {100, {16}, 0}, {10}).message(),
               HasSubstr("cross_entropy needs whole-number labels"));
+}
+
+TEST(JobCheckTest, AStepsBatchesFitTheTrainingRows) {
+  v1::JobSpec spec = GoodSpec();
+  spec.mutable_training()->set_accumulate_batches(2);
+  auto length = CheckTraining(spec, Facts());
+  ASSERT_TRUE(length.ok()) << length.status();
+  EXPECT_EQ(length->steps_per_epoch, 1u);
+  spec.mutable_training()->set_accumulate_batches(3);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("need 90 rows for a step, but there are "
+                                       "80 training rows"));
+  spec.mutable_training()->set_batch_size(UINT32_MAX);
+  spec.mutable_training()->set_accumulate_batches(UINT32_MAX);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("80 training rows"));
+}
+
+TEST(JobCheckTest, WhatGoesByTheHeldOutLossNeedsEvaluations) {
+  for (const char* who :
+       {"early_stopping", "keep_best_checkpoints", "schedule.plateau"}) {
+    v1::JobSpec spec = GoodSpec();
+    v1::TrainingSpec& training = *spec.mutable_training();
+    if (absl::string_view(who) == "early_stopping") {
+      training.mutable_early_stopping()->set_patience(1);
+    } else if (absl::string_view(who) == "keep_best_checkpoints") {
+      training.set_keep_best_checkpoints(1);
+    } else {
+      training.mutable_schedule()->mutable_plateau();
+    }
+    EXPECT_THAT(ErrorOf(spec), HasSubstr(who));
+    EXPECT_THAT(ErrorOf(spec), HasSubstr("set evaluate_every_epochs or"));
+    training.set_evaluate_every_steps(2);
+    EXPECT_TRUE(CheckTraining(spec, Facts()).ok());
+    spec.mutable_data()->clear_held_out();
+    EXPECT_THAT(ErrorOf(spec), HasSubstr("set data.held_out"));
+  }
+}
+
+TEST(JobCheckTest, LossesOfNumbersCompareOneNumberARow) {
+  v1::TrainingSpec training;
+  training.mutable_huber();
+  EXPECT_TRUE(CheckLabels(training, Facts(), {1}).ok());
+  EXPECT_THAT(CheckLabels(training, Facts(), {2}).message(),
+              HasSubstr("huber compares with one label a row, which is all"));
+  training.mutable_bce_with_logits();
+  EXPECT_THAT(CheckLabels(training, Facts(), {1}).message(),
+              HasSubstr("needs labels from 0 to 1"));
+  EXPECT_TRUE(CheckLabels(training, {100, {16}, 2}, {1}).ok());
+  training.mutable_negative_log_likelihood();
+  EXPECT_TRUE(CheckLabels(training, Facts(), {10}).ok());
+  EXPECT_THAT(CheckLabels(training, Facts(), {4, 10}).message(),
+              HasSubstr("output is [4, 10]"));
+  training.set_top_k(11);
+  EXPECT_THAT(CheckLabels(training, Facts(), {10}).message(),
+              HasSubstr("top_k is 11"));
 }
 
 TEST(JobCheckTest, MeanSquaredErrorComparesOneNumber) {

@@ -1,6 +1,7 @@
 #include "engine/train/training_run.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -171,6 +172,136 @@ TEST_F(TrainingRunTest, AFailedSaveLeavesTheRunUsable) {
   std::filesystem::rename(blob_dir_ + ".gone", blob_dir_);
   EXPECT_TRUE((*run)->Step().ok());
   EXPECT_TRUE((*run)->SaveCheckpoint().ok());
+}
+
+v1::TrainingSpec FromText(const std::string& text) {
+  v1::TrainingSpec training;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &training));
+  return training;
+}
+
+// Steps to `end`, evaluating as the spec says.
+void StepTo(TrainingRun& run, const v1::TrainingSpec& training, uint64_t end) {
+  while (run.step() < end) {
+    ASSERT_TRUE(run.Step().ok());
+    const uint64_t every = training.evaluate_every_steps();
+    if (every > 0 && run.step() % every == 0) {
+      ASSERT_TRUE(run.Evaluate().ok());
+    }
+  }
+}
+
+TEST_F(TrainingRunTest, AnInterruptedRunEndsWithTheSameBits) {
+  const v1::Dataset dataset = StoreCsv(LinearCsv(113));
+  for (const char* text :
+       {"sgd { learning_rate: 0.1 momentum: 0.9 }", "adam {}", "adamw {}",
+        "rmsprop { momentum: 0.5 centered: true }",
+        "adagrad { initial_accumulator: 0.1 lr_decay: 0.01 }", "lion {}",
+        "adam {} ema { decay: 0.9 }",
+        "adam {} accumulate_batches: 3 clip_gradient_value: 0.5",
+        "sgd { learning_rate: 0.1 } accumulate_batches: 2 "
+        "ema { decay: 0.8 } freeze: '*.bias' huber {}",
+        "sgd { learning_rate: 0.5 } evaluate_every_steps: 3 "
+        "keep_best_checkpoints: 2 schedule { plateau { patience: 0 } }"}) {
+    SCOPED_TRACE(text);
+    v1::JobSpec spec = RegressionJob();
+    spec.mutable_training()->clear_optimizer();
+    spec.mutable_training()->MergeFrom(FromText(text));
+    spec.mutable_training()->set_steps(20);
+    auto whole = Start(spec, dataset);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    StepTo(**whole, spec.training(), 20);
+    auto first = Start(spec, dataset);
+    ASSERT_TRUE(first.ok()) << first.status();
+    StepTo(**first, spec.training(), 7);
+    auto saved = (*first)->SaveCheckpoint();
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    auto second = Start(spec, dataset, saved->manifest_sha256());
+    ASSERT_TRUE(second.ok()) << second.status();
+    EXPECT_EQ((*second)->step(), 7u);
+    StepTo(**second, spec.training(), 20);
+    EXPECT_EQ((*second)->SaveCheckpoint()->manifest_sha256(),
+              (*whole)->SaveCheckpoint()->manifest_sha256());
+  }
+}
+
+TEST_F(TrainingRunTest, AccumulatedBatchesAreOneLargeBatch) {
+  const v1::Dataset dataset = StoreCsv(LinearCsv(113));
+  v1::JobSpec spec = RegressionJob();
+  spec.mutable_training()->set_steps(20);
+  spec.mutable_training()->set_batch_size(30);
+  auto large = Start(spec, dataset);
+  spec.mutable_training()->set_batch_size(10);
+  spec.mutable_training()->set_accumulate_batches(3);
+  auto small = Start(spec, dataset);
+  ASSERT_TRUE(large.ok() && small.ok()) << small.status();
+  EXPECT_EQ((*small)->steps_per_epoch(), 3u);
+  EXPECT_EQ((*small)->rows_per_step(), 30u);
+  while (!(*small)->done()) {
+    ASSERT_TRUE((*large)->Step().ok() && (*small)->Step().ok());
+    EXPECT_NEAR(*(*small)->Loss(), *(*large)->Loss(), 1e-5);
+  }
+}
+
+TEST_F(TrainingRunTest, EvaluationsReadTheAverages) {
+  // With a decay near 1 the averages stay where the weights began.
+  const v1::Dataset dataset = StoreCsv(LinearCsv(113));
+  v1::JobSpec spec = RegressionJob();
+  spec.mutable_training()->mutable_ema()->set_decay(0.999999);
+  auto run = Start(spec, dataset);
+  ASSERT_TRUE(run.ok()) << run.status();
+  const double before = (*run)->Evaluate()->loss();
+  for (int i = 0; i < 30; ++i) ASSERT_TRUE((*run)->Step().ok());
+  EXPECT_NEAR((*run)->Evaluate()->loss(), before, 1e-3 * before);
+  EXPECT_LT(*(*run)->Loss(), 0.5 * before);
+}
+
+TEST_F(TrainingRunTest, TheCheckpointKnowsTheLossOfItsStep) {
+  v1::JobSpec spec = RegressionJob();
+  spec.mutable_training()->set_keep_best_checkpoints(1);
+  spec.mutable_training()->set_evaluate_every_steps(5);
+  auto run = Start(spec, StoreCsv(LinearCsv(113)));
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, spec.training(), 5);
+  EXPECT_EQ((*run)->evaluated_step(), 5u);
+  EXPECT_TRUE((*run)->newest_evaluation_is_best());
+  EXPECT_TRUE((*run)->SaveCheckpoint()->has_held_out_loss());
+  ASSERT_TRUE((*run)->Step().ok());
+  EXPECT_FALSE((*run)->SaveCheckpoint()->has_held_out_loss());
+}
+
+TEST_F(TrainingRunTest, EarlyStoppingEndsTheRun) {
+  v1::JobSpec spec = RegressionJob();
+  spec.mutable_training()->mutable_early_stopping()->set_patience(2);
+  spec.mutable_training()->mutable_early_stopping()->set_min_delta(1e9);
+  spec.mutable_training()->set_evaluate_every_steps(1);
+  auto run = Start(spec, StoreCsv(LinearCsv(113)));
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, spec.training(), 2);
+  EXPECT_FALSE((*run)->done());
+  StepTo(**run, spec.training(), 3);
+  EXPECT_TRUE((*run)->stopped_early());
+  EXPECT_TRUE((*run)->done());
+}
+
+TEST_F(TrainingRunTest, TopKAccuracyIsReportedWhenAskedFor) {
+  Philox random(5);
+  std::string text;
+  for (int i = 0; i < 60; ++i) {
+    const double x = random.NextFloat();
+    text += std::to_string(x) + "," + std::to_string(i % 3) + "\n";
+  }
+  v1::JobSpec spec = RegressionJob();
+  spec.mutable_model()->set_input_shape(0, 1);
+  spec.mutable_model()->mutable_layers(0)->mutable_dense()->set_units(3);
+  spec.mutable_training()->mutable_cross_entropy()->set_ignore_label(1);
+  spec.mutable_training()->set_top_k(3);
+  auto run = Start(spec, StoreCsv(text));
+  ASSERT_TRUE(run.ok()) << run.status();
+  auto evaluation = (*run)->Evaluate();
+  ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+  EXPECT_EQ(evaluation->top_k_accuracy(), 1);
+  EXPECT_LE(evaluation->accuracy(), 1);
 }
 
 }  // namespace

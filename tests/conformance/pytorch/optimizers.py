@@ -1,0 +1,44 @@
+"""Prints one weight over steps of torch.optim's optimizers, as
+tests/engine/import/optimizer_options_test.cc expects it. The gradient of step
+t at weight p is p - t / 4."""
+import torch
+
+RATE = 0.1
+STEPS = 4
+CASES = {
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=RATE),
+    "rmsprop centered": lambda p: torch.optim.RMSprop(
+        p, lr=RATE, alpha=0.9, eps=1e-6, weight_decay=0.01, momentum=0.5,
+        centered=True),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=RATE),
+    "adagrad with state": lambda p: torch.optim.Adagrad(
+        p, lr=RATE, lr_decay=0.1, weight_decay=0.01,
+        initial_accumulator_value=0.25),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=RATE),
+    "sgd": lambda p: torch.optim.SGD(p, lr=RATE, momentum=0.9, nesterov=True,
+                                     weight_decay=0.01),
+}
+
+
+def main():
+    for name, make in CASES.items():
+        weight = torch.nn.Parameter(
+            torch.tensor([1.0, -0.5], dtype=torch.float64))
+        optimizer = make([weight])
+        for step in range(1, STEPS + 1):
+            weight.grad = weight.detach() - step / 4
+            optimizer.step()
+        print(name, weight.tolist())
+    # Lion is not in torch.optim; Chen et al. 2023, algorithm 2.
+    weight = torch.tensor([1.0, -0.5], dtype=torch.float64)
+    moment = torch.zeros(2, dtype=torch.float64)
+    for step in range(1, STEPS + 1):
+        grad = weight - step / 4
+        weight = weight * (1 - RATE * 0.01)
+        weight = weight - RATE * torch.sign(0.9 * moment + 0.1 * grad)
+        moment = 0.99 * moment + 0.01 * grad
+    print("lion", weight.tolist())
+
+
+if __name__ == "__main__":
+    main()

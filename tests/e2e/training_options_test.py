@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Options of job files that change what is trained and what is published."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import harness  # noqa: E402
+
+
+class TrainingOptions(harness.TestCase):
+    def test_the_best_of_many_evaluations_is_served(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        job = server.wait_job(int(server.json("submit", "examples/best_of_many.yaml")["id"]))
+        self.assertEqual("SUCCEEDED", job["state"], job)
+        self.assertGreater(job["evaluation"]["accuracy"], 0.9)
+        self.assertGreater(job["evaluation"]["top_k_accuracy"],
+                           job["evaluation"]["accuracy"])
+        best = job["best_checkpoints"]
+        self.assertLessEqual(len(best), 2)
+        losses = [checkpoint["held_out_loss"] for checkpoint in best]
+        self.assertEqual(sorted(losses), losses)
+        server.cli("models", "load", "digits-best", "--wait")
+        version = server.json("models", "get", "digits-best")["versions"][0]
+        self.assertEqual(best[0]["step"], version["step"])
+        self.assertEqual(job["memory"]["planned_peak_bytes"],
+                         job["memory"]["measured_peak_bytes"])
+
+    def test_a_killed_job_with_everything_ends_with_the_same_bits(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        text = (harness.ROOT / "examples/best_of_many.yaml").read_text()
+        text = text.replace("  epochs: 12", "  steps: 600\n  checkpoint_every_steps: 50")
+        text = text.replace("patience: 12", "patience: 1000")
+        text = text.replace("on_success: true", "on_success: false")
+        path = server.state / "job.yaml"
+        path.write_text(text)
+        calm = server.wait_job(int(server.json("submit", path)["id"]))
+        job = int(server.json("submit", path)["id"])
+        server.wait_step(job, 120)
+        server.terminate()
+        server.start()
+        done = server.wait_job(job)
+        self.assertEqual("SUCCEEDED", done["state"], done)
+        self.assertEqual(server.weights_sha256(calm), server.weights_sha256(done))
+        steps = [[c["step"] for c in j["best_checkpoints"]] for j in (calm, done)]
+        self.assertEqual(*steps)
+
+    def test_a_pattern_without_a_match_is_refused_at_submission(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        text = (harness.ROOT / "examples/best_of_many.yaml").read_text()
+        path = server.state / "job.yaml"
+        path.write_text(text.replace("  seed: 3", "  seed: 3\n  freeze: [conv2d_1.weight]"))
+        with self.assertRaises(harness.CommandFailed) as failed:
+            server.cli("submit", path)
+        self.assertIn("no weight is named 'conv2d_1.weight'", failed.exception.stderr)
+        self.assertIn("'conv2d_0.weight'", failed.exception.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()

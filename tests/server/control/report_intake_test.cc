@@ -1,0 +1,117 @@
+#include "server/control/report_intake.h"
+
+#include <gmock/gmock.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/server/control/control_fixture.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::ElementsAre;
+
+class ReportIntakeTest : public ControlTest {
+ protected:
+  void SetUp() override {
+    ControlTest::SetUp();
+    AddDataset("digits");
+    Hello("cpu:0");
+  }
+
+  v1::Job Start(uint32_t kept) {
+    v1::SubmitJobRequest request = Request("r1");
+    request.mutable_spec()->mutable_publish()->set_on_success(true);
+    request.mutable_spec()->mutable_training()->set_keep_best_checkpoints(kept);
+    v1::Job job = SubmitAndStart(request);
+    ReportStarted(job.id(), 1);
+    return job;
+  }
+
+  void ReportEvaluated(uint64_t job, uint64_t step,
+                       std::optional<double> loss) {
+    worker::v1::Report report;
+    report.set_job_id(job);
+    report.set_attempt(1);
+    v1::Checkpoint& checkpoint = *report.mutable_checkpoint();
+    checkpoint.set_step(step);
+    checkpoint.set_manifest_sha256(std::string(64, 'a'));
+    if (loss.has_value()) checkpoint.set_held_out_loss(*loss);
+    Report("cpu:0", report);
+  }
+
+  void Succeed(uint64_t job) {
+    ReportEnded(job, 1, worker::v1::JobEnded::SUCCEEDED);
+    ASSERT_TRUE(Becomes(job, v1::SUCCEEDED));
+  }
+
+  std::vector<uint64_t> BestSteps(uint64_t job) {
+    const v1::Job found = *loop->GetJob(job);
+    std::vector<uint64_t> steps;
+    for (const v1::Checkpoint& checkpoint : found.best_checkpoints()) {
+      steps.push_back(checkpoint.step());
+    }
+    return steps;
+  }
+
+  std::set<uint64_t> StoredSteps(uint64_t job) {
+    std::set<uint64_t> steps;
+    for (const auto& checkpoint : *store->LoadCheckpoints(job)) {
+      steps.insert(checkpoint.step());
+    }
+    return steps;
+  }
+};
+
+TEST_F(ReportIntakeTest, TheBestCheckpointsAreRankedByTheirLoss) {
+  const v1::Job job = Start(2);
+  ReportEvaluated(job.id(), 10, 0.5);
+  ReportEvaluated(job.id(), 20, 0.3);
+  ReportEvaluated(job.id(), 30, std::nullopt);
+  ReportEvaluated(job.id(), 40, 0.3);
+  ReportEvaluated(job.id(), 50, 0.9);
+  Succeed(job.id());
+  EXPECT_THAT(BestSteps(job.id()), ElementsAre(20, 40));
+}
+
+TEST_F(ReportIntakeTest, TheBestOneIsPublished) {
+  const v1::Job job = Start(1);
+  ReportEvaluated(job.id(), 10, 0.2);
+  ReportEvaluated(job.id(), 20, 0.4);
+  Succeed(job.id());
+  AnswerLoad("cpu:0");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  EXPECT_EQ(store->GetVersion("digits", 0)->step(), 10u);
+  EXPECT_EQ(loop->GetJob(job.id())->last_checkpoint().step(), 20u);
+}
+
+TEST_F(ReportIntakeTest, WithoutAskingForTheBestTheNewestCounts) {
+  const v1::Job job = Start(0);
+  ReportEvaluated(job.id(), 10, 0.2);
+  ReportEvaluated(job.id(), 20, 0.4);
+  Succeed(job.id());
+  EXPECT_TRUE(BestSteps(job.id()).empty());
+  AnswerLoad("cpu:0");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  EXPECT_EQ(store->GetVersion("digits", 0)->step(), 20u);
+}
+
+TEST_F(ReportIntakeTest, TheBestOnesAreKeptBesideTheNewest) {
+  const v1::Job job = Start(1);
+  const uint64_t many = 10 * options.keep_checkpoints;
+  ReportEvaluated(job.id(), 1, 0.1);
+  for (uint64_t step = 2; step <= many; ++step) {
+    ReportEvaluated(job.id(), step, 1);
+  }
+  Succeed(job.id());
+  const std::set<uint64_t> steps = StoredSteps(job.id());
+  EXPECT_EQ(steps.size(), options.keep_checkpoints + 1);
+  EXPECT_EQ(steps.count(1), 1u);
+  EXPECT_EQ(steps.count(many), 1u);
+}
+
+}  // namespace
+}  // namespace gpupool::server

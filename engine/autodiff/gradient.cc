@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "engine/autodiff/join_slices.h"
 #include "engine/autodiff/rules.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/builder.h"
@@ -121,6 +123,7 @@ class Differentiator {
     if (!dy.valid() && (position != loss_node_ || output != loss_)) {
       return absl::OkStatus();
     }
+    const bool sliced = node.op == Op::kSlice;
     autodiff::RuleContext context(graph_.nodes()[static_cast<size_t>(position)],
                                   dy, needed, &builder_);
     RETURN_IF_ERROR(autodiff::ApplyRule(context));
@@ -128,7 +131,37 @@ class Differentiator {
       const ValueId gradient = context.gradients()[i];
       if (!needed[i] || !gradient.valid()) continue;
       contributions_[At(context.input(i))].push_back(gradient);
+      if (sliced) {
+        slices_[gradient.index] = {dy, SliceOf(position)};
+      }
     }
+    return absl::OkStatus();
+  }
+
+  const SliceAttributes& SliceOf(int position) const {
+    return graph_.nodes()[static_cast<size_t>(position)].get<SliceAttributes>();
+  }
+
+  // Replaces contributions that come from slices by one, where they can be
+  // joined.
+  absl::Status JoinParts(ValueId id, std::vector<ValueId>& parts) {
+    std::vector<autodiff::SlicePart> slices;
+    std::vector<ValueId> others;
+    for (ValueId part : parts) {
+      const auto found = slices_.find(part.index);
+      if (found == slices_.end()) {
+        others.push_back(part);
+      } else {
+        slices.push_back(found->second);
+      }
+    }
+    if (slices.size() < 2) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const ValueId joined,
+                     autodiff::JoinSlices(builder_, graph_.value(id).type(),
+                                          std::move(slices)));
+    if (!joined.valid()) return absl::OkStatus();
+    others.push_back(joined);
+    parts = std::move(others);
     return absl::OkStatus();
   }
 
@@ -136,6 +169,7 @@ class Differentiator {
   absl::StatusOr<ValueId> Total(ValueId id) {
     std::vector<ValueId>& parts = contributions_[At(id)];
     if (parts.empty()) return ValueId{};
+    RETURN_IF_ERROR(JoinParts(id, parts));
     ValueId sum = parts[0];
     for (size_t i = 1; i < parts.size(); ++i) {
       ASSIGN_OR_RETURN(sum, builder_.EmitOne(Op::kAdd, {sum, parts[i]}));
@@ -150,6 +184,8 @@ class Differentiator {
   GraphBuilder builder_;
   std::vector<bool> influenced_;
   std::vector<std::vector<ValueId>> contributions_;
+  // Contributions that were made by slices.
+  absl::flat_hash_map<int32_t, autodiff::SlicePart> slices_;
 };
 
 }  // namespace

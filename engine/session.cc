@@ -172,7 +172,7 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
   for (const std::string& warning : programs.warnings) {
     AddWarning(warning, result.plan);
   }
-  result.plan.set_training_flops_per_step(GraphFlops(programs.train.graph()));
+  result.plan.set_training_flops_per_step(StepFlopsOf(programs));
   *result.plan.mutable_training() = ToProto(BytesOf(programs));
   return result;
 }

@@ -124,6 +124,7 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
                             .output_shape = model.output_shape,
                             .parameters = parameters};
   if (Accumulates(spec.training())) {
+    programs.batches_per_step = spec.training().accumulate_batches();
     ASSIGN_OR_RETURN(ModelGraph graph,
                      BuildAccumulationGraph(source, scaling, spec.training()));
     ASSIGN_OR_RETURN(
@@ -149,6 +150,15 @@ PlannedBytes BytesOf(const TrainingPrograms& programs) {
 
 uint64_t ArenaBytesOf(const TrainingPrograms& programs) {
   return SharedArenaBytes(AllBytes(programs));
+}
+
+uint64_t StepFlopsOf(const TrainingPrograms& programs) {
+  uint64_t flops = GraphFlops(programs.train.graph());
+  if (programs.accumulate.has_value()) {
+    flops += (programs.batches_per_step - 1) *
+             GraphFlops(programs.accumulate->graph());
+  }
+  return flops;
 }
 
 std::vector<int64_t> BatchBuckets(uint32_t max_batch_size) {

@@ -34,6 +34,7 @@ struct TrainingPrograms {
   Shape output_shape;      // per example
   uint64_t parameters = 0;
   int64_t eval_batch = 0;
+  uint32_t batches_per_step = 1;
 };
 
 // Of a job on the model `source`, which is what spec.model() names.
@@ -47,6 +48,8 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
 // Bytes of all programs with their weights, and of the arena they share.
 PlannedBytes BytesOf(const TrainingPrograms& programs);
 uint64_t ArenaBytesOf(const TrainingPrograms& programs);
+// FLOPs of one optimizer step with all its batches.
+uint64_t StepFlopsOf(const TrainingPrograms& programs);
 
 struct InferenceBucket {
   int64_t batch = 0;

@@ -36,9 +36,9 @@ TEST(NamePatternTest, ManyStarsTakeNoExponentialTime) {
 TEST(ClosestNamesTest, TheMostSimilarComeFirst) {
   const std::vector<std::string> names = {"conv1.weight", "fc.bias",
                                           "fc.weight"};
-  EXPECT_EQ(ClosestNames("fc.weigt", names, 2), "'fc.weight', 'conv1.weight'");
+  EXPECT_EQ(ClosestNames("fc.weigt", names, 2), "'fc.weight', 'fc.bias'");
   EXPECT_EQ(ClosestNames("fc.weigt", names, 9),
-            "'fc.weight', 'conv1.weight', 'fc.bias'");
+            "'fc.weight', 'fc.bias', 'conv1.weight'");
   EXPECT_EQ(ClosestNames("x", {}, 3), "");
 }
 

@@ -233,17 +233,24 @@ Labels Join(const Labels& a, const Labels& b, const Labels& c) {
   return all;
 }
 
-// The term as [batch..., rows, columns].
+// Labels of the axes that become a batch, rows and columns.
+struct MatrixLabels {
+  const Labels& batch;
+  const Labels& rows;
+  const Labels& columns;
+};
+
+// The term as [batch, rows, columns]; without labels for it there is no batch.
 absl::StatusOr<ValueId> AsMatrices(NodeContext& ctx, const Term& term,
-                                   const Labels& batch, const Labels& rows,
-                                   const Labels& columns) {
-  ASSIGN_OR_RETURN(const ValueId moved,
-                   Permute(ctx, term, Join(batch, rows, columns)));
+                                   const MatrixLabels& labels) {
+  ASSIGN_OR_RETURN(
+      const ValueId moved,
+      Permute(ctx, term, Join(labels.batch, labels.rows, labels.columns)));
   const Shape shape = ctx.shape(moved);
-  const int leading = static_cast<int>(batch.size());
-  const int middle = leading + static_cast<int>(rows.size());
+  const int leading = static_cast<int>(labels.batch.size());
+  const int middle = leading + static_cast<int>(labels.rows.size());
   std::vector<int64_t> dims = Dims(shape);
-  dims.resize(batch.size());
+  dims.resize(labels.batch.size());
   if (leading > 1) dims = {Product(shape, 0, leading)};
   dims.push_back(Product(shape, leading, middle));
   dims.push_back(Product(shape, middle, shape.rank()));
@@ -271,9 +278,10 @@ absl::StatusOr<Term> Contract(NodeContext& ctx, Term a, Term b,
         ctx.shape(from.value)[static_cast<int>(at - from.labels.begin())]);
   }
   ASSIGN_OR_RETURN(const ValueId left,
-                   AsMatrices(ctx, a, split.batch, split.left, split.summed));
-  ASSIGN_OR_RETURN(const ValueId right,
-                   AsMatrices(ctx, b, split.batch, split.summed, split.right));
+                   AsMatrices(ctx, a, {split.batch, split.left, split.summed}));
+  ASSIGN_OR_RETURN(
+      const ValueId right,
+      AsMatrices(ctx, b, {split.batch, split.summed, split.right}));
   ASSIGN_OR_RETURN(const ValueId y,
                    split.summed.empty()
                        ? ctx.Binary(BinaryFunction::kMultiply, left, right)

@@ -225,13 +225,20 @@ absl::StatusOr<States> PlainGates(NodeContext& ctx, const LstmStep& step,
   return iof;
 }
 
+// One gate with its peephole.
+struct PeepingGate {
+  int64_t position = 0;
+  ValueId peephole;
+  ValueId cell;  // what it sees
+};
+
 absl::StatusOr<ValueId> GateOf(NodeContext& ctx, const LstmStep& step,
-                               ValueId sum, int64_t position, ValueId peep,
-                               ValueId cell) {
+                               ValueId sum, const PeepingGate& gate) {
   const int64_t size = step.inputs.hidden;
   ASSIGN_OR_RETURN(const ValueId part,
-                   Columns(ctx, sum, position * size, size));
-  ASSIGN_OR_RETURN(const ValueId seen, Peep(ctx, part, peep, cell));
+                   Columns(ctx, sum, gate.position * size, size));
+  ASSIGN_OR_RETURN(const ValueId seen,
+                   Peep(ctx, part, gate.peephole, gate.cell));
   return Activate(ctx, step.f[0], step.inputs.clip, seen);
 }
 
@@ -249,9 +256,9 @@ absl::StatusOr<States> LstmCell(NodeContext& ctx, const LstmStep& step,
     ASSIGN_OR_RETURN(gates, PlainGates(ctx, step, sum));
   } else {
     ASSIGN_OR_RETURN(gates[0],
-                     GateOf(ctx, step, sum, 0, step.peep_i, states[1]));
+                     GateOf(ctx, step, sum, {0, step.peep_i, states[1]}));
     ASSIGN_OR_RETURN(gates[2],
-                     GateOf(ctx, step, sum, 2, step.peep_f, states[1]));
+                     GateOf(ctx, step, sum, {2, step.peep_f, states[1]}));
   }
   if (step.couple) {
     const ValueId one = ctx.Scalar(ctx.dtype(sum), 1);
@@ -266,7 +273,7 @@ absl::StatusOr<States> LstmCell(NodeContext& ctx, const LstmStep& step,
                    ctx.Binary(Binary::kMultiply, gates[0], candidate));
   ASSIGN_OR_RETURN(const ValueId cell, Plus(ctx, kept, added));
   if (!plain) {
-    ASSIGN_OR_RETURN(gates[1], GateOf(ctx, step, sum, 1, step.peep_o, cell));
+    ASSIGN_OR_RETURN(gates[1], GateOf(ctx, step, sum, {1, step.peep_o, cell}));
   }
   ASSIGN_OR_RETURN(const ValueId shown, Activate(ctx, step.f[2], clip, cell));
   ASSIGN_OR_RETURN(const ValueId h,

@@ -155,23 +155,24 @@ absl::StatusOr<ValueId> Firsts(NodeContext& ctx, int64_t size, int64_t factor) {
 }
 
 struct Image {
-  ValueId rows;  // [N * H * W, C]
+  ValueId rows;   // [N * H * W, C]
+  ValueId first;  // int64 [samples, 1, 1]: the row where each one's image is
   int64_t n, c, h, w;
 };
 
 absl::StatusOr<Image> ReadImage(NodeContext& ctx, ValueId x) {
   const Shape shape = ctx.shape(x);
-  Image image{{}, shape[0], shape[1], shape[2], shape[3]};
+  Image image{{}, {}, shape[0], shape[1], shape[2], shape[3]};
   ASSIGN_OR_RETURN(const ValueId last, ctx.Transpose(x, {0, 2, 3, 1}));
   ASSIGN_OR_RETURN(image.rows,
                    ctx.Reshape(last, {image.n * image.h * image.w, image.c}));
   return image;
 }
 
-// The sum over all pairs of taps, [batch, A, B, C]. Taps broadcast to [batch,
-// A, B]; `first` (int64, [batch, 1, 1]) is the image's first row.
+// The sum over all pairs of taps, [samples, A, B, C]. Taps broadcast to
+// [samples, A, B].
 absl::StatusOr<ValueId> GatherTaps(NodeContext& ctx, const Image& image,
-                                   ValueId first, const Taps& vertical,
+                                   const Taps& vertical,
                                    const Taps& horizontal) {
   ValueId sum;
   for (const Tap& y : vertical) {
@@ -180,7 +181,7 @@ absl::StatusOr<ValueId> GatherTaps(NodeContext& ctx, const Image& image,
         const ValueId line,
         ctx.Binary(Binary::kMultiply, y_cell, static_cast<double>(image.w)));
     ASSIGN_OR_RETURN(const ValueId start,
-                     ctx.Binary(Binary::kAdd, line, first));
+                     ctx.Binary(Binary::kAdd, line, image.first));
     for (const Tap& x : horizontal) {
       ASSIGN_OR_RETURN(const ValueId x_cell, ctx.Cast(x.cell, DType::kInt64));
       ASSIGN_OR_RETURN(const ValueId row,
@@ -252,24 +253,24 @@ absl::Status LowerGridSample(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId grid, ctx.Cast(given, ctx.dtype(x)));
   ASSIGN_OR_RETURN(const TapRule taps, ReadTapRule(ctx));
   ASSIGN_OR_RETURN(Axis axis, ReadAxis(ctx));
-  ASSIGN_OR_RETURN(const Image image, ReadImage(ctx, x));
+  ASSIGN_OR_RETURN(Image image, ReadImage(ctx, x));
   axis.size = image.w;
   ASSIGN_OR_RETURN(const ValueId x_at, Coordinates(ctx, grid, 0, axis));
   ASSIGN_OR_RETURN(const Taps horizontal, taps(ctx, x_at, axis));
   axis.size = image.h;
   ASSIGN_OR_RETURN(const ValueId y_at, Coordinates(ctx, grid, 1, axis));
   ASSIGN_OR_RETURN(const Taps vertical, taps(ctx, y_at, axis));
-  ASSIGN_OR_RETURN(const ValueId first,
-                   Firsts(ctx, image.n, image.h * image.w));
+  ASSIGN_OR_RETURN(image.first, Firsts(ctx, image.n, image.h * image.w));
   ASSIGN_OR_RETURN(const ValueId y,
-                   GatherTaps(ctx, image, first, vertical, horizontal));
+                   GatherTaps(ctx, image, vertical, horizontal));
   return Finish(ctx, ctx.Transpose(y, {0, 3, 1, 2}));
 }
 
 struct Regions {
-  ValueId boxes;   // [R, 4]: x1, y1, x2, y2 in cells
-  ValueId images;  // int64 [R]
-  int64_t height = 1, width = 1;
+  ValueId boxes;                  // [R, 4]: x1, y1, x2, y2 in cells
+  ValueId images;                 // int64 [R]
+  int64_t height = 1, width = 1;  // bins
+  int64_t down = 1, across = 1;   // samples of a bin
   bool half_pixel = true;
   bool maximum = false;
 };
@@ -280,33 +281,40 @@ struct Samples {
   ValueId at, weight;
 };
 
+struct Bins {
+  int corner = 0;     // column of the boxes where the axis begins
+  int64_t count = 1;  // of samples
+  int64_t size = 1;   // of the image
+};
+
 absl::StatusOr<Samples> BinSamples(NodeContext& ctx, const Regions& regions,
-                                   int corner, int64_t bins, int64_t samples,
-                                   int64_t size) {
+                                   const Bins& bins) {
   const DType dtype = ctx.dtype(regions.boxes);
-  ASSIGN_OR_RETURN(const ValueId begin,
-                   SliceAxis(ctx, regions.boxes, {.axis = 1, .start = corner}));
+  ASSIGN_OR_RETURN(
+      const ValueId begin,
+      SliceAxis(ctx, regions.boxes, {.axis = 1, .start = bins.corner}));
   ASSIGN_OR_RETURN(
       const ValueId end,
-      SliceAxis(ctx, regions.boxes, {.axis = 1, .start = corner + 2}));
+      SliceAxis(ctx, regions.boxes, {.axis = 1, .start = bins.corner + 2}));
   ASSIGN_OR_RETURN(ValueId length, ctx.Binary(Binary::kSubtract, end, begin));
   if (!regions.half_pixel) {
     ASSIGN_OR_RETURN(length, ctx.Binary(Binary::kMaximum, length, 1.0));
   }
-  const auto count = static_cast<double>(bins * samples);
-  ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, {1, bins * samples}));
-  RETURN_IF_ERROR(ReserveNumbers(ctx, bins * samples));
+  const auto count = static_cast<double>(bins.count);
+  ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, {1, bins.count}));
+  RETURN_IF_ERROR(ReserveNumbers(ctx, bins.count));
   HostTensor parts{dtype, shape, {}};
   for (double i = 0; i < count; ++i) parts.numbers.push_back((i + 0.5) / count);
   ASSIGN_OR_RETURN(
       const ValueId along,
       ctx.Binary(Binary::kMultiply, length, ctx.Constant(std::move(parts))));
   ASSIGN_OR_RETURN(const ValueId at, Plus(ctx, along, begin));
-  ASSIGN_OR_RETURN(const ValueId held,
-                   ctx.Unary(Unary::kClip, at, -1, static_cast<double>(size)));
+  ASSIGN_OR_RETURN(
+      const ValueId held,
+      ctx.Unary(Unary::kClip, at, -1, static_cast<double>(bins.size)));
   ASSIGN_OR_RETURN(const ValueId near, ctx.Binary(Binary::kEqual, held, at));
   ASSIGN_OR_RETURN(const ValueId weight, ctx.Cast(near, dtype));
-  ASSIGN_OR_RETURN(const ValueId inside, Held(ctx, at, size));
+  ASSIGN_OR_RETURN(const ValueId inside, Held(ctx, at, bins.size));
   return Samples{inside, weight};
 }
 
@@ -326,26 +334,26 @@ absl::StatusOr<Taps> SampleTaps(NodeContext& ctx, const Samples& samples,
   return taps;
 }
 
-// [R, C, height, width] with that many samples per bin.
-absl::StatusOr<ValueId> AlignRegions(NodeContext& ctx, const Image& image,
-                                     const Regions& regions, int64_t samples_h,
-                                     int64_t samples_w) {
-  ASSIGN_OR_RETURN(const Samples y, BinSamples(ctx, regions, 1, regions.height,
-                                               samples_h, image.h));
-  ASSIGN_OR_RETURN(const Samples x, BinSamples(ctx, regions, 0, regions.width,
-                                               samples_w, image.w));
+// [R, C, height, width].
+absl::StatusOr<ValueId> AlignRegions(NodeContext& ctx, Image image,
+                                     const Regions& regions) {
+  const Bins rows{1, regions.height * regions.down, image.h};
+  const Bins columns{0, regions.width * regions.across, image.w};
+  ASSIGN_OR_RETURN(const Samples y, BinSamples(ctx, regions, rows));
+  ASSIGN_OR_RETURN(const Samples x, BinSamples(ctx, regions, columns));
   ASSIGN_OR_RETURN(const Taps vertical, SampleTaps(ctx, y, image.h, true));
   ASSIGN_OR_RETURN(const Taps horizontal, SampleTaps(ctx, x, image.w, false));
   ASSIGN_OR_RETURN(const ValueId starts,
                    ctx.Binary(Binary::kMultiply, regions.images,
                               static_cast<double>(image.h * image.w)));
   const int64_t count = ctx.shape(regions.images).elements();
-  ASSIGN_OR_RETURN(const ValueId first, ctx.Reshape(starts, {count, 1, 1}));
+  ASSIGN_OR_RETURN(image.first, ctx.Reshape(starts, {count, 1, 1}));
   ASSIGN_OR_RETURN(const ValueId cells,
-                   GatherTaps(ctx, image, first, vertical, horizontal));
-  ASSIGN_OR_RETURN(const ValueId bins,
-                   ctx.Reshape(cells, {count, regions.height, samples_h,
-                                       regions.width, samples_w, image.c}));
+                   GatherTaps(ctx, image, vertical, horizontal));
+  ASSIGN_OR_RETURN(
+      const ValueId bins,
+      ctx.Reshape(cells, {count, regions.height, regions.down, regions.width,
+                          regions.across, image.c}));
   ASSIGN_OR_RETURN(
       const ValueId pooled,
       ctx.Reduce(regions.maximum ? ReduceFunction::kMax : ReduceFunction::kMean,
@@ -381,8 +389,9 @@ absl::StatusOr<ValueId> AlignAdaptively(NodeContext& ctx, const Image& image,
                      SliceAxis(ctx, regions.boxes, {.axis = 0, .start = r}));
     ASSIGN_OR_RETURN(one.images,
                      SliceAxis(ctx, regions.images, {.axis = 0, .start = r}));
-    ASSIGN_OR_RETURN(const ValueId part,
-                     AlignRegions(ctx, image, one, samples[1], samples[0]));
+    one.across = samples[0];
+    one.down = samples[1];
+    ASSIGN_OR_RETURN(const ValueId part, AlignRegions(ctx, image, one));
     parts.push_back(part);
   }
   return Concat(ctx, parts, 0);
@@ -429,11 +438,12 @@ absl::Status LowerRoiAlign(NodeContext& ctx) {
     return ctx.Refuse("sampling_ratio ", samples, " must be from 0 to ",
                       kMaxSamples);
   }
-  ASSIGN_OR_RETURN(const Regions regions, ReadRegions(ctx, ctx.dtype(x)));
+  ASSIGN_OR_RETURN(Regions regions, ReadRegions(ctx, ctx.dtype(x)));
+  regions.down = samples;
+  regions.across = samples;
   ASSIGN_OR_RETURN(const Image image, ReadImage(ctx, x));
-  return Finish(ctx, samples == 0
-                         ? AlignAdaptively(ctx, image, regions)
-                         : AlignRegions(ctx, image, regions, samples, samples));
+  return Finish(ctx, samples == 0 ? AlignAdaptively(ctx, image, regions)
+                                  : AlignRegions(ctx, image, regions));
 }
 
 constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;

@@ -1,15 +1,21 @@
 // gpupool-worker: one process per device.
 #include <CLI/CLI.hpp>
+#include <string_view>
 #include <utility>
 
+#include "server/worker/explain_command.h"
 #include "server/worker/run_worker.h"
 #include "server/worker/session_engine.h"
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "explain") {
+    return gpupool::server::RunExplainCommand(argc, argv);
+  }
   gpupool::server::WorkerOptions worker;
   CLI::App app(
       "Owns one device of a gpupool server: trains and answers for it. "
-      "Started by gpupoold.",
+      "Started by gpupoold. 'gpupool-worker explain --help' tells how to see "
+      "what the graph compiler makes of a model.",
       "gpupool-worker");
   app.set_version_flag("--version", "gpupool-worker " GPUPOOL_VERSION);
   app.add_option("--device", worker.engine.device, "meta, cpu:N or cuda:N")

@@ -1,9 +1,11 @@
-// Takes session_engine.cc's place in gpupool-fake-worker: a real process with
-// real sockets, memory and files around the stand-in engine, for the tests of
-// the pool and of faults. GPUPOOL_STEP_MICROS sets how long a step takes.
+// Takes the place of session_engine.cc and explain_command.cc in
+// gpupool-fake-worker: a real process with real sockets, memory and files
+// around the stand-in engine, for the tests of the pool and of faults.
+// GPUPOOL_STEP_MICROS sets how long a step takes.
 #include <chrono>
 #include <cstdlib>
 
+#include "server/worker/explain_command.h"
 #include "server/worker/session_engine.h"
 #include "tests/server/worker/fake_engine.h"
 
@@ -20,5 +22,8 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
   settings.plan_time = std::chrono::milliseconds(700);
   return std::make_unique<testing_engine::FakeEngine>(settings, options.device);
 }
+
+// There is no engine to ask.
+int RunExplainCommand(int, char**) { return 1; }
 
 }  // namespace gpupool::server

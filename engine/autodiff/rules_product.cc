@@ -6,14 +6,20 @@
 namespace gpupool::engine::autodiff {
 namespace {
 
-// Fusion comes after differentiation.
+// Activations are fused after differentiation.
 absl::Status CheckNotFused(const Node& node, const Epilogue& epilogue) {
-  if (!epilogue.residual && epilogue.activation == Activation::kNone) {
-    return absl::OkStatus();
-  }
+  if (epilogue.activation == Activation::kNone) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       OpName(node.op), " of layer '", node.source,
       "' is fused with what follows and has no gradient any more"));
+}
+
+// What is added to a product has the product's gradient.
+void PassToResidual(RuleContext& context, const Epilogue& epilogue) {
+  const size_t residual = epilogue.bias ? 3 : 2;
+  if (epilogue.residual && context.needs(residual)) {
+    context.Set(residual, context.dy());
+  }
 }
 
 }  // namespace
@@ -42,24 +48,27 @@ absl::Status MatMulRule(RuleContext& context) {
     RETURN_IF_ERROR(context.Emit(1, Op::kMatMul, {a, dy},
                                  MatMulAttributes{!ta, false, {}}));
   }
+  PassToResidual(context, matmul.epilogue);
+  if (!matmul.epilogue.bias) return absl::OkStatus();
   return context.Emit(2, Op::kColumnSum, {dy});
 }
 
 absl::Status Conv2dRule(RuleContext& context) {
   auto conv = context.node().get<Conv2dAttributes>();
   RETURN_IF_ERROR(CheckNotFused(context.node(), conv.epilogue));
+  PassToResidual(context, conv.epilogue);
+  const bool bias = conv.epilogue.bias && context.needs(2);
   conv.epilogue = {};
   const ValueId x = context.input(0);
   const ValueId w = context.input(1);
-  if (context.needs(1) || context.needs(2)) {
-    const Conv2dGradAttributes attributes{.conv = conv,
-                                          .result = context.shape(w),
-                                          .bias_grad = context.needs(2)};
+  if (context.needs(1) || bias) {
+    const Conv2dGradAttributes attributes{
+        .conv = conv, .result = context.shape(w), .bias_grad = bias};
     ASSIGN_OR_RETURN(const ValueIds gradients,
                      context.builder().Emit(Op::kConv2dWeightGrad,
                                             {context.dy(), x}, attributes));
     context.Set(1, gradients[0]);
-    if (context.needs(2)) context.Set(2, gradients[1]);
+    if (bias) context.Set(2, gradients[1]);
   }
   return context.Emit(
       0, Op::kConv2dInputGrad, {context.dy(), w},

@@ -1,11 +1,14 @@
 #include "engine/passes/fold_batch_norm.h"
 
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/builder.h"
+#include "engine/graph/fused.h"
 #include "engine/passes/rewrite.h"
 
 namespace gpupool::engine {
@@ -45,13 +48,26 @@ class Folder {
       replaced_.push_back(ValueId{static_cast<int32_t>(v)});
     }
     ApplyReplacements(graph_, replaced_);
-    drop_.resize(graph_.nodes().size(), false);
-    DropNodes(graph_, drop_);
+    InsertAndDrop();
     MoveLoadNodesFirst(graph_);
     return absl::OkStatus();
   }
 
  private:
+  void InsertAndDrop() {
+    drop_.resize(graph_.nodes().size(), false);
+    std::vector<Node> old = std::move(graph_.mutable_nodes());
+    std::vector<Node>& nodes = graph_.mutable_nodes();
+    nodes.clear();
+    for (size_t i = 0; i < old.size(); ++i) {
+      const auto inserted = inserted_.find(i);
+      if (inserted != inserted_.end()) {
+        nodes.push_back(std::move(inserted->second));
+      }
+      if (!drop_[i]) nodes.push_back(std::move(old[i]));
+    }
+  }
+
   absl::Status Visit(size_t position) {
     const Node node = graph_.nodes()[position];
     if (node.stage != Stage::kStep) return absl::OkStatus();
@@ -127,7 +143,50 @@ class Folder {
                          norm.get<NormAttributes>()};
     const std::optional<int> producer = ProductBehind(norm.inputs[0]);
     if (producer.has_value()) return FoldInto(*producer, position, map);
-    return FoldIntoTransposed(position, norm, map);
+    ASSIGN_OR_RETURN(const bool folded,
+                     FoldIntoTransposed(position, norm, map));
+    return folded ? absl::OkStatus() : Split(position, norm, map);
+  }
+
+  // A norm that stays becomes a product and a sum where an elementwise node
+  // follows, which can take both in.
+  absl::Status Split(size_t position, const Node& norm, const ChannelMap& map) {
+    const ValueId y = norm.outputs[0];
+    if (index_.is_output(y) || index_.readers(y).size() != 1 ||
+        !MayBeFusedStep(
+            graph_.nodes()[static_cast<size_t>(index_.readers(y)[0])].op)) {
+      return absl::OkStatus();
+    }
+    const TensorType row = graph_.value(map.parameters[0]).type();
+    ValueIds inputs{builder_.Constant(row, {1})};
+    inputs.insert(inputs.end(), map.parameters.begin(), map.parameters.end());
+    ASSIGN_OR_RETURN(const ValueIds folded,
+                     builder_.Emit(Op::kFoldBatchNorm, inputs, map.attributes));
+    const int rank = graph_.value(y).shape.rank();
+    ASSIGN_OR_RETURN(const ValueId scale, BesideChannels(folded[0], rank));
+    ASSIGN_OR_RETURN(const ValueId shift, BesideChannels(folded[1], rank));
+    Value product = graph_.value(y);
+    absl::StrAppend(&product.name, ":scaled");
+    Node node = norm;
+    node.op = Op::kBinary;
+    node.attributes = BinaryAttributes{BinaryFunction::kMultiply};
+    node.inputs = {norm.inputs[0], scale};
+    node.outputs = {graph_.AddValue(std::move(product))};
+    Node& sum = graph_.mutable_nodes()[position];
+    sum.op = Op::kBinary;
+    sum.attributes = BinaryAttributes{};
+    sum.inputs = {node.outputs[0], shift};
+    inserted_.emplace(position, std::move(node));
+    return absl::OkStatus();
+  }
+
+  // A row of numbers in a shape that broadcasts along axis 1 of `rank`.
+  absl::StatusOr<ValueId> BesideChannels(ValueId row, int rank) {
+    if (rank <= 2) return row;
+    std::vector<int64_t> dims(static_cast<size_t>(rank) - 1, 1);
+    dims[0] = graph_.value(row).shape[0];
+    ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims));
+    return builder_.EmitOne(Op::kReshape, {row}, ShapeAttributes{shape});
   }
 
   absl::Status FoldScale(size_t position, int producer, ValueId scale) {
@@ -188,18 +247,18 @@ class Folder {
 
   // A transposed convolution has its channels in axis 1 of the weights and no
   // bias of its own: a sum takes the place of the norm.
-  absl::Status FoldIntoTransposed(size_t position, const Node& norm,
-                                  const ChannelMap& map) {
+  absl::StatusOr<bool> FoldIntoTransposed(size_t position, const Node& norm,
+                                          const ChannelMap& map) {
     const ValueId x = norm.inputs[0];
     const int producer = index_.producer(x);
     if (producer < 0 || index_.is_output(x) || index_.readers(x).size() != 1) {
-      return absl::OkStatus();
+      return false;
     }
     Node node = graph_.nodes()[static_cast<size_t>(producer)];
     if (node.op != Op::kConv2dInputGrad ||
         node.get<Conv2dGradAttributes>().conv.groups != 1 ||
         !IsKnownAtLoad(graph_.value(node.inputs[1]))) {
-      return absl::OkStatus();
+      return false;
     }
     const int rank = graph_.value(x).shape.rank();
     std::vector<int> swap(static_cast<size_t>(rank));
@@ -215,18 +274,13 @@ class Folder {
     ASSIGN_OR_RETURN(node.inputs[1],
                      builder_.EmitOne(Op::kTranspose, {folded[0]},
                                       TransposeAttributes{swap}));
-    std::vector<int64_t> dims(static_cast<size_t>(rank) - 1, 1);
-    dims[0] = graph_.value(folded[1]).shape[0];
-    ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims));
-    ASSIGN_OR_RETURN(
-        const ValueId shift,
-        builder_.EmitOne(Op::kReshape, {folded[1]}, ShapeAttributes{shape}));
+    ASSIGN_OR_RETURN(const ValueId shift, BesideChannels(folded[1], rank));
     graph_.mutable_nodes()[static_cast<size_t>(producer)] = std::move(node);
     Node& sum = graph_.mutable_nodes()[position];
     sum.op = Op::kBinary;
     sum.attributes = BinaryAttributes{};
     sum.inputs = {x, shift};
-    return absl::OkStatus();
+    return true;
   }
 
   Graph& graph_;
@@ -234,6 +288,7 @@ class Folder {
   GraphBuilder builder_;
   std::vector<ValueId> replaced_;
   std::vector<bool> drop_;
+  std::map<size_t, Node> inserted_;  // before the node at a position
 };
 
 }  // namespace

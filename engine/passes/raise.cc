@@ -1,6 +1,7 @@
 #include "engine/passes/raise.h"
 
 #include "engine/base/status_macros.h"
+#include "engine/passes/fold_constants.h"
 #include "engine/passes/simplify.h"
 
 namespace gpupool::engine {
@@ -27,6 +28,7 @@ absl::Status Raise(Graph& graph) {
 
 absl::Status RaisePatterns(Graph& graph) {
   RETURN_IF_ERROR(Simplify(graph));
+  RETURN_IF_ERROR(FoldConstants(graph));
   RETURN_IF_ERROR(Sweep(graph).Run({RaiseActivation, RaiseLayerNormForGradient,
                                     RaiseAttentionForGradient, KeepArgmax}));
   RETURN_IF_ERROR(Simplify(graph));

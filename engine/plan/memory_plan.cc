@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/align.h"
+#include "engine/base/philox.h"
 
 namespace gpupool::engine {
 namespace {
@@ -14,8 +15,11 @@ namespace {
 using Order = std::vector<size_t>;
 
 // Comparisons of two items over all attempts: some tens of milliseconds.
-constexpr uint64_t kMaxComparisons = uint64_t{1} << 24;
+constexpr uint64_t kMaxComparisons = uint64_t{1} << 22;
 constexpr int kMaxRepairs = 64;
+// An arena that is larger than the lower bound by at most one part in so many
+// is not worth more time.
+constexpr uint64_t kGoodEnough = 200;
 
 enum class Gap : uint8_t { kLowest, kTightest };
 
@@ -65,8 +69,11 @@ class Planner {
       if (Try(order, gap)) best_order = order;
     }
     for (int i = 0; i < kMaxRepairs && WorthTrying(); ++i) {
-      if (!Promote(best_order)) break;
-      Try(best_order, Gap::kLowest);
+      Order order = best_order;
+      Promote(order);
+      if (Try(order, i % 4 == 3 ? Gap::kTightest : Gap::kLowest)) {
+        best_order = std::move(order);
+      }
     }
     return std::move(best_);
   }
@@ -103,11 +110,11 @@ class Planner {
   }
 
   bool WorthTrying() const {
-    return best_.arena_bytes > lower_bound_ &&
+    return best_.arena_bytes > lower_bound_ + lower_bound_ / kGoodEnough &&
            (comparisons_ == 0 || comparisons_ < kMaxComparisons);
   }
 
-  // Whether this is the smallest arena so far; it is then kept.
+  // Whether no arena so far was smaller; it is then kept.
   bool Try(const Order& order, Gap gap) {
     if (!WorthTrying()) return false;
     MemoryPlan plan;
@@ -125,9 +132,9 @@ class Planner {
           [](uint64_t begin, const Placed& p) { return begin < p.begin; });
       placed.insert(at, {offset, offset + bytes, items_[i].lifetime});
     }
-    top_ = TopItem(plan);
-    if (plan.arena_bytes >= best_.arena_bytes) return false;
+    if (plan.arena_bytes > best_.arena_bytes) return false;
     best_ = std::move(plan);
+    top_ = TopItem(best_);
     return true;
   }
 
@@ -139,14 +146,18 @@ class Planner {
     return by_size_[0];
   }
 
-  // Moves the item that made the last arena as large as it is half-way to the
-  // front. False when it stands there.
-  bool Promote(Order& order) const {
-    const auto at = std::find(order.begin(), order.end(), top_);
-    if (at == order.begin()) return false;
-    const auto to = order.begin() + (at - order.begin()) / 2;
+  // Moves the item that makes the best arena as large as it is somewhere
+  // nearer to the front, or any item where it stands there.
+  void Promote(Order& order) {
+    auto at = std::find(order.begin(), order.end(), top_);
+    if (at == order.begin() || random_.NextBelow(4) == 0) {
+      at = order.begin() +
+           static_cast<std::ptrdiff_t>(random_.NextBelow(order.size()));
+    }
+    const auto steps = static_cast<uint64_t>(at - order.begin()) + 1;
+    const auto to =
+        order.begin() + static_cast<std::ptrdiff_t>(random_.NextBelow(steps));
     std::rotate(to, at, at + 1);
-    return true;
   }
 
   absl::Span<const PlanItem> items_;
@@ -155,6 +166,7 @@ class Planner {
   MemoryPlan best_;
   size_t top_ = 0;
   uint64_t comparisons_ = 0;
+  Philox random_{0};  // the same items give the same plan
 };
 
 }  // namespace

@@ -54,6 +54,60 @@ TEST_F(FoldBatchNormTest, GoesIntoAMatMulWithBias) {
   EXPECT_THAT(Ops(), ElementsAre("fold_batch_norm", "matmul"));
 }
 
+TEST_F(FoldBatchNormTest, GoesIntoAMatMulWhoseColumnsAreTheChannels) {
+  const ValueId y = Emit(Op::kMatMul, {Input("x", {2, 4}), Weight("w", {4, 3})},
+                         MatMulAttributes{});
+  graph_.AddOutput("out", Norm(y, 3));
+  RunAndCompare();
+  EXPECT_THAT(Ops(), ElementsAre("transpose", "fold_batch_norm", "matmul"));
+  EXPECT_EQ(graph_.nodes()[0].stage, Stage::kLoad);
+}
+
+TEST_F(FoldBatchNormTest, ScaleAndShiftByChannelGoInAsWell) {
+  ValueId y =
+      Emit(Op::kConv2d, {Input("x", {1, 2, 4, 4}), Weight("w", {3, 2, 3, 3})},
+           Conv2dAttributes{});
+  y = Emit(Op::kBinary, {Weight("scale", {1, 3, 1, 1}), y},
+           BinaryAttributes{BinaryFunction::kMultiply});
+  y = Emit(Op::kBinary, {y, Weight("shift", {3, 1, 1})}, BinaryAttributes{});
+  graph_.AddOutput("out", y);
+  RunAndCompare();
+  EXPECT_EQ(Ops().back(), "conv2d");
+  for (size_t i = 0; i + 1 < graph_.nodes().size(); ++i) {
+    EXPECT_EQ(graph_.nodes()[i].stage, Stage::kLoad);
+  }
+}
+
+TEST_F(FoldBatchNormTest, BehindATransposedConvolutionASumIsLeft) {
+  const ValueId y = Emit(
+      Op::kConv2dInputGrad,
+      {Input("x", {1, 2, 4, 4}), Weight("w", {2, 3, 2, 2})},
+      Conv2dGradAttributes{.conv = {.stride = {2, 2}}, .result = {1, 3, 8, 8}});
+  graph_.AddOutput("out", Norm(y, 3));
+  RunAndCompare();
+  EXPECT_THAT(Ops(), ElementsAre("transpose", "fold_batch_norm", "transpose",
+                                 "reshape", "conv2d_input_grad", "binary"));
+}
+
+TEST_F(FoldBatchNormTest, BeforeAnActivationItIsAProductAndASum) {
+  const ValueId x = Input("x", {2, 3, 4, 4});
+  graph_.AddOutput("out", Emit(Op::kRelu, {Norm(x, 3)}));
+  RunAndCompare();
+  EXPECT_THAT(Ops(), ElementsAre("fold_batch_norm", "reshape", "reshape",
+                                 "binary", "binary", "relu"));
+}
+
+TEST_F(FoldBatchNormTest, AScaleByExampleStays) {
+  ValueId y =
+      Emit(Op::kConv2d, {Input("x", {3, 2, 4, 4}), Weight("w", {3, 2, 3, 3})},
+           Conv2dAttributes{});
+  y = Emit(Op::kBinary, {y, Weight("scale", {3, 1, 1, 1})},
+           BinaryAttributes{BinaryFunction::kMultiply});
+  graph_.AddOutput("out", y);
+  RunAndCompare();
+  EXPECT_THAT(Ops(), ElementsAre("conv2d", "binary"));
+}
+
 TEST_F(FoldBatchNormTest, StaysWhenTheProductIsReadElsewhere) {
   const ValueId x = Input("x", {1, 2, 4, 4});
   const ValueId y =

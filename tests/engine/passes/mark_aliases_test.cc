@@ -79,5 +79,43 @@ TEST_F(MarkAliasesTest, WeightsAreNeverOverwrittenInPlace) {
   EXPECT_EQ(KindOf(y), AliasKind::kNone);
 }
 
+TEST_F(MarkAliasesTest, AProductTakesOverItsResidualsBytes) {
+  const ValueId w = Weight("w", {3, 3});
+  const ValueId residual = Emit(Op::kRelu, {Input("x", {2, 3})});
+  const Epilogue epilogue{.bias = true, .residual = true};
+  const ValueId y =
+      Emit(Op::kMatMul, {Input("z", {2, 3}), w, Weight("b", {3}), residual},
+           MatMulAttributes{.epilogue = epilogue});
+  graph_.AddOutput("out", y);
+  Run(MarkAliases);
+  EXPECT_EQ(KindOf(y), AliasKind::kInPlace);
+  EXPECT_EQ(graph_.value(y).alias.of, residual);
+}
+
+TEST_F(MarkAliasesTest, AProductNeverOverwritesItsOperands) {
+  const ValueId x = Emit(Op::kRelu, {Input("x", {3, 3})});
+  const ValueId y =
+      Emit(Op::kMatMul, {x, Weight("w", {3, 3})}, MatMulAttributes{});
+  graph_.AddOutput("out", y);
+  Run(MarkAliases);
+  EXPECT_EQ(KindOf(y), AliasKind::kNone);
+}
+
+TEST_F(MarkAliasesTest, ResultsOfAFusedNodeTakeDifferentInputs) {
+  const ValueId a = Emit(Op::kSoftmax, {Input("a", {2, 3})});
+  const ValueId b = Emit(Op::kSoftmax, {Input("b", {2, 3})});
+  FusedAttributes fused;
+  fused.steps = {{Op::kAdd, {}, {0, 1}}, {Op::kRelu, {}, {2}}};
+  fused.results = {2, 3};
+  fused.shape = {2, 3};
+  const auto results = builder_.Emit(Op::kFused, {a, b}, fused);
+  ASSERT_TRUE(results.ok()) << results.status();
+  graph_.AddOutput("first", (*results)[0]);
+  graph_.AddOutput("second", (*results)[1]);
+  Run(MarkAliases);
+  EXPECT_EQ(graph_.value((*results)[0]).alias.of, a);
+  EXPECT_EQ(graph_.value((*results)[1]).alias.of, b);
+}
+
 }  // namespace
 }  // namespace gpupool::engine

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 
+#include "engine/passes/fold_constants.h"
 #include "engine/passes/simplify.h"
 #include "tests/engine/passes/pass_testing.h"
 
@@ -35,6 +37,7 @@ class RaiseTest : public testing::PassTest {
   void Finish(ValueId y) {
     graph_.AddOutput("out", y);
     Run(Simplify);
+    Run(FoldConstants);
     Run(Raise);
   }
   UnaryFunction OnlyFunction() {
@@ -86,6 +89,21 @@ TEST_F(RaiseTest, HardSwish) {
 
 TEST_F(RaiseTest, TheLargerOfXAndZeroIsRelu) {
   Finish(Binary(BinaryFunction::kMaximum, Input("x", {2}), Number(0)));
+  EXPECT_THAT(Ops(), ElementsAre("relu"));
+}
+
+TEST_F(RaiseTest, AClipWithAFarBoundIsNoRelu) {
+  for (const double bound : {20.0, 255.0, 65504.0, 1e9}) {
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    Finish(Unary(UnaryFunction::kClip, Input("x", {2}), 0, bound));
+    EXPECT_THAT(Ops(), ElementsAre("unary")) << bound;
+  }
+}
+
+TEST_F(RaiseTest, AClipWithoutAnUpperBoundIsRelu) {
+  const double none = std::numeric_limits<float>::max();
+  Finish(Unary(UnaryFunction::kClip, Input("x", {2}), 0, none));
   EXPECT_THAT(Ops(), ElementsAre("relu"));
 }
 

@@ -26,7 +26,7 @@ TEST_P(RandomGraphTest, TrainingKeepsItsResults) {
                                    kTolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphTest, ::testing::Range(0, 60));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphTest, ::testing::Range(0, 120));
 
 }  // namespace
 }  // namespace gpupool::engine

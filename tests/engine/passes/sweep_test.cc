@@ -45,6 +45,7 @@ TEST_F(SweepTest, EmittedNodesStandWhereTheOldOneStood) {
   graph_.AddOutput("z", Emit(Op::kSoftmax, {y}));
   ASSERT_TRUE(Sweep(graph_).Run({ReplaceTanh}).ok());
   EXPECT_THAT(Ops(), ElementsAre("sigmoid", "relu", "softmax"));
+  graph_.Compact();
   EXPECT_TRUE(Verify(graph_).ok()) << Verify(graph_);
 }
 

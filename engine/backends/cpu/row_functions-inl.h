@@ -66,16 +66,6 @@ HWY_INLINE FloatVector Truth(Mask mask) {
   return hn::IfThenElseZero(mask, Constant(1));
 }
 
-// Highway's own Exp is sound up to 104 only; 89 gives infinity.
-HWY_INLINE FloatVector AnyExpOf(FloatVector x) {
-  return ExpOf(hn::IfThenElse(hn::Gt(x, Constant(89.5f)), Constant(89.5f), x));
-}
-
-// 1 / (1 + exp(-x)) for any x.
-HWY_INLINE FloatVector AnySigmoidOf(FloatVector x) {
-  return hn::Div(Constant(1), hn::Add(Constant(1), AnyExpOf(hn::Neg(x))));
-}
-
 // exp(x) - 1 for x <= 0, and 0 above.
 HWY_INLINE FloatVector NegativeExpm1Of(FloatVector x) {
   const FloatVector low =

@@ -140,7 +140,7 @@ struct ReluFunction {
   }
 };
 struct SigmoidFunction {
-  HWY_INLINE V operator()(V x, const C&) const { return AnySigmoidOf(x); }
+  HWY_INLINE V operator()(V x, const C&) const { return SigmoidOf(x); }
 };
 struct TanhFunction {
   HWY_INLINE V operator()(V x, const C&) const { return TanhOf(x); }

@@ -30,7 +30,7 @@ struct ClipSlope {
 };
 struct ExpSlope {
   HWY_INLINE V operator()(V dy, V x, const C&) const {
-    return hn::Mul(dy, AnyExpOf(x));
+    return hn::Mul(dy, ExpOf(x));
   }
 };
 struct LogSlope {
@@ -59,7 +59,7 @@ struct LeakyReluSlope {
 };
 struct EluSlope {
   HWY_INLINE V operator()(V dy, V x, const C& c) const {
-    const V below = hn::Mul(c.alpha, AnyExpOf(x));
+    const V below = hn::Mul(c.alpha, ExpOf(x));
     return hn::IfThenElse(hn::Gt(x, Constant(0)), dy, hn::Mul(dy, below));
   }
 };
@@ -70,7 +70,7 @@ struct SeluSlope {
 };
 struct SoftplusSlope {
   HWY_INLINE V operator()(V dy, V x, const C&) const {
-    return hn::Mul(dy, AnySigmoidOf(x));
+    return hn::Mul(dy, SigmoidOf(x));
   }
 };
 struct SoftsignSlope {
@@ -97,7 +97,7 @@ struct HardSwishSlope {
 // s (1 + x (1 - s)), s = sigmoid(x)
 struct SiluSlope {
   HWY_INLINE V operator()(V dy, V x, const C&) const {
-    const V s = AnySigmoidOf(x);
+    const V s = SigmoidOf(x);
     const V rest = hn::MulAdd(x, hn::Sub(Constant(1), s), Constant(1));
     return hn::Mul(dy, hn::Mul(s, rest));
   }
@@ -106,7 +106,7 @@ struct SiluSlope {
 struct MishSlope {
   HWY_INLINE V operator()(V dy, V x, const C&) const {
     const V t = TanhSoftplusOf(x);
-    const V rest = hn::Mul(hn::NegMulAdd(t, t, Constant(1)), AnySigmoidOf(x));
+    const V rest = hn::Mul(hn::NegMulAdd(t, t, Constant(1)), SigmoidOf(x));
     return hn::Mul(dy, hn::MulAdd(x, rest, t));
   }
 };

@@ -34,7 +34,7 @@ struct ClipFunction {
   }
 };
 struct ExpFunction {
-  HWY_INLINE V operator()(V x, const C&) const { return AnyExpOf(x); }
+  HWY_INLINE V operator()(V x, const C&) const { return ExpOf(x); }
 };
 struct LogFunction {
   HWY_INLINE V operator()(V x, const C&) const {
@@ -112,7 +112,7 @@ struct HardSwishFunction {
 };
 struct SiluFunction {
   HWY_INLINE V operator()(V x, const C&) const {
-    return hn::Mul(x, AnySigmoidOf(x));
+    return hn::Mul(x, SigmoidOf(x));
   }
 };
 struct MishFunction {

@@ -43,9 +43,31 @@ HWY_INLINE void StorePart(FloatVector v, float* to, int64_t count) {
   std::memcpy(to, lanes, static_cast<size_t>(count) * sizeof(float));
 }
 
-// e^x; NaN stays NaN, which Highway's own Exp does not promise.
+// e^x for any x: NaN stays NaN, and below -87 it is 0. With n the nearest whole
+// number to x / ln 2 it is 2^n e^r, |r| <= ln(2) / 2; the polynomial is that of
+// Cephes' expf, good to 2 units in the last place. Shorter than Highway's Exp,
+// which is not made for large and not for special numbers.
 HWY_INLINE FloatVector ExpOf(FloatVector x) {
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(FloatTag(), x));
+  const FloatTag d;
+  const hn::RebindToSigned<FloatTag> whole;
+  const FloatVector most = hn::Set(d, 89.5f);  // gives infinity
+  const FloatVector bounded = hn::IfThenElse(hn::Gt(x, most), most, x);
+  const FloatVector n =
+      hn::Round(hn::Mul(bounded, hn::Set(d, 1.44269504088896341f)));
+  FloatVector r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), bounded);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  FloatVector p = hn::Set(d, 1.9875691500e-4f);
+  p = hn::MulAdd(p, r, hn::Set(d, 1.3981999507e-3f));
+  p = hn::MulAdd(p, r, hn::Set(d, 8.3334519073e-3f));
+  p = hn::MulAdd(p, r, hn::Set(d, 4.1665795894e-2f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.6666665459e-1f));
+  p = hn::MulAdd(p, r, hn::Set(d, 5.0000001201e-1f));
+  p = hn::MulAdd(hn::Mul(p, r), r, hn::Add(r, hn::Set(d, 1.0f)));
+  // 2^n as 2 * 2^(n - 1), since 2^128 is no float.
+  const auto exponent = hn::Add(hn::ConvertTo(whole, n), hn::Set(whole, 126));
+  const FloatVector scale = hn::BitCast(d, hn::ShiftLeft<23>(exponent));
+  const FloatVector y = hn::Mul(hn::Add(p, p), scale);
+  return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.0f)), hn::Zero(d), y);
 }
 
 HWY_INLINE FloatVector SigmoidOf(FloatVector x) {

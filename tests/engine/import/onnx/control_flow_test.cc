@@ -69,9 +69,10 @@ TEST(ControlFlowTest, ALoopThatNeverRunsHasNoRows) {
 
 TEST(ControlFlowTest, ALoopEndsWithItsConditionAndAtALimit) {
   const std::string head =
-      "(int64 x) => (int64 y) <int64 one = {1}, int64 stop = {";
+      "(int64 x) => (int64 y) <int64 one = {1}, int64 many = "
+      "{9223372036854775807}, int64 stop = {";
   const std::string tail =
-      "}> { y = Loop (, , x) <body = b (int64 i, bool go, int64 s) => "
+      "}> { y = Loop (many, , x) <body = b (int64 i, bool go, int64 s) => "
       "(bool next, int64 t) { t = Add(s, one) next = Less(t, stop) }> }";
   const auto y = RunLowering({.graph = head + "5" + tail,
                               .inputs = {{"x", Ints({}, {0})}},

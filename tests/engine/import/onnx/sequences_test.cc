@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/import/onnx/lowering_case.h"
+#include "tests/engine/import/onnx/model_text.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -70,13 +71,24 @@ TEST(SequencesTest, RefusesTensorsWhereSequencesBelong) {
   EXPECT_EQ(z.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(SequencesTest, SequencesAsOutputsBecomeOnePortEach) {
-  const auto model =
-      ImportLowering({.graph = "(float[6] x) => (seq(float[N]) s) "
-                               "{ s = SequenceConstruct(x, x) }"});
-  ASSERT_TRUE(model.ok()) << model.status();
-  ASSERT_EQ(model->outputs.size(), 2u);
-  EXPECT_EQ(model->outputs[1].name, "s[1]");
+TEST(SequencesTest, SequencesAsInputsAndOutputsAreOnePortPerElement) {
+  onnx::ModelProto model =
+      ModelOfGraph("(float[2] s) => (float[2] t) { t = Identity(s) }");
+  onnx::TypeProto type;
+  *type.mutable_sequence_type()->mutable_elem_type() =
+      model.graph().input(0).type();
+  *model.mutable_graph()->mutable_input(0)->mutable_type() = type;
+  *model.mutable_graph()->mutable_output(0)->mutable_type() = type;
+  const auto file = OnnxFile::Parse(model.SerializeAsString(), {});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(ImportOnnx(**file, {}).status().code(),
+            absl::StatusCode::kUnimplemented);
+  const auto graph = ImportOnnx(**file, {.sequence_lengths = {{"s", 2}}});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ASSERT_EQ(graph->inputs.size(), 2u);
+  EXPECT_EQ(graph->inputs[1].name, "s[1]");
+  ASSERT_EQ(graph->outputs.size(), 2u);
+  EXPECT_EQ(graph->outputs[1].name, "t[1]");
 }
 
 }  // namespace

@@ -98,6 +98,11 @@ class Loop {
   }
 
   void Run() {
+    SetInputs();
+    if (!program_->Run().ok()) std::abort();
+  }
+
+  void SetInputs() {
     program_->SetInput(program_->model().inputs[0].name,
                        absl::MakeConstSpan(input_));
     if (training_) {
@@ -106,7 +111,6 @@ class Loop {
       program_->SetInput("learning_rate", 1e-3);
       program_->SetInput("step", absl::MakeConstSpan(step));
     }
-    if (!program_->Run().ok()) std::abort();
   }
 
   OnnxProgram& program() { return *program_; }
@@ -135,7 +139,8 @@ void Measure(const Options& options, bool training) {
   Report({{"ms", 1e3 * seconds},
           {"gflops", 1e-9 * static_cast<double>(GraphFlops(graph)) / seconds}});
   if (options.profile) {
-    std::fputs(loop.program().ProfileTable(20).c_str(), stderr);
+    const auto set_inputs = [&loop] { loop.SetInputs(); };
+    std::fputs(loop.program().ProfileTable(20, set_inputs).c_str(), stderr);
   }
 }
 

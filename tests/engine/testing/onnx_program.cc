@@ -173,9 +173,13 @@ absl::Span<const float> OnnxProgram::Output(absl::string_view name) const {
           bytes.size() / sizeof(float)};
 }
 
-std::string OnnxProgram::ProfileTable(int runs) {
+std::string OnnxProgram::ProfileTable(int runs,
+                                      const std::function<void()>& set_inputs) {
   Profile profile(0);
-  for (int i = 0; i < runs; ++i) CheckOk(executor_->RunProfiled(&profile));
+  for (int i = 0; i < runs; ++i) {
+    set_inputs();
+    CheckOk(executor_->RunProfiled(&profile));
+  }
   return profile.Table(executor_->program().graph());
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,8 +53,9 @@ class OnnxProgram {
   const ModelGraph& model() const { return model_; }
   const Program& program() const { return executor_->program(); }
   const PassReport& passes() const { return passes_; }
-  // Time of each node over that many runs.
-  std::string ProfileTable(int runs);
+  // Time of each node over that many runs. A run may overwrite its inputs, so
+  // they are set before each.
+  std::string ProfileTable(int runs, const std::function<void()>& set_inputs);
 
  private:
   OnnxProgram(std::shared_ptr<const ModelSource> source, ModelGraph model,

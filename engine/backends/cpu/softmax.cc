@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/softmax.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
 //
+#include <algorithm>
 #include <cmath>
 
 #include "engine/backends/cpu/function_kernel.h"
@@ -16,14 +17,34 @@ namespace gpupool::engine {
 namespace HWY_NAMESPACE {
 
 void SoftmaxRow(const float* x, const float*, float* y, int64_t count) {
-  const FloatVector greatest = hn::Set(FloatTag(), MaxOf(x, count));
-  MapRow(x, y, count,
-         [&](FloatVector v) HWY_ATTR { return ExpOf(hn::Sub(v, greatest)); });
-  const FloatVector sum = ReduceLanes(y, count, 0.0f,
-                                      [](FloatVector a, FloatVector b)
-                                          HWY_ATTR { return hn::Add(a, b); });
+  const FloatTag d;
+  const int64_t lanes = FloatLanes();
+  const FloatVector greatest = hn::Set(d, MaxOf(x, count));
+  // Two chains of additions hide their latency.
+  FloatVector even = hn::Zero(d), odd = even;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const FloatVector a = ExpOf(hn::Sub(hn::LoadU(d, x + i), greatest));
+    const FloatVector b = ExpOf(hn::Sub(hn::LoadU(d, x + i + lanes), greatest));
+    even = hn::Add(even, a);
+    odd = hn::Add(odd, b);
+    hn::StoreU(a, d, y + i);
+    hn::StoreU(b, d, y + i + lanes);
+  }
+  for (; i < count; i += lanes) {
+    const int64_t rest = std::min(lanes, count - i);
+    const FloatVector v =
+        rest == lanes ? hn::LoadU(d, x + i) : LoadPart(x + i, rest, -HUGE_VALF);
+    const FloatVector e = ExpOf(hn::Sub(v, greatest));
+    even = hn::Add(even, e);
+    if (rest == lanes) {
+      hn::StoreU(e, d, y + i);
+    } else {
+      StorePart(e, y + i, rest);
+    }
+  }
   const FloatVector scale =
-      hn::Div(hn::Set(FloatTag(), 1.0f), hn::SumOfLanes(FloatTag(), sum));
+      hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, hn::Add(even, odd)));
   MapRow(y, y, count,
          [&](FloatVector v) HWY_ATTR { return hn::Mul(v, scale); });
 }

@@ -45,6 +45,24 @@ TEST_F(GradientTest, Conv2dWithStridePaddingDilationGroupsAndBias) {
   }
 }
 
+TEST_F(GradientTest, ProductsWithAResidualWithAndWithoutBias) {
+  for (const bool bias : {false, true}) {
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    const Epilogue epilogue{.bias = bias, .residual = true};
+    ValueIds inputs{Weight("a", {3, 4}), Weight("b", {4, 2})};
+    if (bias) inputs.push_back(Weight("bias", {2}));
+    inputs.push_back(Weight("residual", {3, 2}));
+    Check(Emit(Op::kMatMul, inputs, MatMulAttributes{.epilogue = epilogue}));
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    inputs = {Weight("x", {1, 2, 3, 3}), Weight("w", {2, 2, 1, 1})};
+    if (bias) inputs.push_back(Weight("bias", {2}));
+    inputs.push_back(Weight("residual", {1, 2, 3, 3}));
+    Check(Emit(Op::kConv2d, inputs, Conv2dAttributes{.epilogue = epilogue}));
+  }
+}
+
 TEST_F(GradientTest, Conv2dOfVolumes) {
   const Conv2dAttributes conv{.stride = {1, 2, 2},
                               .padding = {{1, 0, 0}, {0, 1, 1}},

@@ -114,7 +114,10 @@ TEST_F(FoldBatchNormTest, StaysWhenTheProductIsReadElsewhere) {
       Emit(Op::kConv2d, {x, Weight("w", {3, 2, 3, 3})}, Conv2dAttributes{});
   graph_.AddOutput("out", Emit(Op::kAdd, {Norm(y, 3), y}));
   RunAndCompare();
-  EXPECT_THAT(Ops(), ElementsAre("conv2d", "batch_norm_inference", "add"));
+  EXPECT_THAT(Ops(), ElementsAre("fold_batch_norm", "reshape", "reshape",
+                                 "conv2d", "binary", "binary", "add"));
+  EXPECT_EQ(graph_.value(graph_.nodes()[3].inputs[1]).kind,
+            ValueKind::kPersistent);
 }
 
 TEST_F(FoldBatchNormTest, StaysInGraphsThatUpdateWeights) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -24,10 +25,14 @@ constexpr int kSamples = 97;
 // Constants come rounded to float32.
 constexpr double kTolerance = 1e-6;
 
+// Bounds beyond this could lie between the points and go unseen. The
+// exponential of it is still finite.
+constexpr double kFar = 600;
+
 // Irregular enough to meet no kink, wide enough to see where functions
-// saturate.
+// saturate; a few far ones find bounds such as 255.
 Samples SamplePoints() {
-  Samples points;
+  Samples points{-kFar, -300, -130, -40, 40, 130, 300, kFar};
   for (int i = 0; i < kSamples; ++i) {
     points.push_back(-12 + 24 * (i + 0.37) / kSamples);
   }
@@ -140,6 +145,13 @@ bool IsPart(const Node& node) {
   }
 }
 
+// Whether the number bounds something that the points cannot reach. The
+// largest float, which exporters write for none, does not.
+bool IsUnseenBound(double bound) {
+  return std::abs(bound) >= kFar &&
+         std::abs(bound) < std::numeric_limits<float>::max();
+}
+
 // Alone it is worth looking at only when another op does the same.
 bool IsWorthLooking(const Node& node) {
   if (node.op == Op::kUnary) {
@@ -197,7 +209,7 @@ class Expression {
 
  private:
   bool Take(const Node& node) {
-    if (node.outputs.size() != 1) return false;
+    if (node.outputs.size() != 1 || HasUnseenBound(node)) return false;
     nodes_.push_back(&node);
     for (const ValueId id : node.inputs) {
       if (sweep_.Number(id).has_value()) continue;
@@ -207,6 +219,24 @@ class Expression {
       }
     }
     return true;
+  }
+
+  bool HasUnseenBound(const Node& node) const {
+    if (node.op == Op::kUnary) {
+      const auto& unary = node.get<UnaryAttributes>();
+      return unary.function == UnaryFunction::kClip &&
+             (IsUnseenBound(unary.alpha) || IsUnseenBound(unary.beta));
+    }
+    if (node.op != Op::kBinary) return false;
+    const BinaryFunction function = node.get<BinaryAttributes>().function;
+    if (function != BinaryFunction::kMinimum &&
+        function != BinaryFunction::kMaximum) {
+      return false;
+    }
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [this](ValueId id) {
+                         return IsUnseenBound(sweep_.Number(id).value_or(0));
+                       });
   }
 
   double Compute(const Node& node,

@@ -107,6 +107,21 @@ TEST_F(RaiseTest, AClipWithoutAnUpperBoundIsRelu) {
   EXPECT_THAT(Ops(), ElementsAre("relu"));
 }
 
+TEST_F(RaiseTest, ABoundFarOutIsStillABound) {
+  for (const double bound : {6.0, 255.0, 1e6}) {
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    Finish(Unary(UnaryFunction::kClip, Input("x", {2}), 0, bound));
+    EXPECT_THAT(Ops(), ElementsAre("unary")) << bound;
+  }
+}
+
+TEST_F(RaiseTest, AClipWithoutAnUpperBoundIsRelu) {
+  Finish(Unary(UnaryFunction::kClip, Input("x", {2}), 0,
+               std::numeric_limits<float>::max()));
+  EXPECT_THAT(Ops(), ElementsAre("relu"));
+}
+
 TEST_F(RaiseTest, ACoarseGeluIsNotGelu) {
   const ValueId x = Input("x", {2, 3});
   Finish(Multiply(x, Emit(Op::kSigmoid, {Multiply(x, Number(1.702))})));

@@ -50,8 +50,8 @@ Geometry MakeGeometry(const Conv2dAttributes& conv, const Value& x,
   return geometry;
 }
 
-Forward::desc ForwardDesc(const Geometry& g, dnnl::prop_kind kind, bool bias) {
-  const auto algorithm = dnnl::algorithm::convolution_direct;
+Forward::desc ForwardDesc(const Geometry& g, dnnl::algorithm algorithm,
+                          dnnl::prop_kind kind, bool bias) {
   const auto w = AnyFormat(g.w);
   if (bias) {
     return {kind, algorithm, g.x,        w,       g.bias,
@@ -61,8 +61,67 @@ Forward::desc ForwardDesc(const Geometry& g, dnnl::prop_kind kind, bool bias) {
 }
 
 Forward::primitive_desc Hint(const Geometry& g, const CpuContext& context) {
-  return {ForwardDesc(g, dnnl::prop_kind::forward_training, false),
+  return {ForwardDesc(g, dnnl::algorithm::convolution_direct,
+                      dnnl::prop_kind::forward_training, false),
           UserScratchpad(), context.engine()};
+}
+
+// Winograd's algorithm takes less than half the products of a 3x3 window, but
+// more weights and a format of its own for images: worth it where enough cells
+// share the weights, which are transformed when they are loaded
+// (Lavin and Gray 2015, arXiv 1509.09308).
+constexpr int64_t kWinogradCells = 784;
+constexpr int64_t kWinogradChannels = 64;
+
+bool SuitsWinograd(const CompileRequest& request) {
+  const auto& conv = request.node.get<Conv2dAttributes>();
+  const Shape& w = InputOf(request, 1).shape;
+  const Shape& y = OutputOf(request, 0).shape;
+  return request.stable_inputs[1] && w.rank() == 4 && w[2] == 3 && w[3] == 3 &&
+         conv.stride == Extent{1, 1} && conv.dilation == Extent{1, 1} &&
+         conv.groups == 1 && w[0] >= kWinogradChannels &&
+         w[1] >= kWinogradChannels && y[0] * y[2] * y[3] >= kWinogradCells &&
+         OutputOf(request, 0).layout == Layout::kChannelsLast;
+}
+
+// Null where oneDNN cannot.
+std::unique_ptr<Kernel> MakeWinograd(const CompileRequest& request,
+                                     const CpuContext& context,
+                                     const Geometry& g, int threads) try {
+  const Epilogue& epilogue = request.node.get<Conv2dAttributes>().epilogue;
+  dnnl::primitive_attr attr = UserScratchpad();
+  attr.set_post_ops(EpiloguePostOps(epilogue));
+  Geometry own = g;
+  own.x = AnyFormat(g.x);
+  own.y = AnyFormat(g.y);
+  const Forward::primitive_desc primitive(
+      ForwardDesc(own, dnnl::algorithm::convolution_winograd,
+                  dnnl::prop_kind::forward_inference, epilogue.bias),
+      attr, context.engine());
+  auto kernel = std::make_unique<DnnlKernel>(context, threads);
+  const Operand x{DNNL_ARG_SRC, primitive.src_desc(), Where::kWorkspace,
+                  kernel->AddWorkspace(primitive.src_desc().get_size())};
+  const Operand y{DNNL_ARG_DST, primitive.dst_desc(), Where::kWorkspace,
+                  kernel->AddWorkspace(primitive.dst_desc().get_size())};
+  kernel->AddReorder(When::kRun, {0, g.x, Where::kInput, 0}, x);
+  std::vector<Operand> operands = {
+      x,
+      kernel->Packed({DNNL_ARG_WEIGHTS, g.w, Where::kInput, 1},
+                     primitive.weights_desc(), true),
+      y};
+  uint64_t next = 2;
+  if (epilogue.bias) {
+    operands.push_back({DNNL_ARG_BIAS, g.bias, Where::kInput, next++});
+  }
+  if (epilogue.residual) {
+    kernel->AddReorder(When::kRun, {0, g.y, Where::kInput, next}, y);
+  }
+  kernel->AddStep(When::kRun, Forward(primitive), primitive.scratchpad_desc(),
+                  std::move(operands));
+  kernel->AddReorder(When::kRun, y, {0, g.y, Where::kOutput, 0});
+  return kernel;
+} catch (const dnnl::error&) {
+  return nullptr;
 }
 
 }  // namespace
@@ -75,11 +134,16 @@ KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context) {
   const ScopedThreads scope(threads);
   const Geometry g = MakeGeometry(attributes, InputOf(request, 0),
                                   InputOf(request, 1), OutputOf(request, 0));
+  if (SuitsWinograd(request)) {
+    auto kernel = MakeWinograd(request, context, g, threads);
+    if (kernel != nullptr) return kernel;
+  }
   dnnl::primitive_attr attr = UserScratchpad();
   attr.set_post_ops(EpiloguePostOps(epilogue));
   const Forward::primitive_desc primitive(
-      ForwardDesc(g, dnnl::prop_kind::forward_inference, epilogue.bias), attr,
-      context.engine());
+      ForwardDesc(g, dnnl::algorithm::convolution_direct,
+                  dnnl::prop_kind::forward_inference, epilogue.bias),
+      attr, context.engine());
 
   auto kernel = std::make_unique<DnnlKernel>(context, threads);
   std::vector<Operand> operands = {

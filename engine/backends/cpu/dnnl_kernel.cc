@@ -93,9 +93,17 @@ void AppendAll(std::string& text, const T* numbers, int count) {
   text += '/';
 }
 
-// Everything that decides where an element lies in a blocked format.
+// Everything that decides where an element lies in a blocked format, or what
+// becomes of weights in a Winograd format.
 std::string FormatText(const dnnl::memory::desc& desc) {
   const dnnl_memory_desc_t& d = desc.data;
+  if (d.format_kind == dnnl_format_kind_wino) {
+    const dnnl_wino_desc_t& w = d.format_desc.wino_desc;
+    return absl::StrCat("wino/", static_cast<int>(w.wino_format), "/", w.r, "/",
+                        w.alpha, "/", w.ic, "/", w.oc, "/", w.ic_block, "/",
+                        w.oc_block, "/", w.ic2_block, "/", w.oc2_block, "/",
+                        w.adj_scale, "/", w.size);
+  }
   GPUPOOL_CHECK(d.format_kind == dnnl_blocked);
   const dnnl_blocking_desc_t& blocking = d.format_desc.blocking;
   std::string text =

@@ -85,12 +85,9 @@ TEST(MemoryPlanTest, RandomPlansAreProvedAndNearTheLowerBound) {
 TEST(MemoryPlanTest, TriesOtherOrdersWhereTheLargestFirstWastes) {
   // Largest first puts 320 at 0 and 256 behind it, so that the 192 that meets
   // both of the smaller ones finds no gap.
-  const std::vector<PlanItem> items = {{320, {0, 1}},
-                                       {256, {1, 2}},
-                                       {192, {2, 3}},
-                                       {192, {3, 4}},
-                                       {320, {4, 5}},
-                                       {64, {0, 5}}};
+  const std::vector<PlanItem> items = {{320, {0, 1}}, {256, {1, 2}},
+                                       {192, {2, 3}}, {192, {3, 4}},
+                                       {320, {4, 5}}, {64, {0, 5}}};
   const MemoryPlan plan = PlanMemory(items);
   ASSERT_TRUE(CheckPlan(items, plan).ok());
   EXPECT_EQ(plan.arena_bytes, FindPeak(items).bytes);

@@ -60,30 +60,43 @@ absl::Status SelectOutput(const v1::TrainingSpec& training, ModelGraph& model) {
                                  })));
 }
 
-// Adds "<weight>/grad" and the sum of it and each gradient; the input "carry"
-// is 0 for the first batch of a step, so that what is left of the last step
-// does not count, else 1.
+// Adds "<weight>/grad" for each parameter.
 absl::StatusOr<std::vector<ValueId>> AddAccumulators(
-    const std::vector<ValueId>& parameters,
-    const std::vector<ValueId>& gradients, GraphBuilder& builder,
-    std::vector<ValueId>& accumulators) {
-  ASSIGN_OR_RETURN(const ValueId carry,
-                   builder.Input("carry", {DType::kFloat32, {}}));
-  std::vector<ValueId> sums;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const Value weight = builder.value(parameters[i]);
+    const std::vector<ValueId>& parameters, GraphBuilder& builder) {
+  std::vector<ValueId> accumulators;
+  for (ValueId parameter : parameters) {
+    const Value& weight = builder.value(parameter);
     ASSIGN_OR_RETURN(
-        const ValueId accumulator,
+        accumulators.emplace_back(),
         builder.Persistent(AccumulatorName(weight.name), weight.type(),
                            MemoryClass::kOptimizer));
-    autodiff::Formula f(&builder);
-    sums.push_back(f.Binary(
-        BinaryFunction::kAdd,
-        f.Binary(BinaryFunction::kMultiply, accumulator, carry), gradients[i]));
-    RETURN_IF_ERROR(f.status());
-    accumulators.push_back(accumulator);
   }
-  return sums;
+  return accumulators;
+}
+
+// The mean of the accumulated gradients and this batch's; the accumulators
+// are empty again behind it.
+absl::StatusOr<std::vector<ValueId>> TakeAccumulated(
+    const std::vector<ValueId>& parameters,
+    const std::vector<ValueId>& gradients, uint32_t batches,
+    GraphBuilder& builder) {
+  ASSIGN_OR_RETURN(const std::vector<ValueId> accumulators,
+                   AddAccumulators(parameters, builder));
+  const ValueId yes = builder.Constant({DType::kBool, {}}, {1});
+  std::vector<ValueId> means;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    autodiff::Formula f(&builder);
+    const ValueId sum =
+        f.Binary(BinaryFunction::kAdd, accumulators[i], gradients[i]);
+    means.push_back(
+        f.Binary(BinaryFunction::kMultiply, sum, f.Number(1.0 / batches, sum)));
+    // Not a product with 0, which would keep infinities as NaN.
+    const ValueId empty =
+        f.Where(yes, f.Number(0, accumulators[i]), accumulators[i]);
+    RETURN_IF_ERROR(f.status());
+    RETURN_IF_ERROR(builder.Update(empty, accumulators[i]));
+  }
+  return means;
 }
 
 // With accumulation, dropout counts batches while the optimizer counts steps.
@@ -135,7 +148,7 @@ absl::StatusOr<Differentiated> Differentiate(const ModelSource& source,
   return result;
 }
 
-// Divides accumulated sums by the batches and clamps to [-c, c].
+// Averages over the batches of the step and clamps to [-c, c].
 absl::Status FinishGradients(const v1::TrainingSpec& training,
                              GraphBuilder& builder, Differentiated& step) {
   const double limit = training.clip_gradient_value();
@@ -146,20 +159,12 @@ absl::Status FinishGradients(const v1::TrainingSpec& training,
   builder.SetSource("optimizer", -1);
   builder.SetMemoryClass(MemoryClass::kGradient);
   if (Accumulates(training)) {
-    std::vector<ValueId> accumulators;
     ASSIGN_OR_RETURN(step.gradients,
-                     AddAccumulators(step.parameters, step.gradients, builder,
-                                     accumulators));
+                     TakeAccumulated(step.parameters, step.gradients,
+                                     training.accumulate_batches(), builder));
   }
+  if (limit == 0) return absl::OkStatus();
   for (ValueId& gradient : step.gradients) {
-    autodiff::Formula f(&builder);
-    if (Accumulates(training)) {
-      gradient =
-          f.Binary(BinaryFunction::kMultiply, gradient,
-                   f.Number(1.0 / training.accumulate_batches(), gradient));
-    }
-    RETURN_IF_ERROR(f.status());
-    if (limit == 0) continue;
     ASSIGN_OR_RETURN(
         gradient,
         builder.EmitOne(Op::kUnary, {gradient},
@@ -266,12 +271,13 @@ absl::StatusOr<ModelGraph> BuildAccumulationGraph(
   GraphBuilder builder(&step.model.graph);
   builder.SetSource("optimizer", -1);
   builder.SetMemoryClass(MemoryClass::kGradient);
-  std::vector<ValueId> accumulators;
-  ASSIGN_OR_RETURN(
-      const std::vector<ValueId> sums,
-      AddAccumulators(step.parameters, step.gradients, builder, accumulators));
-  for (size_t i = 0; i < sums.size(); ++i) {
-    RETURN_IF_ERROR(builder.Update(sums[i], accumulators[i]));
+  ASSIGN_OR_RETURN(const std::vector<ValueId> accumulators,
+                   AddAccumulators(step.parameters, builder));
+  for (size_t i = 0; i < accumulators.size(); ++i) {
+    ASSIGN_OR_RETURN(
+        const ValueId sum,
+        builder.EmitOne(Op::kAdd, {accumulators[i], step.gradients[i]}));
+    RETURN_IF_ERROR(builder.Update(sum, accumulators[i]));
   }
   return std::move(step.model);
 }

@@ -9,7 +9,6 @@
 //   learning_rate  float64 []  training
 //   step           int64 []    training; counts from 1
 //   seed           int64 []    training, only when a layer drops out
-//   carry          float32 []  accumulation: 0 for a step's first batch, else 1
 //   batch          int64 []    accumulation, only when a layer drops out:
 //                              counts batches from 1
 // Outputs:
@@ -46,8 +45,8 @@ absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelSource& model,
                                               const v1::Scaling& scaling,
                                               const v1::TrainingSpec& training);
 
-// Adds a batch's gradients to the persistent "<weight>/grad" and has the
-// output "loss". InvalidArgument as BuildTrainingGraph.
+// Adds a batch's gradients to the persistent "<weight>/grad", which begin as
+// zeros, and has the output "loss". InvalidArgument as BuildTrainingGraph.
 absl::StatusOr<ModelGraph> BuildAccumulationGraph(
     const ModelSource& model, const v1::Scaling& scaling,
     const v1::TrainingSpec& training);

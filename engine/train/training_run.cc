@@ -122,7 +122,6 @@ absl::StatusOr<std::unique_ptr<TrainingRun::Impl>> TrainingRun::Impl::Create(
   RETURN_IF_ERROR(request.resume_manifest_sha256.empty() ? run->StartFresh()
                                                          : run->Resume());
   RETURN_IF_ERROR(run->train_->Load());
-  if (run->accumulate_ != nullptr) RETURN_IF_ERROR(run->accumulate_->Load());
   return run;
 }
 
@@ -274,6 +273,8 @@ absl::Status TrainingRun::Impl::Step() {
                      {.step = step(),
                       .total_steps = length_.total_steps,
                       .reductions = history_.reductions()});
+  // It does not update the weights and therefore packs them.
+  if (accumulate_ != nullptr) RETURN_IF_ERROR(accumulate_->Load());
   const absl::Span<const uint32_t> rows = sampler_->Next();
   double sum = 0;
   for (uint32_t batch = 0; batch < batches_per_step(); ++batch) {
@@ -300,7 +301,6 @@ absl::StatusOr<double> TrainingRun::Impl::RunBatch(
   SetScalar<int64_t>(executor, "step", static_cast<int64_t>(step()));
   SetScalar<int64_t>(executor, "batch", static_cast<int64_t>(batches));
   SetScalar<int64_t>(executor, "seed", std::bit_cast<int64_t>(seed));
-  SetScalar<float>(executor, "carry", batch == 0 ? 0.0f : 1.0f);
   RETURN_IF_ERROR(executor.Run());
   return double{GetScalar<float>(executor, "loss")};
 }

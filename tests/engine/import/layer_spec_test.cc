@@ -176,7 +176,7 @@ TEST(LayerSpecTest, BadNumbersNameTheFieldAndTheValue) {
       {"conv2d { filters: 0 kernel: 1 }", "filters is 0"},
       {"conv2d { filters: 3 kernel: 1 groups: 2 }", "groups 2"},
       {"conv2d { filters: 2 kernel: 1 stride: -1 }", "stride -1"},
-      {"max_pool { kernel: 2 padding: 2 }", "padding 2x2"},
+      {"max_pool { kernel: 2 padding: 2 }", "padding 2 must be less"},
       {"batch_norm { epsilon: 0 }", "epsilon 0"},
       {"layer_norm { epsilon: -1 }", "epsilon -1"},
       {"dropout { probability: 1 }", "probability 1"},

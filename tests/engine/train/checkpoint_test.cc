@@ -98,11 +98,11 @@ TEST_F(CheckpointTest, TensorsMustBeExactlyTheModels) {
   EXPECT_THAT(read({Tensor("a", {2}, 0), Tensor("c", {3}, 8)}),
               HasSubstr("no tensor \"c\"; the model needs float32[3]"));
   EXPECT_THAT(read({Tensor("a", {2}, 0), Tensor("b", {4}, 8)}),
-              HasSubstr("\"b\" of the checkpoint is float32[3]"));
+              HasSubstr("\"b\" of the weights is float32[3]"));
   EXPECT_THAT(read({Tensor("a", {2}, 0), Tensor("b", {3}, 8, DType::kInt32)}),
               HasSubstr("the model needs int32[3]"));
   EXPECT_THAT(read({Tensor("a", {2}, 0)}),
-              HasSubstr("has a tensor \"b\" that the model does not have"));
+              HasSubstr("have a tensor \"b\" that the model does not have"));
 }
 
 TEST_F(CheckpointTest, SpoiledDataIsDataLossAndChangesNothing) {

@@ -24,8 +24,7 @@ double RateAt(const v1::LearningRateSchedule& schedule, double base,
 
 v1::LearningRateSchedule FromText(const std::string& text) {
   v1::LearningRateSchedule schedule;
-  EXPECT_TRUE(
-      google::protobuf::TextFormat::ParseFromString(text, &schedule));
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &schedule));
   return schedule;
 }
 
@@ -126,8 +125,8 @@ TEST(LearningRateTest, SchedulesAreThoseOfPytorch) {
       {"cosine_restarts { first_steps: 3 }",
        {0.4, 0.3, 0.1, 0.4, 0.3, 0.1, 0.4, 0.3}},
       {"polynomial { steps: 6 power: 2 }",
-       {0.4, 0.27777777777777785, 0.17777777777777787, 0.1,
-        0.04444444444444447, 0.01111111111111111, 0, 0}},
+       {0.4, 0.27777777777777785, 0.17777777777777787, 0.1, 0.04444444444444447,
+        0.01111111111111111, 0, 0}},
       {"one_cycle { maximum: 0.8 }",
        {0.032, 0.33787289098778867, 0.768209139778094, 0.7837972542570413,
         0.7075805798149043, 0.5808696394380227, 0.42446616647007984,
@@ -154,9 +153,9 @@ TEST(LearningRateTest, PolynomialReachesZeroBehindTheLastStep) {
 }
 
 TEST(LearningRateTest, OneCycleEndsAtItsLowestRate) {
-  const auto schedule =
-      FromText("one_cycle { maximum: 1 initial_divisor: 10 "
-               "final_divisor: 100 } warmup_steps: 5");
+  const auto schedule = FromText(
+      "one_cycle { maximum: 1 initial_divisor: 10 "
+      "final_divisor: 100 } warmup_steps: 5");
   EXPECT_NEAR(RateAt(schedule, 0.5, 24, 25), 0.001, 1e-12);
   EXPECT_NEAR(RateAt(schedule, 0.5, 5, 25), 0.1, 1e-12);
   // A warm part of less than a step starts at the top.
@@ -175,11 +174,11 @@ TEST(LearningRateTest, APlateauLowersTheRateWithEachReduction) {
   const auto schedule = FromText("plateau { factor: 0.5 minimum: 0.06 }");
   for (const auto& [reductions, rate] :
        {std::pair(0u, 0.4), {1u, 0.2}, {2u, 0.1}, {3u, 0.06}, {9u, 0.06}}) {
-    EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 0.4,
-                                    {.step = 7,
-                                     .total_steps = 10,
-                                     .reductions = reductions}),
-                     rate);
+    EXPECT_DOUBLE_EQ(
+        LearningRateAt(
+            schedule, 0.4,
+            {.step = 7, .total_steps = 10, .reductions = reductions}),
+        rate);
   }
 }
 

@@ -66,13 +66,27 @@ TEST_F(ProgramsTest, WithoutHeldOutRowsThereIsNoEvalProgram) {
   EXPECT_FALSE(programs->eval.has_value());
 }
 
+TEST_F(ProgramsTest, StepsOfSeveralBatchesHaveAProgramMore) {
+  v1::JobSpec spec = Job();
+  auto one =
+      CompileTraining(*Source(spec.model()), spec, {100, {4}, 3}, &backend_);
+  spec.mutable_training()->set_accumulate_batches(3);
+  auto three =
+      CompileTraining(*Source(spec.model()), spec, {100, {4}, 3}, &backend_);
+  ASSERT_TRUE(one.ok() && three.ok()) << three.status();
+  EXPECT_FALSE(one->accumulate.has_value());
+  ASSERT_TRUE(three->accumulate.has_value());
+  EXPECT_GT(StepFlopsOf(*three), 2 * StepFlopsOf(*one));
+  EXPECT_GT(BytesOf(*three).optimizer, BytesOf(*one).optimizer);
+}
+
 TEST_F(ProgramsTest, InferenceHasAProgramForEachBucket) {
   auto programs = CompileInference(*Source(Job().model()),
                                    {.max_batch_size = 4}, &backend_);
   ASSERT_TRUE(programs.ok()) << programs.status();
   EXPECT_EQ(programs->buckets.size(), 3u);
-  EXPECT_EQ(programs->input_shape, Shape({4}));
-  EXPECT_EQ(programs->output_shape, Shape({3}));
+  EXPECT_EQ(programs->inputs[0].example(), Shape({4}));
+  EXPECT_EQ(programs->outputs[0].example(), Shape({3}));
   EXPECT_EQ(programs->layout.entries().size(), 4u);
   EXPECT_EQ(BytesOf(*programs).optimizer, 0u);
   uint64_t largest = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/graph/attributes_core.h"
+#include "engine/graph/attributes_movement.h"
 #include "engine/tensor/shape.h"
 
 namespace gpupool::engine {

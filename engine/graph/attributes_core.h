@@ -1,10 +1,9 @@
-// Attributes of the core ops: elementwise functions, reductions, movement and
-// indexing. Plain values. Axes are counted from 0 and are never negative:
+// Attributes of the core ops that compute: elementwise functions, reductions,
+// products. Plain values. Axes are counted from 0 and are never negative:
 // whoever builds a node normalises them.
 #pragma once
 
 #include <cstdint>
-#include <variant>
 #include <vector>
 
 #include "engine/tensor/dtype.h"
@@ -82,9 +81,9 @@ enum class BinaryFunction : uint8_t {
   kMaximum,
   kModulo,     // the sign of b, as in Python
   kRemainder,  // the sign of a, as fmod
-  // Unsigned integers.
+  // Integers.
   kShiftLeft,
-  kShiftRight,
+  kShiftRight,  // rounds down
   // Bool.
   kAnd,
   kOr,
@@ -143,126 +142,6 @@ struct CumSumAttributes {
 
   friend bool operator==(const CumSumAttributes&,
                          const CumSumAttributes&) = default;
-};
-
-// Output axis i is input axis permutation[i].
-struct TransposeAttributes {
-  std::vector<int> permutation;
-
-  friend bool operator==(const TransposeAttributes&,
-                         const TransposeAttributes&) = default;
-};
-
-// Output cell i of an axis is input cell start + i * step; all of them lie
-// inside. One entry per axis.
-struct SliceAttributes {
-  std::vector<int64_t> starts;
-  std::vector<int64_t> steps;  // not 0; negative walks backwards
-  std::vector<int64_t> sizes;  // of the output
-
-  friend bool operator==(const SliceAttributes&,
-                         const SliceAttributes&) = default;
-};
-
-struct SliceGradAttributes {
-  SliceAttributes slice;  // of the forward node
-  Shape input;            // of the forward node
-
-  friend bool operator==(const SliceGradAttributes&,
-                         const SliceGradAttributes&) = default;
-};
-
-enum class PadMode : uint8_t {
-  kConstant,
-  kReflect,  // without repeating the edge: 3 2 | 1 2 3 | 2 1
-  kEdge,     // repeats the edge
-};
-
-// One entry per axis, each at least 0.
-struct PadAttributes {
-  std::vector<int64_t> before;
-  std::vector<int64_t> after;
-  PadMode mode = PadMode::kConstant;
-  double value = 0;  // kConstant
-
-  friend bool operator==(const PadAttributes&, const PadAttributes&) = default;
-};
-
-struct AxisAttributes {
-  int axis = 0;
-
-  friend bool operator==(const AxisAttributes&,
-                         const AxisAttributes&) = default;
-};
-
-// Gradient of gather: where the indices point to, in an output of this shape.
-struct GatherGradAttributes {
-  int axis = 0;
-  Shape input;  // of the forward node
-
-  friend bool operator==(const GatherGradAttributes&,
-                         const GatherGradAttributes&) = default;
-};
-
-struct GatherNdAttributes {
-  int batch_dims = 0;
-
-  friend bool operator==(const GatherNdAttributes&,
-                         const GatherNdAttributes&) = default;
-};
-
-enum class ScatterReduction : uint8_t {
-  kNone,  // the last update wins
-  kAdd,
-  kMultiply,
-  kMinimum,
-  kMaximum,
-};
-
-struct ScatterAttributes {
-  int axis = 0;  // kScatterElements only
-  ScatterReduction reduction = ScatterReduction::kNone;
-
-  friend bool operator==(const ScatterAttributes&,
-                         const ScatterAttributes&) = default;
-};
-
-struct TopKAttributes {
-  int axis = 0;
-  int64_t k = 1;
-  bool largest = true;
-  bool sorted = true;
-
-  friend bool operator==(const TopKAttributes&,
-                         const TopKAttributes&) = default;
-};
-
-// A separable linear map: along axis i, output cell o is the sum over t of
-// weights[o * taps + t] * input cell indices[o * taps + t]. Whoever builds the
-// node works out the table from mode, scale and coordinate transformation.
-struct ResizeAxis {
-  int axis = 0;
-  int64_t size = 1;  // of the output
-  int taps = 1;
-  std::vector<int64_t> indices;  // size * taps, inside the input
-  std::vector<double> weights;
-
-  friend bool operator==(const ResizeAxis&, const ResizeAxis&) = default;
-};
-
-struct ResizeAttributes {
-  std::vector<ResizeAxis> axes;  // distinct; other axes stay
-
-  friend bool operator==(const ResizeAttributes&,
-                         const ResizeAttributes&) = default;
-};
-
-struct ResizeGradAttributes {
-  ResizeAttributes resize;  // of the forward node
-  Shape input;              // of the forward node
-
-  friend bool operator==(const ResizeGradAttributes&,
-                         const ResizeGradAttributes&) = default;
 };
 
 // op(A) op(B) over the last two axes; leading axes broadcast as in NumPy.

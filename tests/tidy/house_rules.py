@@ -150,6 +150,7 @@ def check_functions(path, text):
         elif re.match(r"(template.*)?(class|struct|enum|union) .*{$", line):
             in_type = True
         elif (line.endswith("{") and start is None and not in_type
+              and not re.search(r"= \{+$", line)
               and not re.match(r"(namespace|extern|HWY_|#)", line)):
             # Also the last line of a signature that takes several.
             start, cases = number, 0

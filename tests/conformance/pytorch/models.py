@@ -181,7 +181,7 @@ INFERENCE = {
 TRAINING = {
     "train_mlp": (Mlp, [20], 5, 16),
     "train_cnn": (Cnn, [1, 28, 28], 10, 16),
-    "train_resnet18": (vision("resnet18"), [3, 64, 64], 10, 4),
+    "train_resnet18": (vision("resnet18"), [3, 64, 64], 10, 8),
     "train_encoder": (Transformer, [16, 64], 10, 8),
     "train_lstm": (lambda: Recurrent(nn.LSTM, layers=1, bidirectional=False),
                    [12, 8], 5, 8),

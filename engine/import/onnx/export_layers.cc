@@ -132,18 +132,21 @@ class LayerExporter {
     return Node(op, absl::StrCat(layer_->name, "/", part), inputs).output(0);
   }
 
-  // An initializer; its name.
-  std::string Weight(const std::string& name) {
+  // An initializer, which is called `as`.
+  std::string Weight(const std::string& name, const std::string& as) {
     const auto found = weights_.find(name);
     if (found == weights_.end()) {
       missing_ = name;
-      return name;
+      return as;
     }
-    FillTensor(*found->second, *graph_.add_initializer());
-    return name;
+    onnx::TensorProto& tensor = *graph_.add_initializer();
+    FillTensor(*found->second, tensor);
+    tensor.set_name(as);
+    return as;
   }
   std::string LayerWeight(const char* what) {
-    return Weight(absl::StrCat(layer_->name, ".", what));
+    const std::string name = absl::StrCat(layer_->name, ".", what);
+    return Weight(name, name);
   }
 
   std::string Number(const char* part, double value) {
@@ -156,10 +159,13 @@ class LayerExporter {
 
   std::string Scaled() {
     if (!weights_.contains("input.scale")) return "input";
+    // Not under their own names: when the file is trained with a scaling of its
+    // own, that takes them.
+    const std::string scale = Weight("input.scale", "input/factor");
     const std::string product =
-        Node("Mul", "input/scale", {"input", Weight("input.scale")}).output(0);
-    outputs_["input"] =
-        Node("Add", "input/shift", {product, Weight("input.shift")}).output(0);
+        Node("Mul", "input/scale", {"input", scale}).output(0);
+    const std::string shift = Weight("input.shift", "input/offset");
+    outputs_["input"] = Node("Add", "input/shift", {product, shift}).output(0);
     return outputs_["input"];
   }
 

@@ -3,6 +3,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/export_tensor.h"
@@ -136,18 +137,42 @@ class Replacer {
     const auto scale = weights_.find("input.scale");
     const auto shift = weights_.find("input.shift");
     if (scale == weights_.end() || shift == weights_.end()) return;
+    if (file_.stored("input.scale") != nullptr) return;  // the file's own
     onnx::GraphProto& graph = *proto_.mutable_graph();
     const std::string input = FirstInput(graph);
-    const std::string scaled = absl::StrCat(input, "/scaled");
-    const std::string shifted = absl::StrCat(input, "/shifted");
+    // The file may have been scaled and exported before.
+    std::string prefix = absl::StrCat(input, "/");
+    while (HasNameWith(prefix, graph)) prefix += "/";
+    const std::string scaled = absl::StrCat(prefix, "scaled");
+    const std::string shifted = absl::StrCat(prefix, "shifted");
     Rename(input, shifted, graph);
-    FillTensor(*scale->second, *graph.add_initializer());
-    FillTensor(*shift->second, *graph.add_initializer());
+    const std::string factor = AddWeight(*scale->second, prefix + "factor");
+    const std::string offset = AddWeight(*shift->second, prefix + "offset");
     onnx::GraphProto front;
-    AddNode("Mul", {input, "input.scale"}, scaled, front);
-    AddNode("Add", {scaled, "input.shift"}, shifted, front);
+    AddNode("Mul", {input, factor}, scaled, front);
+    AddNode("Add", {scaled, offset}, shifted, front);
     front.mutable_node()->MergeFrom(graph.node());
     graph.mutable_node()->Swap(front.mutable_node());
+  }
+
+  static bool HasNameWith(const std::string& prefix,
+                          const onnx::GraphProto& graph) {
+    for (const onnx::TensorProto& tensor : graph.initializer()) {
+      if (absl::StartsWith(tensor.name(), prefix)) return true;
+    }
+    for (const onnx::NodeProto& node : graph.node()) {
+      for (const std::string& output : node.output()) {
+        if (absl::StartsWith(output, prefix)) return true;
+      }
+    }
+    return false;
+  }
+
+  std::string AddWeight(const WeightTensor& weight, const std::string& name) {
+    onnx::TensorProto& tensor = *proto_.mutable_graph()->add_initializer();
+    FillTensor(weight, tensor);
+    tensor.set_name(name);
+    return name;
   }
 
   // Older files list initializers among the inputs.

@@ -42,7 +42,7 @@ class ServedModelsTest : public testing::Test {
 
   testing_engine::FakeEngine engine_;
   ServedModels models_{&engine_};
-  std::array<std::byte, 128> memory_ = {};
+  alignas(64) std::array<std::byte, 128> memory_ = {};
 };
 
 TEST_F(ServedModelsTest, AnswersInPlace) {
@@ -102,6 +102,69 @@ TEST_F(ServedModelsTest, TensorsThatAreNotTheModelsAreRefused) {
   request.header.outputs[0] = Rows(1, 64);
   EXPECT_EQ(models_.Answer(&request).code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// Adds whole numbers to floats; no batch.
+class AddingModel : public ServedModel {
+ public:
+  AddingModel() {
+    specs_[0].set_data_type(v1::FLOAT32);
+    specs_[0].add_shape(2);
+    specs_[1].set_data_type(v1::INT64);
+    specs_[1].add_shape(2);
+    sum_[0] = specs_[0];
+  }
+  const std::vector<v1::TensorSpec>& inputs() const override { return specs_; }
+  const std::vector<v1::TensorSpec>& outputs() const override { return sum_; }
+  uint64_t measured_bytes() const override { return 0; }
+  absl::Status Infer(uint32_t,
+                     absl::Span<const absl::Span<const std::byte>> inputs,
+                     absl::Span<const absl::Span<std::byte>> outputs) override {
+    const auto* a = reinterpret_cast<const float*>(inputs[0].data());
+    const auto* b = reinterpret_cast<const int64_t*>(inputs[1].data());
+    auto* sum = reinterpret_cast<float*>(outputs[0].data());
+    for (int i = 0; i < 2; ++i) sum[i] = a[i] + static_cast<float>(b[i]);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<v1::TensorSpec> specs_{2};
+  std::vector<v1::TensorSpec> sum_{1};
+};
+
+class AddingEngine : public testing_engine::FakeEngine {
+ public:
+  absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
+      const worker::v1::LoadVersion&) override {
+    return std::make_unique<AddingModel>();
+  }
+};
+
+TEST_F(ServedModelsTest, TensorsOfSeveralTypesGoByPosition) {
+  AddingEngine engine;
+  ServedModels models(&engine);
+  const auto reply = models.Load(LoadRequest(5));
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->inputs_size(), 2);
+  const float floats[] = {0.5f, 1};
+  const int64_t wholes[] = {40, -2};
+  std::memcpy(memory_.data(), floats, sizeof(floats));
+  std::memcpy(memory_.data() + 64, wholes, sizeof(wholes));
+  SlotRequest request = Request(1);
+  request.header.inputs[0].bytes = 8;
+  request.header.input_count = 2;
+  request.header.inputs[1] = Rows(1, 64);
+  request.header.inputs[1].data_type = v1::INT64;
+  request.header.inputs[1].bytes = 16;
+  request.header.outputs[0] = Rows(1, 80);
+  const absl::Status status = models.Answer(&request);
+  ASSERT_TRUE(status.ok()) << status;
+  float sums[2];
+  std::memcpy(sums, memory_.data() + 80, sizeof(sums));
+  EXPECT_EQ(sums[0], 40.5f);
+  EXPECT_EQ(sums[1], -1);
+  request.header.input_count = 1;
+  EXPECT_EQ(models.Answer(&request).code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ def digits_mlp(hidden=32, seed=5):
 class Models(harness.TestCase):
     def save(self, server, model, name, **options):
         path = server.state / name
-        onnx.save(model, path, **options)
+        onnx.save(model, str(path), **options)
         return path
 
     def infer(self, server, model, inputs, version=""):

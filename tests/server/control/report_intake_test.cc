@@ -59,7 +59,10 @@ class ReportIntakeTest : public ControlTest {
 
   std::set<uint64_t> StoredSteps(uint64_t job) {
     std::set<uint64_t> steps;
-    for (const auto& checkpoint : *store->LoadCheckpoints(job)) {
+    const auto checkpoints = store->LoadCheckpoints(job);
+    EXPECT_TRUE(checkpoints.ok()) << checkpoints.status();
+    if (!checkpoints.ok()) return steps;
+    for (const v1::Checkpoint& checkpoint : *checkpoints) {
       steps.insert(checkpoint.step());
     }
     return steps;

@@ -60,7 +60,7 @@ class Closure:
 
 
 def run_cached(name, jobs, cache):
-    """jobs: (label, key, command). Returns the labels' failures."""
+    """jobs: (label, key, command). Prints what fails; returns the labels."""
     folder = cache / name
     folder.mkdir(parents=True, exist_ok=True)
     todo = [job for job in jobs if not (folder / job[1]).exists()]
@@ -72,7 +72,8 @@ def run_cached(name, jobs, cache):
         if done.returncode == 0:
             (folder / key).touch()
             return None
-        return f"{label}\n{done.stdout}{done.stderr}"
+        print(f"{label}\n{done.stdout}{done.stderr}", flush=True)
+        return label
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return [failure for failure in pool.map(work, todo) if failure]
@@ -86,7 +87,8 @@ def check_format():
                           cwd=ROOT, capture_output=True, text=True)
     if done.returncode == 0:
         return []
-    return [done.stderr[-4000:] + "\nRun ./dev format."]
+    print(done.stderr[-4000:] + "\nRun ./dev format.")
+    return ["format"]
 
 
 def compile_flags(build):
@@ -121,25 +123,41 @@ def tidy_jobs(build, flags, closure):
             yield path, key, ["clang-tidy", "--quiet", "-p", str(build), path]
 
 
+def changed_since(revision):
+    """Files that differ from the revision; None stands for all files."""
+    if not revision:
+        return None
+    return set(subprocess.run(
+        ["git", "diff", "--name-only", revision], cwd=ROOT, check=True,
+        capture_output=True, text=True).stdout.split())
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--no-clang-tidy", action="store_true")
+    parser.add_argument("--since", metavar="REVISION",
+                        help="the slow checks look only at files that differ "
+                        "from this revision")
     options = parser.parse_args()
     build = (ROOT / options.build).resolve()
     closure = Closure([ROOT, build / "proto"])
     flags = compile_flags(build)
+    changed = changed_since(options.since)
+
+    def wanted(jobs):
+        return [job for job in jobs if changed is None or job[0] in changed]
+
     failures = check_format()
-    failures += run_cached("headers", list(header_jobs(build, flags, closure)),
+    failures += run_cached("headers", wanted(header_jobs(build, flags, closure)),
                            build / "lint")
     if not options.no_clang_tidy:
-        failures += run_cached("clang-tidy", list(tidy_jobs(build, flags, closure)),
+        failures += run_cached("clang-tidy",
+                               wanted(tidy_jobs(build, flags, closure)),
                                build / "lint")
     house = subprocess.run([sys.executable, "tests/tidy/house_rules.py"], cwd=ROOT)
-    for failure in failures:
-        print(failure)
     if failures or house.returncode:
-        print(f"lint: {len(failures)} failures"
+        print(f"lint: {len(failures)} failures: {' '.join(failures)}"
               + ("" if house.returncode == 0 else " and broken house rules"))
         return 1
     print("lint: clean")

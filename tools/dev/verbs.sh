@@ -10,6 +10,7 @@ usage: ./dev VERB [arguments]
                    (with a regex: those tests only)
   build [preset]   build one of: release (default), dev, asan, tsan
   lint             formatting, headers that compile alone, clang-tidy, house rules
+                   (--since REVISION: the slow ones for changed files only)
   format           rewrite the sources with clang-format
   bench [name]     run the benchmarks; one JSON line per figure
                    (--peers first: install PyTorch and ONNX Runtime beside)
@@ -48,7 +49,7 @@ verb_test() {
 verb_lint() {
   need build lint
   build_preset release
-  "$python" tools/lint.py --build build/release
+  "$python" tools/lint.py --build build/release "$@"
 }
 
 verb_format() {

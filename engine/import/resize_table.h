@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "engine/graph/attributes_core.h"
+#include "engine/graph/attributes_movement.h"
 #include "engine/tensor/shape.h"
 
 namespace gpupool::engine {

@@ -53,17 +53,19 @@ ValueId Formula::Number(double number, ValueId like) {
 ValueId Formula::ReduceTo(ValueId x, const Shape& shape) {
   if (!status_.ok()) return {};
   const Shape from = builder_->shape(x);
-  const int extra = from.rank() - shape.rank();
+  // `shape` may be a value's own, which moves when the graph grows.
+  const Shape to = shape;
+  const int extra = from.rank() - to.rank();
   std::vector<int> axes;
   for (int i = 0; i < from.rank(); ++i) {
-    if (from[i] != 1 && (i < extra || shape[i - extra] == 1)) axes.push_back(i);
+    if (from[i] != 1 && (i < extra || to[i - extra] == 1)) axes.push_back(i);
   }
   if (!axes.empty()) {
     const bool keep_dims = axes.back() >= extra;
     x = Emit(Op::kReduce, {x},
              ReduceAttributes{ReduceFunction::kSum, axes, keep_dims});
   }
-  return Reshape(x, shape);
+  return Reshape(x, to);
 }
 
 }  // namespace gpupool::engine::autodiff

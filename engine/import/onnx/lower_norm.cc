@@ -137,7 +137,10 @@ absl::StatusOr<ValueId> NormaliseRows(NodeContext& ctx, ValueId x,
   ASSIGN_OR_RETURN(const ValueId zeros, Filled(ctx, ctx.dtype(x), per_cell, 0));
   NormAttributes norm;
   norm.epsilon = epsilon;
-  return ctx.Emit(Op::kLayerNorm, {flat, ones, zeros}, norm);
+  norm.with_statistics = ctx.training();  // for its gradient
+  ASSIGN_OR_RETURN(const ValueIds outputs,
+                   ctx.EmitAll(Op::kLayerNorm, {flat, ones, zeros}, norm));
+  return outputs[0];
 }
 
 // x * scale + bias, both of one number per entry of dimension 1.
@@ -245,7 +248,8 @@ absl::Status LowerLayerNorm(NodeContext& ctx) {
   }
   NormAttributes norm;
   ASSIGN_OR_RETURN(norm.epsilon, ctx.Float("epsilon", 1e-5));
-  norm.with_statistics = ctx.wants_output(1) || ctx.wants_output(2);
+  const bool wanted = ctx.wants_output(1) || ctx.wants_output(2);
+  norm.with_statistics = wanted || ctx.training();  // also for its gradient
   std::vector<int64_t> dims = Dims(shape);
   dims.resize(static_cast<size_t>(axes.axis));
   dims.push_back(axes.normalised.elements());
@@ -253,7 +257,7 @@ absl::Status LowerLayerNorm(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueIds outputs,
                    ctx.EmitAll(Op::kLayerNorm, {rows, gamma, beta}, norm));
   RETURN_IF_ERROR(Finish(ctx, ctx.Reshape(outputs[0], shape.dims())));
-  if (!norm.with_statistics) return absl::OkStatus();
+  if (!wanted) return absl::OkStatus();
   ASSIGN_OR_RETURN(const ValueId mean, ctx.Reshape(outputs[1], axes.reduced));
   ASSIGN_OR_RETURN(const ValueId variance,
                    ctx.Reshape(outputs[2], axes.reduced));

@@ -63,24 +63,6 @@ TensorsByName InputsFor(const std::vector<CaseValue>& inputs) {
   return tensors;
 }
 
-absl::StatusOr<ModelGraph> ImportBinding(const OnnxFile& file,
-                                         const DataSet& data) {
-  const TensorsByName inputs = InputsFor(data.inputs);
-  OnnxBuildOptions options = OptionsFor(data.inputs);
-  for (const auto& [name, tensor] : inputs) {
-    options.input_shapes[name] = tensor.shape;
-  }
-  for (;;) {
-    absl::StatusOr<ModelGraph> model = ImportOnnx(file, options);
-    const size_t bound = options.bound.size();
-    for (const std::string& name : NeededInputs(model.status())) {
-      const auto input = inputs.find(name);
-      if (input != inputs.end()) options.bound[name] = input->second;
-    }
-    if (model.ok() || options.bound.size() == bound) return model;
-  }
-}
-
 absl::StatusOr<TensorsByName> RunOnReference(const OnnxFile& file,
                                              const ModelGraph& model,
                                              const TensorsByName& inputs) {
@@ -230,7 +212,7 @@ absl::Status Compare(const std::string& name, const HostTensor& got,
 
 absl::Status RunDataSet(const OnnxFile& file, const DataSet& data,
                         CaseBackend backend) {
-  ASSIGN_OR_RETURN(ModelGraph model, ImportBinding(file, data));
+  ASSIGN_OR_RETURN(ModelGraph model, ImportBinding(file, data, false));
   for (const ModelPort& port : model.outputs) {
     model.graph.AddOutput(port.name, port.value);
   }
@@ -252,6 +234,25 @@ absl::Status RunDataSet(const OnnxFile& file, const DataSet& data,
 }
 
 }  // namespace
+
+absl::StatusOr<ModelGraph> ImportBinding(const OnnxFile& file,
+                                         const DataSet& data, bool training) {
+  const TensorsByName inputs = InputsFor(data.inputs);
+  OnnxBuildOptions options = OptionsFor(data.inputs);
+  options.training = training;
+  for (const auto& [name, tensor] : inputs) {
+    options.input_shapes[name] = tensor.shape;
+  }
+  for (;;) {
+    absl::StatusOr<ModelGraph> model = ImportOnnx(file, options);
+    const size_t bound = options.bound.size();
+    for (const std::string& name : NeededInputs(model.status())) {
+      const auto input = inputs.find(name);
+      if (input != inputs.end()) options.bound[name] = input->second;
+    }
+    if (model.ok() || options.bound.size() == bound) return model;
+  }
+}
 
 absl::Status RunCase(const Case& test, CaseBackend backend) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const OnnxFile> file,

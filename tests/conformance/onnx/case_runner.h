@@ -2,11 +2,19 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/import/layer_spec.h"
+#include "engine/import/onnx/onnx_file.h"
 #include "tests/conformance/onnx/cases.h"
 
 namespace gpupool::engine::onnx_import {
 
 enum class CaseBackend { kReference, kCpu };
+
+// The case's graph, as in training or in inference. Inputs are bound to their
+// numbers only as far as the import asks for them.
+absl::StatusOr<ModelGraph> ImportBinding(const OnnxFile& file,
+                                         const DataSet& data, bool training);
 
 // Inputs are bound to their numbers only as far as the import asks for them.
 // Unimplemented or FailedPrecondition when the model cannot be imported or

@@ -1,0 +1,225 @@
+#include "tests/conformance/onnx/operator_survey.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "engine/autodiff/gradient.h"
+#include "engine/backends/cpu/cpu_backend.h"
+#include "engine/base/status_macros.h"
+#include "engine/graph/builder.h"
+#include "engine/import/onnx/names.h"
+#include "engine/import/onnx/onnx_file.h"
+#include "engine/import/onnx/tensor_data.h"
+#include "engine/passes/pipeline.h"
+#include "tests/conformance/onnx/case_runner.h"
+#include "tests/conformance/onnx/cases.h"
+#include "tests/conformance/onnx/expected_unsupported.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+struct CaseFacts {
+  std::set<OperatorKey> operators;
+  bool passes = false;
+  bool float32 = false;
+  int ways = 0;
+  int ways_with_gradient = 0;
+  std::set<std::string> refusals;
+  bool fast = false;
+  bool at_import = false;
+  std::set<std::string> types;
+};
+
+std::set<OperatorKey> KeysOf(const OnnxFile& file) {
+  std::set<OperatorKey> keys;
+  for (const auto& node : file.model().graph().node()) {
+    keys.emplace(std::string(NormalDomain(node.domain())), node.op_type());
+  }
+  return keys;
+}
+
+// The values that `input` influences through floating values.
+std::vector<bool> InfluencedBy(const Graph& graph, ValueId input) {
+  std::vector<bool> influenced(graph.values().size(), false);
+  influenced[static_cast<size_t>(input.index)] = true;
+  for (const Node& node : graph.nodes()) {
+    const bool any = std::any_of(
+        node.inputs.begin(), node.inputs.end(),
+        [&](ValueId id) { return influenced[static_cast<size_t>(id.index)]; });
+    if (!any) continue;
+    for (ValueId id : node.outputs) {
+      influenced[static_cast<size_t>(id.index)] =
+          IsFloating(graph.value(id).dtype);
+    }
+  }
+  return influenced;
+}
+
+// The gradient of the sum of `output`'s elements.
+absl::Status TryGradient(Graph graph, ValueId output, ValueId input) {
+  GraphBuilder builder(&graph);
+  ReduceAttributes sum;
+  for (int axis = 0; axis < graph.value(output).shape.rank(); ++axis) {
+    sum.axes.push_back(axis);
+  }
+  if (!sum.axes.empty()) {
+    ASSIGN_OR_RETURN(output, builder.EmitOne(Op::kReduce, {output}, sum));
+  }
+  return AddGradients(graph, output, {input}).status();
+}
+
+// Without the name that a layer has in its case.
+std::string Reason(const absl::Status& status) {
+  std::string text(status.message());
+  const size_t start = text.find(" of layer '");
+  if (start == std::string::npos) return text;
+  const size_t end = text.find('\'', text.find('\'', start) + 1);
+  return end == std::string::npos ? text : text.erase(start, end + 1 - start);
+}
+
+void CountWays(const ModelGraph& model, CaseFacts& facts) {
+  for (const ModelPort& input : model.inputs) {
+    if (!IsFloating(input.dtype)) continue;
+    const std::vector<bool> influenced = InfluencedBy(model.graph, input.value);
+    for (const ModelPort& output : model.outputs) {
+      if (output.value == input.value ||
+          !influenced[static_cast<size_t>(output.value.index)]) {
+        continue;
+      }
+      ++facts.ways;
+      const absl::Status status =
+          TryGradient(model.graph, output.value, input.value);
+      if (status.ok()) {
+        ++facts.ways_with_gradient;
+      } else {
+        facts.refusals.insert(Reason(status));
+      }
+    }
+  }
+}
+
+// What is left to run after the passes.
+absl::Status LookAtKernels(const ModelGraph& model, CaseFacts& facts) {
+  Graph graph = model.graph;
+  for (const ModelPort& port : model.outputs) {
+    if (graph.value(port.value).kind != ValueKind::kConstant) {
+      graph.AddOutput(port.name, port.value);
+    }
+  }
+  if (graph.outputs().empty()) {
+    facts.at_import = true;
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(RunPasses(graph, {}, nullptr));
+  facts.fast = true;
+  for (const Node& node : graph.nodes()) {
+    const Value& result = graph.value(node.outputs[0]);
+    if (node.stage == Stage::kLoad || result.alias.kind == AliasKind::kView) {
+      continue;
+    }
+    facts.fast = facts.fast && IsFastOnCpu(graph, node);
+  }
+  return absl::OkStatus();
+}
+
+void AddTypes(const OnnxFile& file, CaseFacts& facts) {
+  for (const auto& input : file.model().graph().input()) {
+    if (!input.type().has_tensor_type()) continue;
+    const int type = input.type().tensor_type().elem_type();
+    facts.float32 = facts.float32 || type == onnx::TensorProto::FLOAT;
+    facts.types.insert(std::string(OnnxTypeName(type)));
+  }
+}
+
+absl::StatusOr<CaseFacts> LookAt(const Case& test) {
+  CaseFacts facts;
+  ASSIGN_OR_RETURN(const std::shared_ptr<const OnnxFile> file,
+                   OnnxFile::Open(test.folder + "/model.onnx"));
+  facts.operators = KeysOf(*file);
+  facts.passes = WhyUnsupported(test.name).empty();
+  if (!facts.passes) return facts;
+  AddTypes(*file, facts);
+  ASSIGN_OR_RETURN(const std::vector<DataSet> sets, ReadDataSets(test, *file));
+  // As in training, for gradients; as in inference, for kernels.
+  ASSIGN_OR_RETURN(const ModelGraph training,
+                   ImportBinding(*file, sets[0], true));
+  CountWays(training, facts);
+  ASSIGN_OR_RETURN(const ModelGraph inference,
+                   ImportBinding(*file, sets[0], false));
+  RETURN_IF_ERROR(LookAtKernels(inference, facts));
+  return facts;
+}
+
+bool Concerns(const CaseFacts& test, const OperatorKey& key, bool alone) {
+  return test.operators.contains(key) && (!alone || test.operators.size() == 1);
+}
+
+OperatorFacts Sum(const std::vector<CaseFacts>& cases, const OperatorKey& key) {
+  const bool alone = std::any_of(
+      cases.begin(), cases.end(),
+      [&](const CaseFacts& test) { return Concerns(test, key, true); });
+  std::vector<const CaseFacts*> passing;
+  OperatorFacts sum{.alone = alone};
+  bool float32 = false;
+  for (const CaseFacts& test : cases) {
+    if (!Concerns(test, key, alone)) continue;
+    ++sum.cases;
+    if (!test.passes) continue;
+    ++sum.passing;
+    sum.ways += test.ways;
+    sum.ways_with_gradient += test.ways_with_gradient;
+    sum.refusals.insert(test.refusals.begin(), test.refusals.end());
+    sum.types.insert(test.types.begin(), test.types.end());
+    float32 = float32 || test.float32;
+    passing.push_back(&test);
+  }
+  for (const CaseFacts* test : passing) {
+    if (float32 && !test->float32) continue;
+    ++sum.runs;
+    sum.runs_fast += test->fast;
+    sum.runs_at_import += test->at_import;
+  }
+  return sum;
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<OperatorKey, OperatorFacts>> SurveyOperators() {
+  std::vector<CaseFacts> cases;
+  std::set<OperatorKey> keys;
+  for (const Case& test : AllCases()) {
+    absl::StatusOr<CaseFacts> facts = LookAt(test);
+    if (!facts.ok()) {
+      return absl::Status(
+          facts.status().code(),
+          absl::StrCat(test.name, ": ", facts.status().message()));
+    }
+    keys.insert(facts->operators.begin(), facts->operators.end());
+    cases.push_back(*std::move(facts));
+  }
+  std::map<OperatorKey, OperatorFacts> all;
+  for (const OperatorKey& key : keys) all[key] = Sum(cases, key);
+  return all;
+}
+
+std::string GradientCell(const OperatorFacts& facts) {
+  if (facts.ways == 0) return "-";
+  if (facts.ways_with_gradient == facts.ways) return "yes";
+  return facts.ways_with_gradient == 0 ? "no" : "part";
+}
+
+std::string CpuCell(const OperatorFacts& facts) {
+  const int rest = facts.runs - facts.runs_at_import;
+  if (facts.runs == 0) return "-";
+  if (rest == 0) return "import";
+  if (facts.runs_fast == rest) return "fast";
+  return facts.runs_fast == 0 ? "reference" : "part";
+}
+
+}  // namespace gpupool::engine::onnx_import

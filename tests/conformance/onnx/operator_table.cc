@@ -1,0 +1,238 @@
+#include "tests/conformance/onnx/operator_table.h"
+
+#include <onnx/defs/schema.h>
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/backends/cpu/cpu_backend.h"
+#include "engine/base/status_macros.h"
+#include "engine/graph/ops.h"
+#include "engine/import/onnx/control_flow.h"
+#include "engine/import/onnx/functions.h"
+#include "engine/import/onnx/lowerings.h"
+#include "engine/import/onnx/sequences.h"
+#include "tests/conformance/onnx/cases.h"
+#include "tests/conformance/onnx/expected_unsupported.h"
+#include "tests/conformance/onnx/operator_survey.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+using Survey = std::map<OperatorKey, OperatorFacts>;
+
+// The newest operator set that libonnx 1.12 knows.
+constexpr int kOperatorSet = 17;
+
+constexpr absl::string_view kIntroduction =
+    R"(# Operators
+
+Which ONNX operators can be imported, and what they become. This page is made
+from the tables in the sources and from what the official test cases of ONNX
+1.12 become when they are imported; a test fails when it is out of date, and
+writes it when `GPUPOOL_WRITE_DOCS=1` is set.
+
+All of these operators can be imported for inference and for training. A model
+with others is refused with a list of them, by node.
+
+## Official cases
+
+Each case runs on the reference kernels and on the CPU with the tolerance of
+the official runner (rtol 1e-3, atol 1e-7, integers exact).
+
+| family | cases | pass | do not |
+|---|---|---|---|
+)";
+
+constexpr absl::string_view kExplanation = R"(
+## ONNX operators
+
+- **numbers**: *yes* where sizes of the results, or what is done, depend on
+  numbers of some inputs. These come from constants or shapes; where they depend
+  on an input of the model, that input is bound and the program belongs to its
+  value.
+- **gradient**: of the ways from a floating input to a floating output in the
+  cases, whether all have a gradient (*yes*), some (*part*) or none (*no*). A
+  dash: there is no such way.
+- **CPU**: whether the cases with float32 inputs run on kernels of their own
+  (*fast*), on the reference kernels, which are right and slow (*reference*), or
+  some so and some so (*part*), after the passes of the compiler; all cases
+  count where none has float32 inputs. *import*: everything is computed while
+  the model is imported. Other element types run on the reference kernels, but
+  for movement.
+- **CUDA**: there are no kernels for any operator yet.
+- **cases**: official cases that pass, of all with this operator alone; with `*`
+  of all in which it occurs, and so are the columns before. *none*: there is no
+  official case, and nothing was asked.
+- **element types**: of the inputs in these cases, as ONNX names them. uint16,
+  int16, uint32 and uint64 are widened to int32 and int64.
+)";
+
+constexpr absl::string_view kTableHead =
+    "\n| operator | family | numbers | gradient | CPU | CUDA | cases | element "
+    "types |\n|---|---|---|---|---|---|---|---|\n";
+
+struct Row {
+  std::string domain;
+  std::string name;
+  std::string family;
+  bool needs_numbers = false;
+};
+
+std::string TitleOf(const std::string& domain) {
+  return domain.empty() ? "ai.onnx" : domain;
+}
+
+// Of the standard, newest version of each, by domain and name.
+std::vector<onnx::OpSchema> Schemas() {
+  std::map<OperatorKey, onnx::OpSchema> newest;
+  for (const onnx::OpSchema& schema :
+       onnx::OpSchemaRegistry::get_all_schemas()) {
+    if (schema.domain() == onnx::AI_ONNX_ML_DOMAIN || schema.deprecated()) {
+      continue;
+    }
+    newest.emplace(OperatorKey(schema.domain(), schema.Name()), schema);
+  }
+  std::vector<onnx::OpSchema> schemas;
+  for (const auto& [key, schema] : newest) schemas.push_back(schema);
+  return schemas;
+}
+
+std::map<OperatorKey, Row> Rows() {
+  std::map<OperatorKey, Row> rows;
+  for (const OperatorEntry& entry : Operators()) {
+    const OperatorKey key(entry.domain, entry.name);
+    rows[key] = {key.first, key.second, std::string(entry.family),
+                 entry.needs == OperatorNeeds::kNumbers};
+  }
+  for (const onnx::OpSchema& schema : Schemas()) {
+    const OperatorKey key(schema.domain(), schema.Name());
+    if (rows.contains(key) || !key.first.empty()) continue;
+    if (FindControlFlow(key.second) != nullptr) {
+      rows[key] = {key.first, key.second, "control flow", true};
+    } else if (IsSequenceOperator(key.second)) {
+      rows[key] = {key.first, key.second, "sequence", true};
+    } else if (HasSchemaFunction(key.first, key.second, kOperatorSet)) {
+      rows[key] = {key.first, key.second, "expanded", false};
+    }
+  }
+  return rows;
+}
+
+std::string FamiliesTable() {
+  std::map<std::string, std::pair<int, int>> families;  // all, not passing
+  for (const Case& test : AllCases()) {
+    auto& [all, failing] = families[test.family];
+    ++all;
+    failing += !WhyUnsupported(test.name).empty();
+  }
+  std::string text;
+  for (const auto& [family, counts] : families) {
+    const auto& [all, failing] = counts;
+    absl::StrAppend(&text, "| ", family, " | ", all, " | ", all - failing,
+                    " | ", failing, " |\n");
+  }
+  return text;
+}
+
+std::string UnsupportedCases() {
+  std::map<std::string, std::vector<std::string>> cases;
+  for (const Case& test : AllCases()) {
+    const absl::string_view reason = WhyUnsupported(test.name);
+    if (!reason.empty()) {
+      cases[std::string(reason)].push_back(absl::StrCat("`", test.name, "`"));
+    }
+  }
+  std::string text = "\nThese do not pass:\n\n| why | cases |\n|---|---|\n";
+  for (const auto& [reason, names] : cases) {
+    absl::StrAppend(&text, "| ", reason, " | ", absl::StrJoin(names, ", "),
+                    " |\n");
+  }
+  return text;
+}
+
+std::string Line(const Row& row, const Survey& survey) {
+  const std::string start =
+      absl::StrCat("| ", row.name, " | ", row.family, " | ",
+                   row.needs_numbers ? "yes" : "", " | ");
+  const auto found = survey.find(OperatorKey(row.domain, row.name));
+  if (found == survey.end()) {
+    return absl::StrCat(start, "- | - | not yet | none | |\n");
+  }
+  const OperatorFacts& facts = found->second;
+  return absl::StrCat(
+      start, GradientCell(facts), " | ", CpuCell(facts), " | not yet | ",
+      facts.passing, " of ", facts.cases, facts.alone ? "" : "*", " | ",
+      absl::AsciiStrToLower(absl::StrJoin(facts.types, ", ")), " |\n");
+}
+
+std::string OperatorTables(const std::map<OperatorKey, Row>& rows,
+                           const Survey& survey) {
+  std::string text;
+  std::string domain = "none yet";
+  for (const auto& [key, row] : rows) {
+    if (row.domain != domain) {
+      domain = row.domain;
+      absl::StrAppend(&text, "\n### ", TitleOf(domain), "\n", kTableHead);
+    }
+    absl::StrAppend(&text, Line(row, survey));
+  }
+  return text;
+}
+
+std::string MissingOperators(const std::map<OperatorKey, Row>& rows) {
+  std::vector<std::string> names;
+  for (const onnx::OpSchema& schema : Schemas()) {
+    if (rows.contains(OperatorKey(schema.domain(), schema.Name()))) continue;
+    names.push_back(schema.domain().empty()
+                        ? schema.Name()
+                        : absl::StrCat(schema.domain(), ".", schema.Name()));
+  }
+  return absl::StrCat("\n### Not supported\n\nOf operator set ", kOperatorSet,
+                      ": ", absl::StrJoin(names, ", "), "; and the domain ",
+                      onnx::AI_ONNX_ML_DOMAIN, ".\n");
+}
+
+std::string MissingGradients(const Survey& survey) {
+  std::string text =
+      "\n### Without a gradient\n\nWhy some ways through operators have "
+      "none:\n\n| operator | why |\n|---|---|\n";
+  for (const auto& [key, facts] : survey) {
+    if (facts.refusals.empty()) continue;
+    absl::StrAppend(&text, "| ", key.second, " | ",
+                    absl::StrJoin(facts.refusals, "; "), " |\n");
+  }
+  return text;
+}
+
+std::string CoreOps() {
+  std::string text =
+      "\n## Ops of the graph\n\nWhat operators become, with what passes and "
+      "training add to it. Names are those\nof `gpupool-worker explain`. "
+      "*reference*: float32, too, runs on the reference\nkernel. There are no "
+      "CUDA kernels yet.\n\n| op | gradient | CPU, float32 |\n|---|---|---|\n";
+  for (int i = 0; i < kOpCount; ++i) {
+    const OpInfo& info = Info(static_cast<Op>(i));
+    absl::StrAppend(
+        &text, "| ", info.name, " | ", info.differentiable ? "yes" : "", " | ",
+        IsFastOnCpu(info.op, DType::kFloat32) ? "fast" : "reference", " |\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> OperatorsPage() {
+  ASSIGN_OR_RETURN(const Survey survey, SurveyOperators());
+  const std::map<OperatorKey, Row> rows = Rows();
+  return absl::StrCat(kIntroduction, FamiliesTable(), UnsupportedCases(),
+                      kExplanation, OperatorTables(rows, survey),
+                      MissingGradients(survey), MissingOperators(rows),
+                      CoreOps());
+}
+
+}  // namespace gpupool::engine::onnx_import

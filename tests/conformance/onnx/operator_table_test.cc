@@ -1,0 +1,40 @@
+// docs/operators.md says what is so. With GPUPOOL_WRITE_DOCS=1 it is written.
+#include "tests/conformance/onnx/operator_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/conformance/onnx/cases.h"
+
+namespace gpupool::engine::onnx_import {
+namespace {
+
+constexpr char kPage[] = GPUPOOL_SOURCE_DIR "/docs/operators.md";
+
+std::string ReadPage() {
+  std::ifstream file(kPage, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file),
+          std::istreambuf_iterator<char>()};
+}
+
+TEST(OperatorTableTest, ThePageIsUpToDate) {
+  if (AllCases().empty()) {
+    GTEST_SKIP() << "the package libonnx-testdata is not installed";
+  }
+  const absl::StatusOr<std::string> page = OperatorsPage();
+  ASSERT_TRUE(page.ok()) << page.status();
+  const char* write = std::getenv("GPUPOOL_WRITE_DOCS");
+  if (write != nullptr && std::string(write) == "1") {
+    std::ofstream(kPage, std::ios::binary) << *page;
+  }
+  EXPECT_EQ(*page, ReadPage())
+      << "write it: GPUPOOL_WRITE_DOCS=1 onnx_conformance_test "
+         "--gtest_filter=OperatorTableTest.*";
+}
+
+}  // namespace
+}  // namespace gpupool::engine::onnx_import

@@ -146,9 +146,12 @@ absl::StatusOr<ValueId> WholeAttention(NodeContext& ctx, const Attention& a) {
   AttentionAttributes attributes;
   attributes.scale = a.scale;
   attributes.causal = a.causal;
+  attributes.with_lse = ctx.training();  // for its gradient
   ValueIds inputs{a.q, a.k, a.v};
   if (a.mask.valid()) inputs.push_back(a.mask);
-  return ctx.Emit(Op::kAttention, inputs, attributes);
+  ASSIGN_OR_RETURN(const ValueIds outputs,
+                   ctx.EmitAll(Op::kAttention, inputs, attributes));
+  return outputs[0];
 }
 
 // Step by step, for soft caps and where somebody wants to see the scores.

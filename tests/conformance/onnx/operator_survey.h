@@ -31,8 +31,9 @@ struct OperatorFacts {
 using OperatorKey = std::pair<std::string, std::string>;
 
 // The facts of every operator with a case. Cases of an operator are those with
-// no other one in them; where none is such, all that it occurs in. The status
-// is that of a case that should pass and cannot be imported.
+// no other one in them; where none is such, all that it occurs in. Where none
+// passes, a model of our own stands for them, which counts as no case. The
+// status is that of a case that should pass and cannot be imported.
 absl::StatusOr<std::map<OperatorKey, OperatorFacts>> SurveyOperators();
 
 // "yes", "no", "part", or "-" where there is no way to ask.

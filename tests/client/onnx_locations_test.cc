@@ -15,9 +15,9 @@ using ::testing::IsEmpty;
 // A length-delimited field of less than 128 bytes.
 std::string Field(int number, const std::string& content) {
   std::string field;
-  const int tag = number << 3 | 2;
+  const int tag = (number << 3) | 2;
   if (tag >= 128) {
-    field += static_cast<char>(tag & 127 | 128);
+    field += static_cast<char>((tag & 127) | 128);
     field += static_cast<char>(tag >> 7);
   } else {
     field += static_cast<char>(tag);

@@ -71,5 +71,22 @@ TEST(LowerAttentionTest, HeadsThatDoNotDivideTheWidthAreRefused) {
   EXPECT_THAT(std::string(y.status().message()), HasSubstr("q_num_heads 3"));
 }
 
+TEST(LowerAttentionTest, TrainingKeepsWhatTheGradientNeeds) {
+  for (const bool training : {false, true}) {
+    const auto model = ImportLowering(
+        {.opset = 23,
+         .graph = "(float[1, 2, 3, 4] q, float[1, 2, 3, 4] k, "
+                  "float[1, 2, 3, 4] v) => (float[1, 2, 3, 4] y) "
+                  "{ y = Attention(q, k, v) }",
+         .training = training});
+    ASSERT_TRUE(model.ok()) << model.status();
+    ASSERT_EQ(CountOps(model->graph, Op::kAttention), 1);
+    for (const Node& node : model->graph.nodes()) {
+      if (node.op != Op::kAttention) continue;
+      EXPECT_EQ(node.outputs.size(), training ? 2u : 1u);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gpupool::engine::onnx_import

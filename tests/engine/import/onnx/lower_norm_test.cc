@@ -64,6 +64,28 @@ TEST(LowerNormTest, LayerNormIsOneNodeOverFlattenedAxes) {
   EXPECT_EQ(model->graph.nodes().size(), 1u);
 }
 
+TEST(LowerNormTest, TrainingKeepsTheStatisticsThatGradientsNeed) {
+  for (const std::string call :
+       {"LayerNormalization(x, s)", "InstanceNormalization(x, s, s)",
+        "GroupNormalization<num_groups = 1>(x, s, s)"}) {
+    SCOPED_TRACE(call);
+    for (const bool training : {false, true}) {
+      const auto model = ImportLowering(
+          {.opset = 21,
+           .graph = "(float[2, 3, 3] x, float[3] s) => (float[2, 3, 3] y) "
+                    "{ y = " +
+                    call + " }",
+           .training = training});
+      ASSERT_TRUE(model.ok()) << model.status();
+      ASSERT_EQ(CountOps(model->graph, Op::kLayerNorm), 1);
+      for (const Node& node : model->graph.nodes()) {
+        if (node.op != Op::kLayerNorm) continue;
+        EXPECT_EQ(node.outputs.size(), training ? 3u : 1u);
+      }
+    }
+  }
+}
+
 TEST(LowerNormTest, GroupNormScalesPerChannelSinceOpset21) {
   const auto y = RunLowering(
       {.opset = 21,

@@ -116,12 +116,6 @@ TEST_F(RaiseTest, ABoundFarOutIsStillABound) {
   }
 }
 
-TEST_F(RaiseTest, AClipWithoutAnUpperBoundIsRelu) {
-  Finish(Unary(UnaryFunction::kClip, Input("x", {2}), 0,
-               std::numeric_limits<float>::max()));
-  EXPECT_THAT(Ops(), ElementsAre("relu"));
-}
-
 TEST_F(RaiseTest, ACoarseGeluIsNotGelu) {
   const ValueId x = Input("x", {2, 3});
   Finish(Multiply(x, Emit(Op::kSigmoid, {Multiply(x, Number(1.702))})));

@@ -12,17 +12,17 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A length-delimited field of less than 128 bytes.
-std::string Field(int number, const std::string& content) {
-  std::string field;
-  const int tag = (number << 3) | 2;
-  if (tag >= 128) {
-    field += static_cast<char>((tag & 127) | 128);
-    field += static_cast<char>(tag >> 7);
-  } else {
-    field += static_cast<char>(tag);
+std::string Varint(size_t number) {
+  std::string bytes;
+  for (; number >= 128; number >>= 7) {
+    bytes += static_cast<char>((number & 127) | 128);
   }
-  return field + static_cast<char>(content.size()) + content;
+  return bytes + static_cast<char>(number);
+}
+
+// A length-delimited field.
+std::string Field(size_t number, const std::string& content) {
+  return Varint((number << 3) | 2) + Varint(content.size()) + content;
 }
 
 std::string Tensor(const std::string& location) {

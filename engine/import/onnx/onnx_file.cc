@@ -13,6 +13,7 @@
 #include "engine/import/onnx/graph_check.h"
 #include "engine/import/onnx/names.h"
 #include "engine/import/onnx/tensor_data.h"
+#include "engine/import/onnx/unshare_norms.h"
 #include "engine/import/onnx/wire_check.h"
 
 namespace gpupool::engine::onnx_import {
@@ -61,6 +62,7 @@ absl::StatusOr<std::shared_ptr<const OnnxFile>> OnnxFile::Parse(
     return absl::InvalidArgumentError("the bytes are not an ONNX model");
   }
   RETURN_IF_ERROR(CheckModel(*file->model_));
+  UnshareNorms(*file->model_);
   RETURN_IF_ERROR(file->Index());
   return file;
 }

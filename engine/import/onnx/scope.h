@@ -24,10 +24,16 @@ struct Entry {
   const onnx::TensorProto* stored = nullptr;
   std::shared_ptr<const std::vector<Entry>> sequence;
 
-  static Entry Tensor(ValueId id) { return {.value = id}; }
+  static Entry Tensor(ValueId id) {
+    Entry entry;
+    entry.value = id;
+    return entry;
+  }
   static Entry Sequence(std::vector<Entry> entries) {
-    return {.sequence =
-                std::make_shared<const std::vector<Entry>>(std::move(entries))};
+    Entry entry;
+    entry.sequence =
+        std::make_shared<const std::vector<Entry>>(std::move(entries));
+    return entry;
   }
   bool is_tensor() const { return value.valid() || stored != nullptr; }
   bool is_sequence() const { return sequence != nullptr; }

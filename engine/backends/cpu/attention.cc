@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "engine/backends/cpu/function_kernel.h"
@@ -164,15 +165,19 @@ Heads::Heads(const CompileRequest& request, const CpuContext& context,
   threads = context.ThreadsForFlops(NodeFlops(request.graph, request.node));
 }
 
+// Where Highway dispatches statically the names are functions, not pointers.
 struct RowLoops {
-  decltype(HWY_DYNAMIC_DISPATCH(AddMaskRow)) add_mask =
+  std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(AddMaskRow))> add_mask =
       HWY_DYNAMIC_DISPATCH(AddMaskRow);
-  decltype(HWY_DYNAMIC_DISPATCH(ExpRow)) exp = HWY_DYNAMIC_DISPATCH(ExpRow);
-  decltype(HWY_DYNAMIC_DISPATCH(MaxRow)) max = HWY_DYNAMIC_DISPATCH(MaxRow);
-  decltype(HWY_DYNAMIC_DISPATCH(ScaleRow)) scale =
+  std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(ExpRow))> exp =
+      HWY_DYNAMIC_DISPATCH(ExpRow);
+  std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(MaxRow))> max =
+      HWY_DYNAMIC_DISPATCH(MaxRow);
+  std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(ScaleRow))> scale =
       HWY_DYNAMIC_DISPATCH(ScaleRow);
-  decltype(HWY_DYNAMIC_DISPATCH(DotRow)) dot = HWY_DYNAMIC_DISPATCH(DotRow);
-  decltype(HWY_DYNAMIC_DISPATCH(ScoreGradRow)) score_grad =
+  std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(DotRow))> dot =
+      HWY_DYNAMIC_DISPATCH(DotRow);
+  std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(ScoreGradRow))> score_grad =
       HWY_DYNAMIC_DISPATCH(ScoreGradRow);
 };
 

@@ -26,6 +26,12 @@ class Unsharing {
     for (const auto& output : graph_.output()) ++reads_[output.name()];
     for (const auto& node : graph_.node()) {
       names_.insert(node.output().begin(), node.output().end());
+      if (node.op_type() == "Identity" && node.input_size() == 1 &&
+          node.output_size() == 1) {
+        const auto source = sources_.find(node.input(0));
+        sources_[node.output(0)] =
+            source == sources_.end() ? node.input(0) : source->second;
+      }
     }
     for (const auto& input : graph_.input()) names_.insert(input.name());
   }
@@ -54,10 +60,14 @@ class Unsharing {
   }
 
   void Unshare(const std::string& suffix, std::string& input) {
-    const auto found = initializers_.find(input);
-    if (found == initializers_.end() || reads_[input] < 2) return;
+    const auto source = sources_.find(input);
+    const std::string tensor =
+        source == sources_.end() ? input : source->second;
+    const auto found = initializers_.find(tensor);
+    if (found == initializers_.end()) return;
+    if (tensor == input && reads_[input] < 2) return;
     const int64_t elements = Elements(graph_.initializer(found->second));
-    const std::string name = absl::StrCat(input, suffix);
+    const std::string name = absl::StrCat(tensor, suffix);
     if (elements > kMaxElements || copied_ + elements > kMaxCopiedElements ||
         !names_.insert(name).second) {
       return;
@@ -83,6 +93,8 @@ class Unsharing {
   onnx::GraphProto& graph_;
   absl::flat_hash_map<std::string, int> reads_;
   absl::flat_hash_map<std::string, int> initializers_;
+  // What stands before the Identity nodes that a name is the output of.
+  absl::flat_hash_map<std::string, std::string> sources_;
   absl::flat_hash_set<std::string> names_;
   int64_t copied_ = 0;
 };

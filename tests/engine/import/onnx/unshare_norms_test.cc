@@ -38,6 +38,16 @@ TEST(UnshareNormsTest, NormsThatShareTensorsGetTheirOwn) {
   EXPECT_THAT(model.graph().initializer(2).float_data(), ElementsAre(1, 1));
 }
 
+TEST(UnshareNormsTest, ATensorThatComesThroughAnIdentityIsShared) {
+  onnx::ModelProto model = ModelOfGraph(
+      "(float[N, 2] x) => (float[N, 2] y) <float[2] s = {1, 1}, float[2] z = "
+      "{0, 0}, float[2] m = {0, 0}, float[2] v = {1, 1}> { i = Identity(z) j = "
+      "Identity(i) y = BatchNormalization(x, s, j, m, v) }");
+  UnshareNorms(model);
+  EXPECT_THAT(model.graph().node(2).input(),
+              ElementsAre("x", "s", "z/2.2", "m", "v"));
+}
+
 TEST(UnshareNormsTest, WeightsThatAreTiedOnPurposeStayTied) {
   onnx::ModelProto model = ModelOfGraph(
       "(float[2, 2] x) => (float[2, 2] y) <float[2, 2] w = {1, 2, 3, 4}> "

@@ -84,8 +84,8 @@ absl::Status SetFloats(const WeightStore& store, absl::string_view name,
 // of embeddings has.
 template <typename T>
 void CopyWhole(absl::Span<const float> from, absl::Span<T> to) {
-  constexpr double kLimit =
-      std::min<double>(std::numeric_limits<T>::max(), int64_t{1} << 53);
+  constexpr auto kLimit = static_cast<double>(
+      std::min<int64_t>(std::numeric_limits<T>::max(), int64_t{1} << 53));
   for (size_t i = 0; i < to.size(); ++i) {
     const double number = from[i];
     const bool fits = number >= -kLimit && number <= kLimit;

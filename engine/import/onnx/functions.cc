@@ -14,6 +14,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/graph_importer.h"
 #include "engine/import/onnx/names.h"
+#include "engine/import/onnx/tensor_data.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -35,30 +36,6 @@ const onnx::OpSchema* FindSchema(absl::string_view domain,
                                  absl::string_view name, int opset) {
   return onnx::OpSchemaRegistry::Schema(std::string(name), opset,
                                         std::string(NormalDomain(domain)));
-}
-
-int OnnxType(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return onnx::TensorProto::FLOAT;
-    case DType::kFloat64:
-      return onnx::TensorProto::DOUBLE;
-    case DType::kInt32:
-      return onnx::TensorProto::INT32;
-    case DType::kInt64:
-      return onnx::TensorProto::INT64;
-    case DType::kUint8:
-      return onnx::TensorProto::UINT8;
-    case DType::kBool:
-      return onnx::TensorProto::BOOL;
-    case DType::kInt8:
-      return onnx::TensorProto::INT8;
-    case DType::kFloat16:
-      return onnx::TensorProto::FLOAT16;
-    case DType::kBFloat16:
-      return onnx::TensorProto::BFLOAT16;
-  }
-  return onnx::TensorProto::UNDEFINED;
 }
 
 absl::StatusOr<onnx::TypeProto> TypeOf(GraphImporter& importer,

@@ -180,6 +180,30 @@ void CopyTyped(const TensorProto& tensor, absl::Span<std::byte> to) {
 
 }  // namespace
 
+int OnnxType(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return onnx::TensorProto::FLOAT;
+    case DType::kFloat64:
+      return onnx::TensorProto::DOUBLE;
+    case DType::kInt32:
+      return onnx::TensorProto::INT32;
+    case DType::kInt64:
+      return onnx::TensorProto::INT64;
+    case DType::kUint8:
+      return onnx::TensorProto::UINT8;
+    case DType::kBool:
+      return onnx::TensorProto::BOOL;
+    case DType::kInt8:
+      return onnx::TensorProto::INT8;
+    case DType::kFloat16:
+      return onnx::TensorProto::FLOAT16;
+    case DType::kBFloat16:
+      return onnx::TensorProto::BFLOAT16;
+  }
+  return onnx::TensorProto::UNDEFINED;
+}
+
 absl::string_view OnnxTypeName(int data_type) {
   if (!onnx::TensorProto_DataType_IsValid(data_type)) return "unknown";
   return onnx::TensorProto_DataType_Name(

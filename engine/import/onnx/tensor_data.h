@@ -27,6 +27,8 @@ namespace gpupool::engine::onnx_import {
 absl::StatusOr<DType> DTypeFromOnnx(int data_type);
 // Whether DTypeFromOnnx widens it.
 bool IsWidened(int data_type);
+// The TensorProto.DataType of an element type.
+int OnnxType(DType dtype);
 // "STRING"
 absl::string_view OnnxTypeName(int data_type);
 

@@ -22,5 +22,6 @@ ldd "$out/$name/bin/"* | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
     strip -o "$out/$name/lib/$(basename "$library")" "$(realpath "$library")"
   done
 cp -r examples README.md LICENSE "$out/$name/"
+rm -rf "$out/$name/examples/out"  # what the examples made here
 tar -C "$out" -cJf "$out/$name.tar.xz" "$name"
 echo "$out/$name.tar.xz ($(du -h "$out/$name.tar.xz" | cut -f1))"

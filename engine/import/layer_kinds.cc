@@ -105,6 +105,8 @@ absl::StatusOr<ValueId> LayerKinds::Apply(const v1::Layer& layer,
       return Dropout(layer.dropout(), name, x);
     case v1::Layer::kSoftmax:
       return builder_->EmitOne(Op::kSoftmax, {x});
+    case v1::Layer::kLogSoftmax:
+      return builder_->EmitOne(Op::kLogSoftmax, {x});
     case v1::Layer::kAdd:
       return Add(layer.add(), x);
     case v1::Layer::KIND_NOT_SET:

@@ -200,11 +200,10 @@ class LayerExporter {
         return BatchNorm(layer.batch_norm(), x);
       case v1::Layer::kLayerNorm:
         return LayerNorm(layer.layer_norm(), x);
-      case v1::Layer::kSoftmax: {
-        onnx::NodeProto& node = Node("Softmax", {x});
-        SetInt(node, "axis", -1);
-        return node.output(0);
-      }
+      case v1::Layer::kSoftmax:
+        return OverLastAxis("Softmax", x);
+      case v1::Layer::kLogSoftmax:
+        return OverLastAxis("LogSoftmax", x);
       case v1::Layer::kAdd:
         return Node("Add", {x, outputs_[layer.add().from()]}).output(0);
       case v1::Layer::kDropout:
@@ -256,6 +255,12 @@ class LayerExporter {
             pool.stride().empty() ? kernel : Extents(pool.stride(), 1));
     SetInts(node, "pads", Pads(pool.padding()));
     return node;
+  }
+
+  std::string OverLastAxis(const char* op, const std::string& x) {
+    onnx::NodeProto& node = Node(op, {x});
+    SetInt(node, "axis", -1);
+    return node.output(0);
   }
 
   std::string Flatten(const std::string& x) {

@@ -170,6 +170,7 @@ TEST_F(ModelSourceTest, EveryKindOfLayerIsExported) {
         layers { global_avg_pool {} }
         layers { sigmoid {} }
         layers { tanh {} }
+        layers { log_softmax {} }
         layers { dense { units: 3 bias: false } }
         layers { softmax {} }
       )pb"),

@@ -51,6 +51,7 @@ void FollowView::OnEvent(const v1::JobEvent& event) {
                         EvaluationText(event.evaluation())));
       break;
     case v1::JobEvent::kCheckpoint:
+    case v1::JobEvent::kCaughtUp:
     case v1::JobEvent::EVENT_NOT_SET:
       break;
   }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "engine/base/align.h"
@@ -12,16 +13,22 @@
 namespace gpupool::engine {
 namespace {
 
-using Order = std::vector<size_t>;
-
 // Comparisons of two items over all attempts: some tens of milliseconds.
 constexpr uint64_t kMaxComparisons = uint64_t{1} << 22;
-constexpr int kMaxRepairs = 64;
+constexpr int kMaxRepairs = 2048;
 // An arena that is larger than the lower bound by at most one part in so many
 // is not worth more time.
 constexpr uint64_t kGoodEnough = 200;
 
-enum class Gap : uint8_t { kLowest, kTightest };
+// Where an item goes among the gaps that hold it: kHighest is the top of the
+// highest one below the lower bound.
+enum class Gap : uint8_t { kLowest, kTightest, kHighest };
+
+struct Turn {
+  size_t item;
+  Gap gap = Gap::kLowest;
+};
+using Order = std::vector<Turn>;
 
 struct Placed {
   uint64_t begin;
@@ -29,25 +36,30 @@ struct Placed {
   Lifetime lifetime;
 };
 
-// `placed` is in rising order of begin.
-uint64_t FindGap(const std::vector<Placed>& placed, uint64_t bytes,
-                 const Lifetime& lifetime, Gap gap) {
-  uint64_t offset = 0;
-  uint64_t best = 0;
+// `placed` is in rising order of begin. Nothing is put higher than `ceiling`
+// for the sake of kHighest.
+uint64_t FindGap(const std::vector<Placed>& placed, const PlanItem& item,
+                 Gap gap, uint64_t ceiling) {
+  const uint64_t bytes = AlignUp(item.bytes);
+  uint64_t offset = 0;  // where the gap at hand begins
+  std::optional<uint64_t> best;
   uint64_t best_slack = std::numeric_limits<uint64_t>::max();
   for (const Placed& other : placed) {
-    if (!other.lifetime.Overlaps(lifetime)) continue;
+    if (!other.lifetime.Overlaps(item.lifetime)) continue;
     if (other.begin >= offset + bytes) {
       if (gap == Gap::kLowest) return offset;
       const uint64_t slack = other.begin - offset - bytes;
-      if (slack < best_slack) {
+      if (gap == Gap::kHighest) {
+        best = offset + slack;
+      } else if (slack < best_slack) {
         best = offset;
         best_slack = slack;
       }
     }
     offset = std::max(offset, other.end);
   }
-  return best_slack == std::numeric_limits<uint64_t>::max() ? offset : best;
+  if (gap == Gap::kHighest && offset + bytes <= ceiling) return ceiling - bytes;
+  return best.value_or(offset);
 }
 
 class Planner {
@@ -55,7 +67,7 @@ class Planner {
   explicit Planner(absl::Span<const PlanItem> items)
       : items_(items), lower_bound_(FindPeak(items).bytes) {
     for (size_t i = 0; i < items.size(); ++i) {
-      if (items[i].bytes > 0) by_size_.push_back(i);
+      if (items[i].bytes > 0) by_size_.push_back({i});
     }
     Sort(by_size_, [this](size_t i) { return Bytes(i); });
   }
@@ -65,15 +77,14 @@ class Planner {
     best_.offsets.assign(items_.size(), 0);
     if (by_size_.empty()) best_.arena_bytes = 0;
     Order best_order = by_size_;
-    for (const auto& [order, gap] : Attempts()) {
-      if (Try(order, gap)) best_order = order;
+    for (Order& order : Attempts()) {
+      if (Try(order)) best_order = std::move(order);
     }
     for (int i = 0; i < kMaxRepairs && WorthTrying(); ++i) {
       Order order = best_order;
       Promote(order);
-      if (Try(order, i % 4 == 3 ? Gap::kTightest : Gap::kLowest)) {
-        best_order = std::move(order);
-      }
+      if (i % 4 == 0) Redirect(order);
+      if (Try(order)) best_order = std::move(order);
     }
     return std::move(best_);
   }
@@ -89,10 +100,12 @@ class Planner {
   template <typename Weight>
   static void Sort(Order& order, Weight weight) {
     std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return weight(a) > weight(b); });
+                     [&](const Turn& a, const Turn& b) {
+                       return weight(a.item) > weight(b.item);
+                     });
   }
 
-  std::vector<std::pair<Order, Gap>> Attempts() const {
+  std::vector<Order> Attempts() const {
     Order by_length = by_size_;
     Sort(by_length, [this](size_t i) { return Length(i); });
     Order by_area = by_size_;
@@ -103,10 +116,15 @@ class Planner {
     Sort(by_begin, [this](size_t i) { return -items_[i].lifetime.first; });
     Order by_end = by_size_;
     Sort(by_end, [this](size_t i) { return items_[i].lifetime.last; });
-    return {{by_size_, Gap::kLowest}, {by_size_, Gap::kTightest},
-            {by_area, Gap::kLowest},  {by_length, Gap::kLowest},
-            {by_begin, Gap::kLowest}, {by_begin, Gap::kTightest},
-            {by_end, Gap::kTightest}};
+    return {With(by_size_, Gap::kLowest), With(by_size_, Gap::kTightest),
+            With(by_area, Gap::kLowest),  With(by_length, Gap::kLowest),
+            With(by_begin, Gap::kLowest), With(by_begin, Gap::kTightest),
+            With(by_end, Gap::kTightest), With(by_length, Gap::kHighest)};
+  }
+
+  static Order With(Order order, Gap gap) {
+    for (Turn& turn : order) turn.gap = gap;
+    return order;
   }
 
   bool WorthTrying() const {
@@ -115,16 +133,16 @@ class Planner {
   }
 
   // Whether no arena so far was smaller; it is then kept.
-  bool Try(const Order& order, Gap gap) {
+  bool Try(const Order& order) {
     if (!WorthTrying()) return false;
     MemoryPlan plan;
     plan.offsets.assign(items_.size(), 0);
     std::vector<Placed> placed;
     placed.reserve(order.size());
-    for (const size_t i : order) {
+    for (const auto& [i, gap] : order) {
       const uint64_t bytes = Bytes(i);
       comparisons_ += placed.size() + 1;
-      const uint64_t offset = FindGap(placed, bytes, items_[i].lifetime, gap);
+      const uint64_t offset = FindGap(placed, items_[i], gap, lower_bound_);
       plan.offsets[i] = offset;
       plan.arena_bytes = std::max(plan.arena_bytes, offset + bytes);
       const auto at = std::upper_bound(
@@ -140,16 +158,18 @@ class Planner {
 
   // The first item that ends where the arena ends.
   size_t TopItem(const MemoryPlan& plan) const {
-    for (const size_t i : by_size_) {
+    for (const auto& [i, gap] : by_size_) {
       if (plan.offsets[i] + Bytes(i) == plan.arena_bytes) return i;
     }
-    return by_size_[0];
+    return by_size_[0].item;
   }
 
   // Moves the item that makes the best arena as large as it is somewhere
   // nearer to the front, or any item where it stands there.
   void Promote(Order& order) {
-    auto at = std::find(order.begin(), order.end(), top_);
+    auto at =
+        std::find_if(order.begin(), order.end(),
+                     [this](const auto& turn) { return turn.item == top_; });
     if (at == order.begin() || random_.NextBelow(4) == 0) {
       at = order.begin() +
            static_cast<std::ptrdiff_t>(random_.NextBelow(order.size()));
@@ -158,6 +178,14 @@ class Planner {
     const auto to =
         order.begin() + static_cast<std::ptrdiff_t>(random_.NextBelow(steps));
     std::rotate(to, at, at + 1);
+  }
+
+  // Sends some items to other gaps.
+  void Redirect(Order& order) {
+    for (uint64_t count = random_.NextBelow(3); count > 0; --count) {
+      order[random_.NextBelow(order.size())].gap =
+          static_cast<Gap>(random_.NextBelow(3));
+    }
   }
 
   absl::Span<const PlanItem> items_;

@@ -23,11 +23,11 @@ struct MemoryPlan {
 // Greedy by size: the largest item first, each at the lowest offset where
 // nothing that lives at the same time is in the way (Pisarchyk and Lee,
 // "Efficient Memory Management for Deep Neural Net Inference", 2020,
-// arXiv 2001.03288). Where that misses the lower bound, other orders and the
-// tightest gap are tried, then the items that stick out are placed earlier,
-// as long as the work stays within a fixed number of comparisons; the smallest
-// arena wins. Items with disjoint lifetimes share bytes. The same items give
-// the same plan.
+// arXiv 2001.03288). Where that misses the lower bound, other orders, the
+// tightest gap and the highest one are tried, then the items that stick out
+// are placed earlier and some elsewhere, as long as the work stays within a
+// fixed number of comparisons; the smallest arena wins. Items with disjoint
+// lifetimes share bytes. The same items give the same plan.
 MemoryPlan PlanMemory(absl::Span<const PlanItem> items);
 
 // The most bytes, rounded to the alignment, that live at one time: no plan

@@ -93,6 +93,24 @@ TEST(MemoryPlanTest, TriesOtherOrdersWhereTheLargestFirstWastes) {
   EXPECT_EQ(plan.arena_bytes, FindPeak(items).bytes);
 }
 
+TEST(MemoryPlanTest, SendsItemsToTheTopWhereScratchFillsTheBottom) {
+  // ResNet-18 at batch 8: a large scratch at some positions, and between them
+  // activations that only fit when one of them stands at the other end. In
+  // units of 4 KiB.
+  constexpr uint64_t kUnit = 4096;
+  std::vector<PlanItem> items = {
+      {6272, {21, 22}}, {5068, {23, 23}}, {5068, {24, 24}}, {5068, {25, 25}},
+      {5068, {26, 26}}, {7208, {29, 29}}, {7208, {30, 30}}, {7208, {31, 31}},
+      {6928, {34, 34}}, {6928, {35, 35}}, {6928, {36, 36}}, {1568, {22, 28}},
+      {1568, {23, 24}}, {1568, {25, 26}}, {1176, {20, 21}}, {784, {27, 29}},
+      {784, {28, 33}},  {784, {30, 31}},  {392, {32, 34}},  {392, {33, 38}},
+      {392, {35, 36}},  {196, {37, 39}},  {196, {38, 42}},  {196, {40, 41}}};
+  for (PlanItem& item : items) item.bytes *= kUnit;
+  const MemoryPlan plan = PlanMemory(items);
+  ASSERT_TRUE(CheckPlan(items, plan).ok());
+  EXPECT_EQ(plan.arena_bytes, FindPeak(items).bytes);
+}
+
 TEST(MemoryPlanTest, ManyItemsTakeModestTime) {
   std::mt19937 random(1);
   std::vector<PlanItem> items;

@@ -5,6 +5,8 @@
 
 #include "engine/backends/cpu/dnnl_kernel.h"
 #include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cpu/winograd.h"
+#include "engine/base/status_macros.h"
 #include "engine/graph/window.h"
 
 namespace gpupool::engine {
@@ -127,6 +129,8 @@ std::unique_ptr<Kernel> MakeWinograd(const CompileRequest& request,
 }  // namespace
 
 KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context) {
+  ASSIGN_OR_RETURN(auto own, MakeWinogradConv2d(request, context));
+  if (own != nullptr) return own;
   const auto& attributes = request.node.get<Conv2dAttributes>();
   const Epilogue& epilogue = attributes.epilogue;
   const int threads =
@@ -166,6 +170,8 @@ KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context) {
 
 KernelOr MakeConv2dInputGrad(const CompileRequest& request,
                              const CpuContext& context) {
+  ASSIGN_OR_RETURN(auto own, MakeWinogradInputGrad(request, context));
+  if (own != nullptr) return own;
   const auto& attributes = request.node.get<Conv2dGradAttributes>();
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
@@ -191,6 +197,8 @@ KernelOr MakeConv2dInputGrad(const CompileRequest& request,
 
 KernelOr MakeConv2dWeightGrad(const CompileRequest& request,
                               const CpuContext& context) {
+  ASSIGN_OR_RETURN(auto own, MakeWinogradWeightGrad(request, context));
+  if (own != nullptr) return own;
   const auto& attributes = request.node.get<Conv2dGradAttributes>();
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));

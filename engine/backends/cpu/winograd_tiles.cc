@@ -1,0 +1,62 @@
+// Which convolutions Winograd's algorithm suits, and how they fall into tiles.
+#include "engine/backends/cpu/winograd.h"
+
+namespace gpupool::engine {
+namespace {
+
+// Calibrated on ResNet-18 beside oneDNN's direct convolutions: 4 tiles of 512
+// channels take 1.3 times as long, 8 tiles 0.75 times.
+constexpr int64_t kLeastChannels = 32;
+constexpr int64_t kLeastTiles = 8;
+constexpr int64_t kLeastResults = 8;  // of the 16 of a tile, on average
+
+bool HasDenseWindow(const Conv2dAttributes& conv, const Shape& w) {
+  return w.rank() == 4 && w[2] == 3 && w[3] == 3 &&
+         conv.stride == Extent{1, 1} && conv.dilation == Extent{1, 1} &&
+         conv.groups == 1;
+}
+
+}  // namespace
+
+bool SuitsWinograd(const Conv2dAttributes& conv, const Value& x, const Value& w,
+                   const Value& y) {
+  if (!HasDenseWindow(conv, w.shape) || x.layout != Layout::kChannelsLast ||
+      y.layout != Layout::kChannelsLast) {
+    return false;
+  }
+  for (int axis = 0; axis < 2; ++axis) {
+    const int64_t channels = w.shape[axis];
+    if (channels < kLeastChannels || channels % kWinogradLanes != 0) {
+      return false;
+    }
+  }
+  const int64_t tiles = TilesOf(x, y, 0, 0).count();
+  const int64_t results = y.shape[0] * y.shape[2] * y.shape[3];
+  return tiles >= kLeastTiles && results >= tiles * kLeastResults;
+}
+
+int64_t WinogradTiles::group(int64_t channels, int64_t bytes) const {
+  const int64_t most = bytes / (kWinogradFrequencies * channels *
+                                static_cast<int64_t>(sizeof(float)));
+  const int64_t groups = count() / std::max<int64_t>(most, 1) + 1;
+  return (count() + groups - 1) / groups;
+}
+
+WinogradTiles TilesOf(const Value& x, const Value& y, int64_t begin_y,
+                      int64_t begin_x) {
+  const auto count = [](int64_t results) {
+    return (results + kWinogradResults - 1) / kWinogradResults;
+  };
+  WinogradTiles tiles;
+  tiles.images = x.shape[0];
+  tiles.channels = x.shape[1];
+  tiles.height = x.shape[2];
+  tiles.width = x.shape[3];
+  tiles.rows = count(y.shape[2]);
+  tiles.columns = count(y.shape[3]);
+  tiles.begin_y = begin_y;
+  tiles.begin_x = begin_x;
+  return tiles;
+}
+
+}  // namespace gpupool::engine

@@ -16,32 +16,15 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/philox_block.h"
+
 namespace gpupool::engine {
 
 // Four random words: block `block` of stream `stream` under `seed`.
 constexpr std::array<uint32_t, 4> PhiloxBlock(uint64_t seed, uint64_t stream,
                                               uint64_t block) {
-  uint32_t key0 = static_cast<uint32_t>(seed);
-  uint32_t key1 = static_cast<uint32_t>(seed >> 32);
-  std::array<uint32_t, 4> x = {
-      static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-      static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)};
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = uint64_t{0xD2511F53} * x[0];
-    const uint64_t product1 = uint64_t{0xCD9E8D57} * x[2];
-    x = {static_cast<uint32_t>(product1 >> 32) ^ x[1] ^ key0,
-         static_cast<uint32_t>(product1),
-         static_cast<uint32_t>(product0 >> 32) ^ x[3] ^ key1,
-         static_cast<uint32_t>(product0)};
-    key0 += 0x9E3779B9;  // the golden ratio
-    key1 += 0xBB67AE85;  // sqrt(3) - 1
-  }
-  return x;
-}
-
-// A uniform float in [0, 1) with 24 random bits.
-constexpr float PhiloxUniformFloat(uint32_t word) {
-  return static_cast<float>(word >> 8) * 0x1p-24f;
+  const PhiloxWords x = PhiloxWordsOf(seed, stream, block);
+  return {x.word[0], x.word[1], x.word[2], x.word[3]};
 }
 
 // Purposes of random numbers. A stream is the purpose in the upper 8 bits and

@@ -19,16 +19,6 @@ enum class Layout : uint8_t {
   kChannelsLast,  // N, H, W, C
 };
 
-enum class Activation : uint8_t {
-  kNone,
-  kRelu,
-  kGelu,      // x/2 * (1 + erf(x/sqrt(2)))
-  kGeluTanh,  // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
-  kSigmoid,
-  kTanh,
-  kUnary,  // Epilogue::unary: clip, leaky ReLU, SiLU or hard swish
-};
-
 // What a matmul or convolution does to its result before it is stored:
 // y = activation(product + bias + residual). The bias, then the residual,
 // follow the two operands in the node's inputs when their flag is set.

@@ -6,58 +6,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/graph/functions.h"
 #include "engine/tensor/dtype.h"
 #include "engine/tensor/shape.h"
 
 namespace gpupool::engine {
-
-// y = f(x), element by element. alpha and beta are 0 where not mentioned.
-enum class UnaryFunction : uint8_t {
-  // Floating and integer numbers.
-  kAbs,
-  kNegate,
-  kSign,
-  kClip,  // min(max(x, alpha), beta)
-  // Floating numbers.
-  kExp,
-  kLog,
-  kSqrt,
-  kReciprocal,
-  kFloor,
-  kCeil,
-  kRound,  // half to even
-  kSin,
-  kCos,
-  kTan,
-  kAsin,
-  kAcos,
-  kAtan,
-  kSinh,
-  kCosh,
-  kAsinh,
-  kAcosh,
-  kAtanh,
-  kErf,
-  kLeakyRelu,        // x < 0 ? alpha * x : x
-  kElu,              // x < 0 ? alpha * (exp(x) - 1) : x
-  kSelu,             // beta * (x > 0 ? x : alpha * (exp(x) - 1))
-  kCelu,             // max(0, x) + min(0, alpha * (exp(x / alpha) - 1))
-  kSoftplus,         // log(1 + exp(x))
-  kSoftsign,         // x / (1 + |x|)
-  kHardSigmoid,      // max(0, min(1, alpha * x + beta))
-  kHardSwish,        // x * max(0, min(1, x / 6 + 1 / 2))
-  kSilu,             // x / (1 + exp(-x))
-  kMish,             // x * tanh(log(1 + exp(x)))
-  kShrink,           // x < -alpha: x + beta; x > alpha: x - beta; else 0
-  kThresholdedRelu,  // x > alpha ? x : 0
-  // Floating numbers to bool.
-  kIsNan,
-  kIsInf,  // alpha: 0 both, 1 only +inf, -1 only -inf
-  // Bool to bool.
-  kNot,
-};
-inline constexpr int kUnaryFunctionCount =
-    static_cast<int>(UnaryFunction::kNot) + 1;
 
 struct UnaryAttributes {
   UnaryFunction function = UnaryFunction::kAbs;
@@ -67,36 +20,6 @@ struct UnaryAttributes {
   friend bool operator==(const UnaryAttributes&,
                          const UnaryAttributes&) = default;
 };
-
-// y = f(a, b) with the inputs broadcast against each other as in NumPy: shapes
-// are aligned at their last axes, and an axis of 1 repeats.
-enum class BinaryFunction : uint8_t {
-  // Floating and integer numbers, the same type out.
-  kAdd,
-  kSubtract,
-  kMultiply,
-  kDivide,  // integers: towards zero
-  kPower,
-  kMinimum,
-  kMaximum,
-  kModulo,     // the sign of b, as in Python
-  kRemainder,  // the sign of a, as fmod
-  // Integers.
-  kShiftLeft,
-  kShiftRight,  // rounds down
-  // Bool.
-  kAnd,
-  kOr,
-  kXor,
-  // Any type to bool.
-  kEqual,
-  kLess,
-  kLessOrEqual,
-  kGreater,
-  kGreaterOrEqual,
-};
-inline constexpr int kBinaryFunctionCount =
-    static_cast<int>(BinaryFunction::kGreaterOrEqual) + 1;
 
 struct BinaryAttributes {
   BinaryFunction function = BinaryFunction::kAdd;
@@ -113,8 +36,6 @@ struct CastAttributes {
   friend bool operator==(const CastAttributes&,
                          const CastAttributes&) = default;
 };
-
-enum class ReduceFunction : uint8_t { kSum, kMean, kMax, kMin, kProduct };
 
 struct ReduceAttributes {
   ReduceFunction function = ReduceFunction::kSum;

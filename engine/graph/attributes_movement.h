@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/graph/functions.h"
 #include "engine/tensor/shape.h"
 
 namespace gpupool::engine {
@@ -35,12 +36,6 @@ struct SliceGradAttributes {
 
   friend bool operator==(const SliceGradAttributes&,
                          const SliceGradAttributes&) = default;
-};
-
-enum class PadMode : uint8_t {
-  kConstant,
-  kReflect,  // without repeating the edge: 3 2 | 1 2 3 | 2 1
-  kEdge,     // repeats the edge
 };
 
 // One entry per axis, each at least 0.
@@ -74,14 +69,6 @@ struct GatherNdAttributes {
 
   friend bool operator==(const GatherNdAttributes&,
                          const GatherNdAttributes&) = default;
-};
-
-enum class ScatterReduction : uint8_t {
-  kNone,  // the last update wins
-  kAdd,
-  kMultiply,
-  kMinimum,
-  kMaximum,
 };
 
 struct ScatterAttributes {

@@ -4,20 +4,9 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "engine/tensor/dtype_enum.h"
 
 namespace gpupool::engine {
-
-enum class DType : uint8_t {
-  kFloat32,
-  kFloat64,
-  kInt32,
-  kInt64,
-  kUint8,
-  kBool,
-  kInt8,
-  kFloat16,
-  kBFloat16,
-};
 
 // Bytes of one element.
 constexpr uint64_t SizeOf(DType dtype) {

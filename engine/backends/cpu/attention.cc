@@ -11,11 +11,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/cpu/simd-inl.h"
 #include "engine/backends/cpu/small_gemm.h"
+#include "engine/backends/function_kernel.h"
 #include "engine/base/align.h"
 #include "engine/graph/broadcast.h"
 

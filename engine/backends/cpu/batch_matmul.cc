@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/cpu/small_gemm.h"
+#include "engine/backends/function_kernel.h"
 #include "engine/graph/broadcast.h"
 
 namespace gpupool::engine {

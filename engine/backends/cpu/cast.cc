@@ -1,7 +1,7 @@
 // Casts between any two element types.
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
+#include "engine/backends/function_kernel.h"
 #include "engine/tensor/convert.h"
 
 namespace gpupool::engine {

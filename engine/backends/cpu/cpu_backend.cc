@@ -11,9 +11,9 @@
 #include "engine/backends/cpu/context.h"
 #include "engine/backends/cpu/fallback.h"
 #include "engine/backends/cpu/flush_denormals.h"
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/tile_program.h"
+#include "engine/backends/function_kernel.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 

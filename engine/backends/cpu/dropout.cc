@@ -6,9 +6,9 @@
 //
 #include <cmath>
 
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
+#include "engine/backends/function_kernel.h"
 #include "hwy/highway.h"
 
 #ifndef GPUPOOL_DROPOUT_KEY_

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
+#include "engine/backends/function_kernel.h"
 
 namespace gpupool::engine {
 namespace {

@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "engine/backends/cpu/dnnl_kernel.h"
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
+#include "engine/backends/function_kernel.h"
 
 namespace gpupool::engine {
 

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
-#include "engine/backends/cpu/strides.h"
+#include "engine/backends/function_kernel.h"
+#include "engine/backends/strides.h"
 #include "engine/tensor/convert.h"
 
 namespace gpupool::engine {

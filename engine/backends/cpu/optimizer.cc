@@ -7,11 +7,11 @@
 //
 #include <cmath>
 
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/optimizer_step.h"
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/cpu/simd-inl.h"
+#include "engine/backends/function_kernel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "engine/backends/cpu/dnnl_kernel.h"
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/cpu/planes.h"
 #include "engine/backends/cpu/pool_plain.h"
+#include "engine/backends/function_kernel.h"
 #include "engine/graph/window.h"
 
 namespace gpupool::engine {

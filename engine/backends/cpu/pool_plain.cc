@@ -4,9 +4,9 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/cpu/planes.h"
+#include "engine/backends/function_kernel.h"
 #include "engine/graph/window.h"
 
 namespace gpupool::engine {

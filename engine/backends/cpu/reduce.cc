@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/cpu/reduce_loops.h"
 #include "engine/backends/cpu/simd-inl.h"
-#include "engine/backends/cpu/strides.h"
+#include "engine/backends/function_kernel.h"
+#include "engine/backends/strides.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
-#include "engine/backends/cpu/strides.h"
+#include "engine/backends/function_kernel.h"
+#include "engine/backends/strides.h"
 #include "engine/base/align.h"
 
 namespace gpupool::engine {

@@ -3,10 +3,10 @@
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/scale_shift.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
 //
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/cpu/simd-inl.h"
+#include "engine/backends/function_kernel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/backends/cpu/function_kernel.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/cpu/simd-inl.h"
+#include "engine/backends/function_kernel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {

@@ -1,10 +1,8 @@
-// One source for two compilers: what is marked runs on the host and, compiled
-// by nvcc, on a GPU. Headers of this folder that say so in their first line
-// include nothing but each other and the C++ standard library.
+// Headers of this folder that say "Host and device" in their first lines are
+// compiled by the host's compiler and by nvcc. They include each other, the
+// C++ standard library and what of the engine says the same or consists of
+// enumerations: base/host_device.h, base/philox_block.h, graph/functions.h and
+// tensor/dtype_enum.h.
 #pragma once
 
-#ifdef __CUDACC__
-#define GPUPOOL_HOST_DEVICE __host__ __device__
-#else
-#define GPUPOOL_HOST_DEVICE
-#endif
+#include "engine/base/host_device.h"

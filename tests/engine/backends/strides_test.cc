@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/strides.h"
+#include "engine/backends/strides.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

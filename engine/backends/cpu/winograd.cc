@@ -1,12 +1,18 @@
-// Forward convolution and its gradient by images. A group of tiles is
-// transformed by all threads; then each thread takes its share of the panels of
-// results' channels: it transforms their kernels (or finds them transformed,
-// where weights are stable), multiplies, and transforms the results, all in its
-// own cache.
+// Forward convolution and its gradient by images, so that what is written is
+// read again from a thread's own cache where possible.
+//
+// Where there are few kernels they are transformed first; then each thread
+// takes its share of the tiles, and a small group of them at a time goes
+// through all three steps. Where there are many kernels and few tiles, the
+// threads transform a group of tiles together; then each takes its share of the
+// panels of the results' channels, transforms their kernels and multiplies.
+// Stable weights are transformed once, in Prepare.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/winograd.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
 //
+#include <type_traits>
+
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/cpu/simd-inl.h"
@@ -28,6 +34,9 @@ struct WinogradPlan {
   int64_t weight_result = 0, weight_channel = 0;
   bool turned = false;  // kernels, by half a turn
   bool relu = false;
+  // Whether each thread transforms its own tiles and convolves them in its own
+  // cache, with kernels that were transformed before.
+  bool local = false;
   int64_t group = 0;  // tiles that are transformed at a time
   int64_t part = 0;   // tiles that are multiplied at a time
   int64_t panel = 0;  // channels of the results that are multiplied at a time
@@ -225,6 +234,23 @@ void MultiplyItems(const WinogradPlan& plan, const WinogradBuffers& at,
   }
 }
 
+// All panels of the results of the groups [begin, end), each in the cache of
+// the thread: its scratch memory also holds the transformed images.
+void ConvolveGroups(const WinogradPlan& plan, const WinogradBuffers& buffers,
+                    int64_t begin, int64_t end) {
+  WinogradBuffers at = buffers;
+  at.images = at.scratch;
+  float* products = at.scratch + plan.images().size();
+  for (int64_t group = begin; group < end; ++group) {
+    const int64_t first = group * plan.group;
+    const int64_t last = std::min(first + plan.group, plan.tiles.count());
+    TransformImages(plan, at, first, first, last);
+    for (int64_t panel = 0; panel < plan.panels(); ++panel) {
+      MultiplyTiles(plan, at, panel, first, first, last, products);
+    }
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace gpupool::engine
 HWY_AFTER_NAMESPACE();
@@ -237,12 +263,17 @@ HWY_EXPORT(PanelWidth);
 HWY_EXPORT(TransformPanels);
 HWY_EXPORT(TransformImages);
 HWY_EXPORT(MultiplyItems);
+HWY_EXPORT(ConvolveGroups);
 
 constexpr int64_t kGroupBytes = 8 << 20;  // of transformed images
-constexpr int64_t kPartTiles = 96;
+constexpr int64_t kPartTiles = 136;
+// Numbers of transformed kernels with which a thread can work from its cache,
+// and bytes of transformed images beside them.
+constexpr int64_t kLocalKernels = 1 << 20;
+constexpr int64_t kLocalBytes = 160 << 10;
 
-uint64_t BytesOf(int64_t numbers) {
-  return AlignUp(static_cast<uint64_t>(numbers) * sizeof(float));
+int64_t Aligned(int64_t numbers) {
+  return (numbers + kWinogradLanes - 1) / kWinogradLanes * kWinogradLanes;
 }
 
 class WinogradKernel : public Kernel {
@@ -252,11 +283,12 @@ class WinogradKernel : public Kernel {
       : plan_(plan), epilogue_(epilogue), threads_(threads), stable_(stable) {}
 
   uint64_t workspace_bytes() const override {
-    return BytesOf(plan_.tiles.channels) + BytesOf(plan_.images().size()) +
-           static_cast<uint64_t>(threads_) * BytesOf(scratch());
+    return static_cast<uint64_t>(plan_.tiles.channels + kernels() + images() +
+                                 threads_ * scratch()) *
+           sizeof(float);
   }
   uint64_t resident_bytes() const override {
-    return stable_ ? BytesOf(plan_.panels() * plan_.kernel_size()) : 0;
+    return stable_ ? static_cast<uint64_t>(transformed()) * sizeof(float) : 0;
   }
   std::string resident_format() const override {
     return absl::StrCat("winograd 4x4 3x3/", plan_.panel, "/", plan_.results,
@@ -274,24 +306,31 @@ class WinogradKernel : public Kernel {
     if (epilogue_.bias) at_.bias = numbers(buffers.inputs[next++]);
     if (epilogue_.residual) at_.residual = numbers(buffers.inputs[next++]);
     at_.y = numbers(buffers.outputs[0]);
-    if (stable_) at_.kernels = numbers(buffers.resident);
     at_.zeros = numbers(buffers.workspace);
-    at_.images = at_.zeros + BytesOf(plan_.tiles.channels) / sizeof(float);
-    at_.scratch = at_.images + BytesOf(plan_.images().size()) / sizeof(float);
+    float* after = at_.zeros + plan_.tiles.channels;
+    if (stable_) at_.kernels = numbers(buffers.resident);
+    if (kernels() > 0) at_.kernels = after;
+    at_.images = after + kernels();
+    at_.scratch = at_.images + images();
     return absl::OkStatus();
   }
 
   absl::Status Prepare() override {
-    if (!stable_) return absl::OkStatus();
-    ParallelFor(threads_, plan_.panels(), 1, [&](int64_t begin, int64_t end) {
-      transform_panels_(plan_, at_.w, begin, end, at_.kernels);
-    });
+    if (stable_) TransformAllKernels();
     return absl::OkStatus();
   }
 
   absl::Status Run() override {
     std::fill_n(at_.zeros, plan_.tiles.channels, 0.0f);
+    if (kernels() > 0) TransformAllKernels();
     const int64_t tiles = plan_.tiles.count();
+    if (plan_.local) {
+      Share((tiles + plan_.group - 1) / plan_.group,
+            [&](const WinogradBuffers& at, int64_t begin, int64_t end) {
+              convolve_groups_(plan_, at, begin, end);
+            });
+      return absl::OkStatus();
+    }
     for (int64_t first = 0; first < tiles; first += plan_.group) {
       RunGroup(first, std::min(plan_.group, tiles - first));
     }
@@ -299,25 +338,49 @@ class WinogradKernel : public Kernel {
   }
 
  private:
+  // Calls body(buffers, begin, end) for each thread's share of `count` items.
+  template <typename Body>
+  void Share(int64_t count, const Body& body) {
+    ParallelParts(threads_, count, 1,
+                  [&](int thread, int64_t begin, int64_t end) {
+                    WinogradBuffers at = at_;
+                    at.scratch += thread * scratch();
+                    body(at, begin, end);
+                  });
+  }
+
+  void TransformAllKernels() {
+    ParallelFor(threads_, plan_.panels(), 1, [&](int64_t begin, int64_t end) {
+      transform_panels_(plan_, at_.w, begin, end, at_.kernels);
+    });
+  }
+
   void RunGroup(int64_t first, int64_t count) {
     ParallelFor(threads_, count, 1, [&](int64_t begin, int64_t end) {
       transform_images_(plan_, at_, first, first + begin, first + end);
     });
     const int64_t parts = (count + plan_.part - 1) / plan_.part;
-    ParallelParts(threads_, plan_.panels() * parts, 1,
-                  [&](int thread, int64_t begin, int64_t end) {
-                    WinogradBuffers at = at_;
-                    at.scratch += static_cast<uint64_t>(thread) *
-                                  (BytesOf(scratch()) / sizeof(float));
-                    multiply_items_(plan_, at, first, count, begin, end);
-                  });
+    Share(plan_.panels() * parts,
+          [&](const WinogradBuffers& at, int64_t begin, int64_t end) {
+            multiply_items_(plan_, at, first, count, begin, end);
+          });
   }
 
-  // Numbers of one thread's scratch memory.
+  // Sizes of parts of the workspace, in numbers; `scratch` is one thread's.
+  int64_t transformed() const {
+    return Aligned(plan_.panels() * plan_.kernel_size());
+  }
+  int64_t kernels() const {
+    return plan_.local && !stable_ ? transformed() : 0;
+  }
+  int64_t images() const {
+    return plan_.local ? 0 : Aligned(plan_.images().size());
+  }
   int64_t scratch() const {
-    const int64_t kernels =
-        stable_ ? 0 : kWinogradBlock * plan_.panel + kWinogradSkew;
-    return kWinogradFrequencies * (kernels + plan_.result_stride());
+    const int64_t products = kWinogradFrequencies * plan_.result_stride();
+    if (plan_.local) return Aligned(plan_.images().size() + products);
+    const int64_t block = kWinogradBlock * plan_.panel + kWinogradSkew;
+    return Aligned(products + (stable_ ? 0 : kWinogradFrequencies * block));
   }
 
   const WinogradPlan plan_;
@@ -325,18 +388,34 @@ class WinogradKernel : public Kernel {
   const int threads_;
   const bool stable_;
   WinogradBuffers at_;
-  decltype(HWY_DYNAMIC_DISPATCH(TransformPanels)) transform_panels_ =
-      HWY_DYNAMIC_DISPATCH(TransformPanels);
-  decltype(HWY_DYNAMIC_DISPATCH(TransformImages)) transform_images_ =
-      HWY_DYNAMIC_DISPATCH(TransformImages);
-  decltype(HWY_DYNAMIC_DISPATCH(MultiplyItems)) multiply_items_ =
+  std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(TransformPanels))>
+      transform_panels_ = HWY_DYNAMIC_DISPATCH(TransformPanels);
+  std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(TransformImages))>
+      transform_images_ = HWY_DYNAMIC_DISPATCH(TransformImages);
+  std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(MultiplyItems))> multiply_items_ =
       HWY_DYNAMIC_DISPATCH(MultiplyItems);
+  std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(ConvolveGroups))>
+      convolve_groups_ = HWY_DYNAMIC_DISPATCH(ConvolveGroups);
 };
 
-void Choose(WinogradPlan& plan) {
-  plan.group = plan.tiles.group(plan.tiles.channels, kGroupBytes);
-  plan.part = std::min(plan.group, kPartTiles);
+// Images are transformed in the cache where the kernels leave them room.
+void Choose(WinogradPlan& plan, int threads) {
   plan.panel = HWY_DYNAMIC_DISPATCH(PanelWidth)();
+  const int64_t channels = plan.tiles.channels;
+  plan.local = kWinogradFrequencies * channels * plan.results <= kLocalKernels;
+  plan.group = plan.local ? plan.tiles.group(channels, kLocalBytes, threads)
+                          : plan.tiles.group(channels, kGroupBytes, 1);
+  plan.part = plan.local ? plan.group : std::min(plan.group, kPartTiles);
+}
+
+std::unique_ptr<Kernel> MakeKernel(WinogradPlan plan, const Epilogue& epilogue,
+                                   const CompileRequest& request,
+                                   const CpuContext& context) {
+  const int threads =
+      context.ThreadsForFlops(NodeFlops(request.graph, request.node));
+  Choose(plan, threads);
+  return std::make_unique<WinogradKernel>(plan, epilogue, threads,
+                                          request.stable_inputs[1]);
 }
 
 }  // namespace
@@ -347,7 +426,6 @@ KernelOr MakeWinogradConv2d(const CompileRequest& request,
   const Value& x = InputOf(request, 0);
   const Value& y = OutputOf(request, 0);
   const Epilogue& epilogue = conv.epilogue;
-  const bool stable = request.stable_inputs[1];
   if (!SuitsWinograd(conv, x, InputOf(request, 1), y) ||
       (epilogue.activation != Activation::kNone &&
        epilogue.activation != Activation::kRelu)) {
@@ -361,10 +439,7 @@ KernelOr MakeWinogradConv2d(const CompileRequest& request,
   plan.weight_result = x.shape[1] * 9;
   plan.weight_channel = 9;
   plan.relu = epilogue.activation == Activation::kRelu;
-  Choose(plan);
-  return std::make_unique<WinogradKernel>(
-      plan, epilogue,
-      context.ThreadsForFlops(NodeFlops(request.graph, request.node)), stable);
+  return MakeKernel(plan, epilogue, request, context);
 }
 
 // The gradient by images is the convolution of dy with kernels that are turned
@@ -384,11 +459,7 @@ KernelOr MakeWinogradInputGrad(const CompileRequest& request,
   plan.weight_result = 9;
   plan.weight_channel = dx.shape[1] * 9;
   plan.turned = true;
-  Choose(plan);
-  return std::make_unique<WinogradKernel>(
-      plan, Epilogue{},
-      context.ThreadsForFlops(NodeFlops(request.graph, request.node)),
-      request.stable_inputs[1]);
+  return MakeKernel(plan, {}, request, context);
 }
 
 }  // namespace gpupool::engine

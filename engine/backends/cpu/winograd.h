@@ -49,8 +49,9 @@ struct WinogradTiles {
 
   int64_t count() const { return images * rows * columns; }
   // Tiles that are transformed at a time: as few groups as the bytes of the
-  // matrices of so many channels allow, all of about one size.
-  int64_t group(int64_t channels, int64_t bytes) const;
+  // matrices of so many channels allow, all of about one size and, unless they
+  // are tiny, a multiple of `threads`.
+  int64_t group(int64_t channels, int64_t bytes, int threads) const;
 };
 
 // Transformed tiles: for each block of channels 36 matrices [tiles, channels].

@@ -8,6 +8,7 @@ namespace {
 // channels take 1.3 times as long, 8 tiles 0.75 times.
 constexpr int64_t kLeastChannels = 32;
 constexpr int64_t kLeastTiles = 8;
+constexpr int64_t kLeastGroup = 16;   // fewer use the kernels too seldom
 constexpr int64_t kLeastResults = 8;  // of the 16 of a tile, on average
 
 bool HasDenseWindow(const Conv2dAttributes& conv, const Shape& w) {
@@ -35,11 +36,14 @@ bool SuitsWinograd(const Conv2dAttributes& conv, const Value& x, const Value& w,
   return tiles >= kLeastTiles && results >= tiles * kLeastResults;
 }
 
-int64_t WinogradTiles::group(int64_t channels, int64_t bytes) const {
-  const int64_t most = bytes / (kWinogradFrequencies * channels *
-                                static_cast<int64_t>(sizeof(float)));
-  const int64_t groups = count() / std::max<int64_t>(most, 1) + 1;
-  return (count() + groups - 1) / groups;
+int64_t WinogradTiles::group(int64_t channels, int64_t bytes,
+                             int threads) const {
+  const int64_t most =
+      std::max(kLeastGroup, bytes / (kWinogradFrequencies * channels *
+                                     static_cast<int64_t>(sizeof(float))));
+  const auto divide = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const int64_t groups = divide(divide(count(), most), threads) * threads;
+  return divide(count(), groups);
 }
 
 WinogradTiles TilesOf(const Value& x, const Value& y, int64_t begin_y,

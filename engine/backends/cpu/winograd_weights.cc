@@ -1,12 +1,16 @@
-// The gradient of a convolution by its weights. A group of tiles of images and
-// of result gradients is transformed by all threads; then each thread takes its
-// share of the squares [channels, filters] of the weights: 36 products over the
-// group's tiles, whose sums stay in the thread's cache, and the transform of
-// the sums. Each weight is summed by one thread in a fixed order.
+// The gradient of a convolution by its weights. Each thread takes its share of
+// the rectangles [channels, filters] of the weights. For a few tiles at a time
+// it transforms those channels of the images and those filters of the results'
+// gradients, and adds 36 products to sums that stay in its cache; at the end it
+// transforms the sums. To transform tiles again for each rectangle costs less
+// than to keep them further away than the cache. Each weight is summed by one
+// thread in a fixed order.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/winograd_weights.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
 //
+#include <type_traits>
+
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/cpu/simd-inl.h"
 #include "engine/backends/cpu/winograd.h"
@@ -20,17 +24,18 @@ namespace gpupool::engine {
 struct WinogradWeightPlan {
   WinogradTiles x, dy;
   int64_t group = 0;     // tiles that are transformed at a time
-  int64_t channels = 0;  // of x, in a square of weights
-  int64_t panel = 0;     // filters in a square of weights
+  int64_t channels = 0;  // of x, in a rectangle of weights
+  int64_t filters = 0;   // in a rectangle of weights
 
-  WinogradMatrices images() const { return {x.channels, group}; }
-  WinogradMatrices grads() const { return {dy.channels, group}; }
-  int64_t panels() const { return (dy.channels + panel - 1) / panel; }
-  int64_t squares() const {
-    return (x.channels + channels - 1) / channels * panels();
+  WinogradMatrices images() const { return {channels, group}; }
+  WinogradMatrices grads() const { return {filters, group}; }
+  int64_t rows() const { return (x.channels + channels - 1) / channels; }
+  int64_t rectangles() const {
+    return (dy.channels + filters - 1) / filters * rows();
   }
   // Numbers from one frequency's sums to the next.
-  int64_t sum_stride() const { return channels * panel + kWinogradSkew; }
+  int64_t sum_stride() const { return channels * filters + kWinogradSkew; }
+  int64_t sum_size() const { return kWinogradFrequencies * sum_stride(); }
 };
 
 struct WinogradWeightBuffers {
@@ -39,9 +44,13 @@ struct WinogradWeightBuffers {
   float* dw = nullptr;
   float* db = nullptr;  // or null
   float* zeros = nullptr;
-  float* images = nullptr;   // transformed
-  float* grads = nullptr;    // transformed
-  float* scratch = nullptr;  // of one thread: the sums of a square
+  float* scratch = nullptr;  // of one thread: sums, images, gradients
+};
+
+// A part of the weights.
+struct WinogradRectangle {
+  int64_t channel = 0, channels = 0;
+  int64_t filter = 0, filters = 0;
 };
 
 }  // namespace gpupool::engine
@@ -51,67 +60,62 @@ HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
 namespace HWY_NAMESPACE {
 
-int64_t SquareWidth() { return PanelColumns(); }
-
-void TransformGroup(const WinogradWeightPlan& plan,
-                    const WinogradWeightBuffers& at, int64_t first,
-                    int64_t begin, int64_t end) {
-  TransformTiles<WindowLine>(at.x, plan.x, at.zeros, first, begin, end,
-                             plan.images(), at.images);
-  TransformTiles<ResultGradLine>(at.dy, plan.dy, at.zeros, first, begin, end,
-                                 plan.grads(), at.grads);
-}
-
-// Stores, or adds, the gradient of the kernels of `channels` channels, from
-// `channel` on, and `columns` filters, from `filter` on.
-void StoreSquare(const WinogradWeightPlan& plan, const float* sums,
-                 int64_t channel, int64_t channels, int64_t filter,
-                 int64_t columns, bool add, float* dw) {
-  HWY_ALIGN float cells[9 * 2 * kWinogradLanes];
-  for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t k = 0; k < columns; k += FloatLanes()) {
+// Stores the gradient of the kernels of a rectangle.
+void StoreRectangle(const WinogradWeightPlan& plan, const float* sums,
+                    const WinogradRectangle& part, float* dw) {
+  HWY_ALIGN float cells[9 * kWinogradBlock];
+  for (int64_t c = 0; c < part.channels; ++c) {
+    for (int64_t k = 0; k < part.filters; k += FloatLanes()) {
       TransformSquare<KernelGradLine>(
-          StridedCells{sums + c * columns + k, plan.sum_stride()}, cells + k,
-          columns);
+          StridedCells{sums + c * part.filters + k, plan.sum_stride()},
+          cells + k, part.filters);
     }
-    for (int64_t k = 0; k < columns; ++k) {
-      float* to = dw + ((filter + k) * plan.x.channels + channel + c) * 9;
-      for (int i = 0; i < 9; ++i) {
-        to[i] = add ? to[i] + cells[i * columns + k] : cells[i * columns + k];
-      }
+    for (int64_t k = 0; k < part.filters; ++k) {
+      float* to =
+          dw + ((part.filter + k) * plan.x.channels + part.channel + c) * 9;
+      for (int i = 0; i < 9; ++i) to[i] = cells[i * part.filters + k];
     }
   }
 }
 
-// Squares [begin, end), of which those with the same filters follow each other;
-// the group holds `count` tiles.
-void MultiplySquares(const WinogradWeightPlan& plan,
-                     const WinogradWeightBuffers& at, int64_t count, bool add,
-                     int64_t begin, int64_t end) {
-  const WinogradMatrices images = plan.images();
-  const WinogradMatrices grads = plan.grads();
-  const int64_t rows = plan.squares() / plan.panels();
-  for (int64_t square = begin; square < end; ++square) {
-    const int64_t channel = square % rows * plan.channels;
-    const int64_t filter = square / rows * plan.panel;
-    const int64_t block = channel / kWinogradBlock;
-    const int64_t grad_block = filter / kWinogradBlock;
-    const int64_t channels = std::min(plan.channels, plan.x.channels - channel);
-    const int64_t columns = std::min(plan.panel, plan.dy.channels - filter);
-    const float* a =
-        at.images + images.offset(block) + channel % kWinogradBlock;
-    const float* b =
-        at.grads + grads.offset(grad_block) + filter % kWinogradBlock;
-    const PanelProduct product{
-        channels, count, 1, images.width(block), grads.width(grad_block),
-        columns,  false};
-    for (int f = 0; f < kWinogradFrequencies; ++f) {
-      MultiplyPanel(product, columns, a + f * images.stride(block),
-                    b + f * grads.stride(grad_block),
-                    at.scratch + f * plan.sum_stride());
+// Adds what the tiles [first, last) give to the sums.
+void AddTiles(const WinogradWeightPlan& plan, const WinogradWeightBuffers& at,
+              const WinogradRectangle& part, int64_t first, int64_t last) {
+  const WinogradMatrices images{part.channels, plan.group};
+  const WinogradMatrices grads{part.filters, plan.group};
+  float* a = at.scratch + plan.sum_size();
+  float* b = a + plan.images().size();
+  TransformTiles<WindowLine>(at.x + part.channel, plan.x, at.zeros, first,
+                             first, last, images, a);
+  TransformTiles<ResultGradLine>(at.dy + part.filter, plan.dy, at.zeros, first,
+                                 first, last, grads, b);
+  const PanelProduct product{part.channels,   last - first,   1,
+                             images.width(0), grads.width(0), part.filters,
+                             first > 0};
+  for (int f = 0; f < kWinogradFrequencies; ++f) {
+    for (int64_t k = 0; k < part.filters; k += PanelColumns()) {
+      MultiplyPanel(product, std::min(PanelColumns(), part.filters - k),
+                    a + f * images.stride(0), b + f * grads.stride(0) + k,
+                    at.scratch + f * plan.sum_stride() + k);
     }
-    StoreSquare(plan, at.scratch, channel, channels, filter, columns, add,
-                at.dw);
+  }
+}
+
+// Rectangles [begin, end); those with the same filters follow each other.
+void MultiplyRectangles(const WinogradWeightPlan& plan,
+                        const WinogradWeightBuffers& at, int64_t begin,
+                        int64_t end) {
+  const int64_t tiles = plan.x.count();
+  for (int64_t i = begin; i < end; ++i) {
+    WinogradRectangle part;
+    part.channel = i % plan.rows() * plan.channels;
+    part.filter = i / plan.rows() * plan.filters;
+    part.channels = std::min(plan.channels, plan.x.channels - part.channel);
+    part.filters = std::min(plan.filters, plan.dy.channels - part.filter);
+    for (int64_t first = 0; first < tiles; first += plan.group) {
+      AddTiles(plan, at, part, first, std::min(first + plan.group, tiles));
+    }
+    StoreRectangle(plan, at.scratch, part, at.dw);
   }
 }
 
@@ -142,12 +146,11 @@ HWY_AFTER_NAMESPACE();
 namespace gpupool::engine {
 namespace {
 
-HWY_EXPORT(SquareWidth);
-HWY_EXPORT(TransformGroup);
-HWY_EXPORT(MultiplySquares);
+HWY_EXPORT(MultiplyRectangles);
 HWY_EXPORT(SumCells);
 
-constexpr int64_t kGroupBytes = 16 << 20;  // of transformed tiles
+// More tiles leave the sums no room in the cache, fewer touch them too often.
+constexpr int64_t kGroupTiles = 24;
 
 int64_t Aligned(int64_t numbers) {
   return (numbers + kWinogradLanes - 1) / kWinogradLanes * kWinogradLanes;
@@ -159,9 +162,7 @@ class WinogradWeightKernel : public Kernel {
       : plan_(plan), threads_(threads), bias_(bias) {}
 
   uint64_t workspace_bytes() const override {
-    return static_cast<uint64_t>(zeros() + Aligned(plan_.images().size()) +
-                                 Aligned(plan_.grads().size()) +
-                                 threads_ * scratch()) *
+    return static_cast<uint64_t>(zeros() + threads_ * scratch()) *
            sizeof(float);
   }
 
@@ -174,18 +175,18 @@ class WinogradWeightKernel : public Kernel {
     at_.dw = numbers(buffers.outputs[0]);
     at_.db = bias_ ? numbers(buffers.outputs[1]) : nullptr;
     at_.zeros = numbers(buffers.workspace);
-    at_.images = at_.zeros + zeros();
-    at_.grads = at_.images + Aligned(plan_.images().size());
-    at_.scratch = at_.grads + Aligned(plan_.grads().size());
+    at_.scratch = at_.zeros + zeros();
     return absl::OkStatus();
   }
 
   absl::Status Run() override {
     std::fill_n(at_.zeros, zeros(), 0.0f);
-    const int64_t tiles = plan_.x.count();
-    for (int64_t first = 0; first < tiles; first += plan_.group) {
-      RunGroup(first, std::min(plan_.group, tiles - first));
-    }
+    ParallelParts(threads_, plan_.rectangles(), 1,
+                  [&](int thread, int64_t begin, int64_t end) {
+                    WinogradWeightBuffers at = at_;
+                    at.scratch += thread * scratch();
+                    multiply_(plan_, at, begin, end);
+                  });
     if (!bias_) return absl::OkStatus();
     ParallelFor(threads_, plan_.dy.channels, kWinogradLanes,
                 [&](int64_t begin, int64_t end) {
@@ -195,49 +196,41 @@ class WinogradWeightKernel : public Kernel {
   }
 
  private:
-  void RunGroup(int64_t first, int64_t count) {
-    ParallelFor(threads_, count, 1, [&](int64_t begin, int64_t end) {
-      transform_(plan_, at_, first, first + begin, first + end);
-    });
-    ParallelParts(threads_, plan_.squares(), 1,
-                  [&](int thread, int64_t begin, int64_t end) {
-                    WinogradWeightBuffers at = at_;
-                    at.scratch += thread * scratch();
-                    multiply_(plan_, at, count, first > 0, begin, end);
-                  });
-  }
-
-  // Sizes of parts of the workspace, in numbers.
+  // Sizes of parts of the workspace, in numbers; `scratch` is one thread's.
   int64_t zeros() const {
     return std::max(plan_.x.channels, plan_.dy.channels);
   }
   int64_t scratch() const {
-    return Aligned(kWinogradFrequencies * plan_.sum_stride());
+    return Aligned(plan_.sum_size() + plan_.images().size() +
+                   plan_.grads().size());
   }
 
   const WinogradWeightPlan plan_;
   const int threads_;
   const bool bias_;
   WinogradWeightBuffers at_;
-  decltype(HWY_DYNAMIC_DISPATCH(TransformGroup)) transform_ =
-      HWY_DYNAMIC_DISPATCH(TransformGroup);
-  decltype(HWY_DYNAMIC_DISPATCH(MultiplySquares)) multiply_ =
-      HWY_DYNAMIC_DISPATCH(MultiplySquares);
-  decltype(HWY_DYNAMIC_DISPATCH(SumCells)) sum_cells_ =
+  std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(MultiplyRectangles))> multiply_ =
+      HWY_DYNAMIC_DISPATCH(MultiplyRectangles);
+  std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(SumCells))> sum_cells_ =
       HWY_DYNAMIC_DISPATCH(SumCells);
 };
 
+// Rectangles are as large as the cache allows, but there is one for each
+// thread.
 WinogradWeightPlan PlanOf(const Conv2dAttributes& conv, const Value& x,
                           const Value& dy, int threads) {
   WinogradWeightPlan plan;
   plan.x = TilesOf(x, dy, conv.padding.begin.h, conv.padding.begin.w);
   plan.dy = TilesOf(dy, dy, 0, 0);
-  plan.group = plan.x.group(x.shape[1] + dy.shape[1], kGroupBytes);
-  plan.panel = HWY_DYNAMIC_DISPATCH(SquareWidth)();
-  plan.channels = kWinogradBlock;
-  while (plan.channels > kWinogradLanes && plan.squares() < threads) {
-    plan.channels /= 2;
+  plan.channels = std::min(kWinogradBlock, plan.x.channels);
+  plan.filters = std::min(kWinogradBlock, plan.dy.channels);
+  while (plan.rectangles() < threads && plan.filters > 2 * kWinogradLanes) {
+    plan.filters -= kWinogradLanes;
   }
+  while (plan.rectangles() < threads && plan.channels > kWinogradLanes) {
+    plan.channels -= kWinogradLanes;
+  }
+  plan.group = kGroupTiles;
   return plan;
 }
 

@@ -59,9 +59,10 @@ TEST(WinogradTilesTest, GroupsAreOfOneSizeAndWithinTheBytes) {
   tiles.images = 10;
   tiles.rows = 3;
   tiles.columns = 4;
-  EXPECT_EQ(tiles.group(64, 1 << 20), 60);  // at most 113
-  EXPECT_EQ(tiles.group(64, 8 << 20), 120);
-  EXPECT_EQ(tiles.group(64, 1), 1);
+  EXPECT_EQ(tiles.group(64, 1 << 20, 1), 60);  // at most 113
+  EXPECT_EQ(tiles.group(64, 8 << 20, 1), 120);
+  EXPECT_EQ(tiles.group(64, 8 << 20, 2), 60);
+  EXPECT_EQ(tiles.group(64, 1, 1), 15);  // at least 16 but for the last
 }
 
 TEST(WinogradTilesTest, TilesCoverTheResultAndReadFromThePadding) {

@@ -41,8 +41,8 @@ reference::NamedNumbers ResultsOf(OpCase& at, int threads) {
   return got.ok() ? *got : reference::NamedNumbers();
 }
 
-void ExpectNear(const reference::Numbers& got,
-                const reference::Numbers& wanted) {
+void ExpectNear(const reference::Numbers& got, const reference::Numbers& wanted,
+                double tolerance = kTolerance) {
   ASSERT_EQ(got.size(), wanted.size());
   double largest = 0, difference = 0;
   for (size_t i = 0; i < got.size(); ++i) {
@@ -51,7 +51,7 @@ void ExpectNear(const reference::Numbers& got,
       difference = std::abs(got[i] - wanted[i]);
     }
   }
-  EXPECT_LE(difference, kTolerance * largest);
+  EXPECT_LE(difference, tolerance * largest);
 }
 
 class WinogradWeights : public ::testing::TestWithParam<Sizes> {};
@@ -103,7 +103,8 @@ TEST(WinogradWeightsTest, AddUpOverGroups) {
   };
   reference::Numbers wanted = run(1);
   for (double& number : wanted) number *= kImages;
-  ExpectNear(run(kImages), wanted);
+  // Equal addends are the worst case: all are rounded the same way.
+  ExpectNear(run(kImages), wanted, 2e-5);
 }
 
 }  // namespace

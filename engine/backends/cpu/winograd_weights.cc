@@ -60,20 +60,27 @@ HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
 namespace HWY_NAMESPACE {
 
-// Stores the gradient of the kernels of a rectangle.
+// Stores the gradient of the kernels of a rectangle, a few channels at a time
+// so that whole cache lines are written.
 void StoreRectangle(const WinogradWeightPlan& plan, const float* sums,
                     const WinogradRectangle& part, float* dw) {
-  HWY_ALIGN float cells[9 * kWinogradBlock];
-  for (int64_t c = 0; c < part.channels; ++c) {
-    for (int64_t k = 0; k < part.filters; k += FloatLanes()) {
-      TransformSquare<KernelGradLine>(
-          StridedCells{sums + c * part.filters + k, plan.sum_stride()},
-          cells + k, part.filters);
+  constexpr int64_t kChannels = 8;
+  HWY_ALIGN float cells[kChannels * 9 * kWinogradBlock];
+  for (int64_t first = 0; first < part.channels; first += kChannels) {
+    for (int64_t c = 0; c < kChannels; ++c) {
+      for (int64_t k = 0; k < part.filters; k += FloatLanes()) {
+        TransformSquare<KernelGradLine>(
+            StridedCells{sums + (first + c) * part.filters + k,
+                         plan.sum_stride()},
+            cells + c * 9 * part.filters + k, part.filters);
+      }
     }
     for (int64_t k = 0; k < part.filters; ++k) {
       float* to =
-          dw + ((part.filter + k) * plan.x.channels + part.channel + c) * 9;
-      for (int i = 0; i < 9; ++i) to[i] = cells[i * part.filters + k];
+          dw + ((part.filter + k) * plan.x.channels + part.channel + first) * 9;
+      for (int64_t i = 0; i < kChannels * 9; ++i) {
+        to[i] = cells[i * part.filters + k];
+      }
     }
   }
 }
@@ -149,8 +156,9 @@ namespace {
 HWY_EXPORT(MultiplyRectangles);
 HWY_EXPORT(SumCells);
 
-// More tiles leave the sums no room in the cache, fewer touch them too often.
-constexpr int64_t kGroupTiles = 24;
+// Of transformed tiles beside the sums: more leave those no room in the cache,
+// fewer touch them too often.
+constexpr int64_t kGroupBytes = 640 << 10;
 
 int64_t Aligned(int64_t numbers) {
   return (numbers + kWinogradLanes - 1) / kWinogradLanes * kWinogradLanes;
@@ -230,7 +238,7 @@ WinogradWeightPlan PlanOf(const Conv2dAttributes& conv, const Value& x,
   while (plan.rectangles() < threads && plan.channels > kWinogradLanes) {
     plan.channels -= kWinogradLanes;
   }
-  plan.group = kGroupTiles;
+  plan.group = plan.x.group(plan.channels + plan.filters, kGroupBytes, 1);
   return plan;
 }
 

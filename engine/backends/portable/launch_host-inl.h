@@ -26,8 +26,11 @@ void LaunchRows(LaunchStream, int64_t rows, const Functor& functor) {
 
 }  // namespace gpupool::engine::portable
 
-// GPUPOOL_INSTANTIATE_FOR(UnaryFunctor) in a family's source.
-#define GPUPOOL_INSTANTIATE_FOR(Functor) \
-  template void LaunchFor<Functor>(LaunchStream, int64_t, const Functor&);
-#define GPUPOOL_INSTANTIATE_ROWS(Functor) \
-  template void LaunchRows<Functor>(LaunchStream, int64_t, const Functor&);
+// A family's functor header lists its functors: GPUPOOL_<FAMILY>_FUNCTORS(FOR,
+// ROWS) calls FOR with those of LaunchFor and ROWS with those of LaunchRows.
+#define GPUPOOL_INSTANTIATE_FOR(...)                          \
+  template void LaunchFor<__VA_ARGS__>(LaunchStream, int64_t, \
+                                       const __VA_ARGS__&);
+#define GPUPOOL_INSTANTIATE_ROWS(...)                          \
+  template void LaunchRows<__VA_ARGS__>(LaunchStream, int64_t, \
+                                        const __VA_ARGS__&);

@@ -1,5 +1,6 @@
 #include "client/upload.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -118,6 +119,21 @@ absl::StatusOr<v1::Dataset> Send(Client& client, const DatasetUpload& upload,
   }
 }
 
+// Whether both layouts make the same labels of the same files.
+bool SameLabels(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
+  const auto column = [](const v1::DatasetLayout& layout) {
+    return layout.has_label_column() ? layout.label_column() : -1;
+  };
+  const auto array = [](const v1::DatasetLayout& layout) {
+    return layout.labels_array().empty() ? "y" : layout.labels_array();
+  };
+  return column(a) == column(b) && array(a) == array(b) &&
+         std::equal(a.label_columns().begin(), a.label_columns().end(),
+                    b.label_columns().begin(), b.label_columns().end()) &&
+         std::equal(a.label_names().begin(), a.label_names().end(),
+                    b.label_names().begin(), b.label_names().end());
+}
+
 bool SameBytes(const v1::Dataset& dataset,
                const std::vector<v1::DatasetFile>& files) {
   if (static_cast<size_t>(dataset.files_size()) != files.size()) return false;
@@ -164,10 +180,13 @@ absl::StatusOr<EnsuredDataset> EnsureDataset(Client& client,
   request.set_name(upload.name);
   absl::StatusOr<v1::Dataset> present = client.GetDataset(request);
   if (present.ok()) {
-    if (SameBytes(*present, *files)) return EnsuredDataset{*present, false};
+    const bool same = SameBytes(*present, *files);
+    if (same && SameLabels(present->layout(), upload.layout)) {
+      return EnsuredDataset{*present, false};
+    }
     return absl::AlreadyExistsError(
-        absl::StrCat("a dataset named '", upload.name,
-                     "' exists with other content than ", upload.file,
+        absl::StrCat("a dataset named '", upload.name, "' exists with other ",
+                     same ? "labels" : "content", " than ", upload.file,
                      "; name another in data.dataset, or delete it with "
                      "`gpupool datasets delete ",
                      upload.name, "`"));

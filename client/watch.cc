@@ -35,6 +35,7 @@ absl::Status WatchJob(
   v1::WatchJobRequest request;
   request.set_id(job_id);
   request.set_after_sequence(options.after_sequence);
+  request.set_mark_caught_up(options.stored_only);
   Backoff backoff({}, static_cast<uint32_t>(job_id));
   bool connected = false;
   std::optional<absl::Time> broken_since;
@@ -44,6 +45,7 @@ absl::Status WatchJob(
           connected = true;
           broken_since.reset();
           backoff.Reset();
+          if (event.has_caught_up()) return false;
           // A server that sends an event twice must not make it count twice.
           if (event.sequence() <= request.after_sequence()) return true;
           request.set_after_sequence(event.sequence());

@@ -24,11 +24,14 @@ struct WatchOptions {
   absl::Duration reconnect_window = absl::Minutes(2);
   // Called when the connection breaks, before each new try.
   std::function<void(const absl::Status&)> on_reconnect;
+  // Ends (Ok) once every event that was stored before has come.
+  bool stored_only = false;
   // True: a first connection that fails is not tried again.
   bool fail_fast = true;
 };
 
-// Calls `on_event` for each event of the job until the job ends (Ok) or
+// Calls `on_event` for each event of the job until the job ends (Ok), its
+// stored events have all come where only those are asked for (Ok), or
 // `on_event` returns false (Ok). Cancelled when `stop` was asked for; NotFound
 // for an unknown job; Unavailable when the server did not come back.
 absl::Status WatchJob(Client& client, uint64_t job_id,

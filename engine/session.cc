@@ -243,7 +243,7 @@ absl::StatusOr<DatasetFacts> Session::InspectDataset(
     const std::vector<v1::DatasetFile>& files) {
   ASSIGN_OR_RETURN(const Table table,
                    ReadDataset(layout, files, impl_->options().blob_dir, {}));
-  return DatasetFacts{table.rows, table.feature_shape, table.class_count};
+  return DatasetFacts{table.rows, table.feature_shape, table.label_facts};
 }
 
 absl::StatusOr<std::unique_ptr<TrainingRun>> Session::StartTraining(

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/data/label_facts.h"
 #include "engine/loaded_model.h"
 #include "engine/tensor/device.h"
 #include "engine/train/trainer.h"
@@ -54,7 +55,7 @@ struct ExportedModel {
 struct DatasetFacts {
   uint64_t rows = 0;
   std::vector<int64_t> feature_shape;  // of one row, as stored
-  uint32_t classes = 0;  // largest label + 1 when all are whole; else 0
+  LabelFacts labels;
 };
 
 class Session {

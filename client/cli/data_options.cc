@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/progress_line.h"
 #include "client/units.h"
@@ -14,10 +15,18 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
   verb.add_option("--labels", options.labels_file,
                   "File of the labels (IDX and NPY have two files)")
       ->type_name("FILE");
-  verb.add_option("--label-column", options.label_column,
-                  "CSV: column of the label, from 0; negative counts from the "
-                  "end (default: -1, the last)")
-      ->type_name("N");
+  auto* column =
+      verb.add_option("--label-column", options.label_column,
+                      "CSV: column of the label, from 0; negative counts from "
+                      "the end (default: -1, the last)")
+          ->type_name("N");
+  verb.add_option("--label-columns", options.label_columns,
+                  "CSV: columns of a label of several numbers, in their order, "
+                  "as --label-column counts or, with --header, by name")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("A,B,...")
+      ->excludes(column);
   verb.add_flag("--header", options.has_header,
                 "CSV: the first line holds names");
   verb.add_option("--format", options.format,
@@ -40,6 +49,24 @@ void AddDataOption(CLI::App& verb, DataOptions& options) {
   AddLayoutOptions(verb, options);
 }
 
+namespace {
+
+// Names, unless all of them are numbers.
+void AddLabelColumns(const std::vector<std::string>& columns,
+                     v1::DatasetLayout& layout) {
+  for (const std::string& column : columns) {
+    int number;
+    if (!absl::SimpleAtoi(column, &number)) {
+      layout.clear_label_columns();
+      layout.mutable_label_names()->Assign(columns.begin(), columns.end());
+      return;
+    }
+    layout.add_label_columns(number);
+  }
+}
+
+}  // namespace
+
 DatasetUpload MakeUpload(const std::string& name, const DataOptions& options) {
   DatasetUpload upload;
   upload.name = name;
@@ -51,6 +78,7 @@ DatasetUpload MakeUpload(const std::string& name, const DataOptions& options) {
   if (options.label_column.has_value()) {
     upload.layout.set_label_column(*options.label_column);
   }
+  AddLabelColumns(options.label_columns, upload.layout);
   upload.layout.set_has_header(options.has_header);
   upload.layout.set_features_array(options.features_array);
   upload.layout.set_labels_array(options.labels_array);

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/cli/context.h"
@@ -16,14 +17,15 @@ struct DataOptions {
   std::string file;
   std::string labels_file;
   std::optional<int> label_column;
+  std::vector<std::string> label_columns;  // numbers or names
   bool has_header = false;
   std::string format;  // "csv", ...; empty: from the file's name
   std::string features_array;
   std::string labels_array;
 };
 
-// Adds --labels, --label-column, --header, --format, --features-array and
-// --labels-array.
+// Adds --labels, --label-column, --label-columns, --header, --format,
+// --features-array and --labels-array.
 void AddLayoutOptions(CLI::App& verb, DataOptions& options);
 
 // Adds --data and the layout options.

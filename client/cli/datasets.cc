@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <ostream>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -25,12 +26,19 @@ uint64_t TotalBytes(const v1::Dataset& dataset) {
   return bytes;
 }
 
+// "1" for one number a row, "2x3" for a tensor.
+std::string LabelShape(const v1::Dataset& dataset) {
+  const auto& shape = dataset.labels().shape();
+  return shape.empty() ? "1" : absl::StrJoin(shape, "x");
+}
+
 void PrintDatasets(const Context& context,
                    const v1::ListDatasetsResponse& datasets) {
   Table table({{"NAME"},
                {"FORMAT"},
                {"ROWS", Table::kRight},
                {"FEATURES", Table::kRight},
+               {"LABELS", Table::kRight},
                {"CLASSES", Table::kRight},
                {"SIZE", Table::kRight},
                {"AGE", Table::kRight}});
@@ -43,6 +51,7 @@ void PrintDatasets(const Context& context,
                       : v1::DatasetFormat_Name(format),
                   absl::StrCat(dataset.rows()),
                   absl::StrJoin(dataset.feature_shape(), "x"),
+                  LabelShape(dataset),
                   dataset.classes() > 0 ? absl::StrCat(dataset.classes()) : "",
                   FormatBytes(TotalBytes(dataset)),
                   Age(dataset.has_create_time(), dataset.create_time(), now)});
@@ -117,7 +126,9 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
       "changes nothing. CSV: numbers, one example a line; .gz is read as it "
       "is.",
       "  gpupool datasets upload digits examples/data/digits.csv.gz\n"
-      "  gpupool datasets upload mnist images.idx3.gz --labels labels.idx1.gz");
+      "  gpupool datasets upload mnist images.idx3.gz --labels labels.idx1.gz\n"
+      "  gpupool datasets upload homes homes.csv --header --label-columns "
+      "price,rent");
   verb->add_option("NAME", *name, "Name for the dataset")->required();
   verb->add_option("FILE", options->file, "CSV, IDX, NPY or NPZ; may be .gz")
       ->required();

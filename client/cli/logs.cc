@@ -1,14 +1,12 @@
 // gpupool logs: what a job said.
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <mutex>
 #include <ostream>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/job_argument.h"
@@ -46,52 +44,18 @@ std::string EventLine(const v1::JobEvent& event) {
   return text;
 }
 
-// Asks for a stop when no event came for a while: the stored events are sent
-// without pauses, so a pause means that all of them were.
-class Idle {
- public:
-  explicit Idle(bool enabled)
-      : thread_([this, enabled](std::stop_token ended) {
-          while (enabled && !ended.stop_requested()) {
-            absl::SleepFor(absl::Milliseconds(20));
-            if (absl::Now() - last() > kPause) source_.request_stop();
-          }
-        }) {}
-
-  void Touch() {
-    std::lock_guard lock(mutex_);
-    last_ = absl::Now();
-  }
-  std::stop_source& source() { return source_; }
-
- private:
-  static constexpr absl::Duration kPause = absl::Milliseconds(400);
-
-  absl::Time last() {
-    std::lock_guard lock(mutex_);
-    return last_;
-  }
-
-  std::mutex mutex_;
-  absl::Time last_ = absl::Now();
-  std::stop_source source_;
-  std::jthread thread_;
-};
-
 int Logs(Context& context, const LogsOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   const absl::StatusOr<v1::Job> job = FindJob(**client, options.job);
   if (!job.ok()) return context.Fail(job.status());
   // An ended job's stream ends by itself.
-  Idle idle(!options.follow && !IsFinal(job->state()));
-  std::stop_callback interrupted(context.stop(),
-                                 [&] { idle.source().request_stop(); });
+  WatchOptions watch;
+  watch.stored_only = !options.follow;
   const bool as_json = context.options().output == OutputFormat::kJson;
   const absl::Status status = WatchJob(
-      **client, job->id(), {}, idle.source().get_token(),
+      **client, job->id(), watch, context.stop(),
       [&](const v1::JobEvent& event) {
-        idle.Touch();
         const std::string line = EventLine(event);
         if (line.empty()) return true;
         *context.out().stream << (as_json ? MessageToJson(event, false) : line)

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -56,6 +57,18 @@ int Report(Context& context, const absl::StatusOr<v1::ModelVersion>& version) {
   return ReportVersion(context, *version);
 }
 
+// Which checkpoint a version was made of.
+std::string CheckpointText(const v1::ModelVersion& version) {
+  std::string text = absl::StrCat(
+      version.model(), " version ", version.version(), " is the ",
+      version.best_checkpoint() ? "best " : "", "checkpoint of job ",
+      version.job_id(), ", step ", version.step());
+  if (version.has_held_out_loss()) {
+    absl::StrAppend(&text, ", held-out loss ", version.held_out_loss());
+  }
+  return text;
+}
+
 struct PromoteOptions {
   std::string job;
   std::string model;
@@ -74,11 +87,17 @@ int Promote(Context& context, const PromoteOptions& options) {
   request.set_job_id(job->id());
   if (options.step.has_value()) request.set_step(*options.step);
   request.set_model(options.model);
-  request.mutable_serving()->set_max_batch_size(options.max_batch_size);
-  request.mutable_serving()->set_max_queue_delay_microseconds(
-      options.max_queue_delay_microseconds);
+  // Without options of its own the version has the job's.
+  if (options.max_batch_size > 0 || options.max_queue_delay_microseconds > 0) {
+    v1::ServingOptions& serving = *request.mutable_serving();
+    serving.set_max_batch_size(options.max_batch_size);
+    serving.set_max_queue_delay_microseconds(
+        options.max_queue_delay_microseconds);
+  }
   request.set_wait(options.wait);
-  return Report(context, (*client)->PromoteCheckpoint(request));
+  const auto version = (*client)->PromoteCheckpoint(request);
+  if (version.ok()) context.Say(CheckpointText(*version));
+  return Report(context, version);
 }
 
 struct VersionOptions {
@@ -140,7 +159,8 @@ void AddPromote(CLI::App& models, Invocation& invocation) {
       "  gpupool models promote 7 --step 500 --model digits-early");
   verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
   verb->add_option("--step", options->step,
-                   "The checkpoint of this step (default: the newest)")
+                   "The checkpoint of this step (default: the best where the "
+                   "job keeps best ones, else the newest)")
       ->type_name("N");
   verb->add_option("--model", options->model,
                    "Name of the model (default: what the job says, else its "

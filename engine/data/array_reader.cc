@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -144,13 +145,11 @@ absl::StatusOr<Table> TableFromArrays(const OpenArray& features,
                                       const ReadLimits& limits) {
   const std::vector<int64_t>& shape = features.header.shape;
   const std::vector<int64_t>& label_shape = labels.header.shape;
-  const bool one_label_a_row = label_shape.size() == 1 ||
-                               (label_shape.size() == 2 && label_shape[1] == 1);
-  if (!one_label_a_row || label_shape[0] != shape[0]) {
+  if (label_shape[0] != shape[0]) {
     return absl::InvalidArgumentError(absl::StrCat(
         "labels: shape [", absl::StrJoin(label_shape, ","),
         "] does not fit features of shape [", absl::StrJoin(shape, ","),
-        "]; one label for each of the ", shape[0], " rows is needed"));
+        "]; a label for each of the ", shape[0], " rows is needed"));
   }
   Table table;
   table.rows = static_cast<uint64_t>(shape[0]);
@@ -158,15 +157,19 @@ absl::StatusOr<Table> TableFromArrays(const OpenArray& features,
   if (table.feature_shape.empty()) table.feature_shape = {1};
   ASSIGN_OR_RETURN(table.row_features,
                    CheckedElementCount(table.feature_shape));
-  RETURN_IF_ERROR(
-      CheckedTableBytes(table.rows, table.row_features, limits).status());
+  std::vector<int64_t> row_label(label_shape.begin() + 1, label_shape.end());
+  ASSIGN_OR_RETURN(table.row_labels, CheckedElementCount(row_label));
+  if (table.row_labels == 1) row_label.clear();
+  RETURN_IF_ERROR(CheckedTableBytes(table.rows, table.row_features,
+                                    table.row_labels, limits)
+                      .status());
   table.features.resize(table.rows * table.row_features);
-  table.labels.resize(table.rows);
+  table.labels.resize(table.rows * table.row_labels);
   RETURN_IF_ERROR(Prefixed(
       "features", ReadWhole(features, absl::MakeSpan(table.features))));
   RETURN_IF_ERROR(
       Prefixed("labels", ReadWhole(labels, absl::MakeSpan(table.labels))));
-  DeriveClasses(table);
+  table.label_facts = SummarizeLabels(std::move(row_label), table.labels);
   return table;
 }
 

@@ -48,9 +48,10 @@ struct OpenArray {
   ByteStream* stream = nullptr;
 };
 
-// Joins a features array [rows, ...] and a labels array [rows] or [rows, 1].
-// A rank-1 features array means one feature a row. InvalidArgument begins
-// with "features: " or "labels: " and names both shapes when they disagree.
+// Joins a features array [rows, ...] and a labels array [rows, ...]; [rows, 1]
+// means one number a row, as [rows] does. A rank-1 features array means one
+// feature a row. InvalidArgument begins with "features: " or "labels: " and
+// names both shapes when they disagree.
 absl::StatusOr<Table> TableFromArrays(const OpenArray& features,
                                       const OpenArray& labels,
                                       const ReadLimits& limits);

@@ -15,7 +15,10 @@ namespace gpupool::engine {
 void GatherFeatures(const Table& table, absl::Span<const uint32_t> rows,
                     absl::Span<float> features);
 
-// As class numbers; table.classes must not be empty.
+// classes and labels: rows.size() * table.row_labels elements at least, the
+// rest set to zero.
+//
+// As class numbers; every label must be a whole number (LabelFacts::whole).
 void GatherClasses(const Table& table, absl::Span<const uint32_t> rows,
                    absl::Span<int64_t> classes);
 

@@ -10,7 +10,10 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
+#include "engine/data/csv_columns.h"
 #include "engine/data/csv_number.h"
 
 namespace gpupool::engine {
@@ -106,6 +109,7 @@ class CsvParser {
   absl::Status AddLine(std::string_view line, uint64_t number) {
     line_number_ = number;
     if (columns_ == 0) RETURN_IF_ERROR(TakeWidth(line));
+    table_.labels.resize(table_.labels.size() + table_.row_labels);
     uint64_t column = 0;
     for (;;) {
       const size_t comma = line.find(',');
@@ -115,16 +119,30 @@ class CsvParser {
     }
     if (column != columns_) return WrongWidth(column);
     ++table_.rows;
-    return CheckedTableBytes(table_.rows, columns_ - 1, limits_).status();
+    return CheckedTableBytes(table_.rows, columns_ - table_.row_labels,
+                             table_.row_labels, limits_)
+        .status();
+  }
+
+  // The names of the columns.
+  void TakeHeader(std::string_view line) {
+    for (absl::string_view name :
+         absl::StrSplit(absl::string_view(line.data(), line.size()), ',')) {
+      header_.emplace_back(Unquoted(Trimmed({name.data(), name.size()})));
+    }
   }
 
   absl::StatusOr<Table> Finish() {
     if (table_.rows == 0) {
       return absl::InvalidArgumentError("holds no line with numbers");
     }
-    table_.row_features = columns_ - 1;
-    table_.feature_shape = {static_cast<int64_t>(columns_ - 1)};
-    DeriveClasses(table_);
+    table_.row_features = columns_ - table_.row_labels;
+    table_.feature_shape = {static_cast<int64_t>(table_.row_features)};
+    std::vector<int64_t> label_shape;
+    if (table_.row_labels > 1) {
+      label_shape = {static_cast<int64_t>(table_.row_labels)};
+    }
+    table_.label_facts = SummarizeLabels(label_shape, table_.labels);
     return std::move(table_);
   }
 
@@ -132,19 +150,10 @@ class CsvParser {
   absl::Status TakeWidth(std::string_view line) {
     columns_ = 1;
     for (char c : line) columns_ += c == ',';
-    const int64_t width = static_cast<int64_t>(columns_);
-    if (width < 2) {
-      return Error(
-          "has one column; at least one feature and one label, "
-          "separated by ',', are needed");
-    }
-    const int64_t wanted = options_.label_column;
-    if (wanted >= width || wanted < -width) {
-      return Error(absl::StrCat("has ", width, " columns, so label_column ",
-                                wanted, " is outside ", -width, " .. ",
-                                width - 1));
-    }
-    label_column_ = static_cast<uint64_t>(wanted < 0 ? width + wanted : wanted);
+    auto places = LabelPlaces(options_, header_, columns_);
+    if (!places.ok()) return Error(places.status().message());
+    label_places_ = *std::move(places);
+    table_.row_labels = LabelWidth(options_);
     return absl::OkStatus();
   }
 
@@ -154,8 +163,13 @@ class CsvParser {
     const std::optional<double> value = ParseNumber(text);
     const float number = value ? static_cast<float>(*value) : NAN;
     if (!std::isfinite(number)) return BadNumber(text, column);
-    (column - 1 == label_column_ ? table_.labels : table_.features)
-        .push_back(number);
+    const int32_t place = label_places_[column - 1];
+    if (place == kFeatureColumn) {
+      table_.features.push_back(number);
+    } else {
+      table_.labels[table_.rows * table_.row_labels +
+                    static_cast<uint64_t>(place)] = number;
+    }
     return absl::OkStatus();
   }
 
@@ -179,7 +193,7 @@ class CsvParser {
                               columns_));
   }
 
-  absl::Status Error(const std::string& what) const {
+  absl::Status Error(absl::string_view what) const {
     return absl::InvalidArgumentError(
         absl::StrCat("line ", line_number_, " ", what));
   }
@@ -187,7 +201,8 @@ class CsvParser {
   const CsvOptions options_;
   const ReadLimits limits_;
   uint64_t columns_ = 0;
-  uint64_t label_column_ = 0;
+  std::vector<int32_t> label_places_;  // of each column
+  std::vector<std::string> header_;
   uint64_t line_number_ = 0;
   Table table_;
 };
@@ -213,9 +228,11 @@ absl::StatusOr<Table> ReadCsv(ByteStream& stream, const CsvOptions& options,
       line.remove_prefix(3);
     }
     if (Trimmed(line).empty()) continue;
-    if (!std::exchange(skip_header, false)) {
-      RETURN_IF_ERROR(parser.AddLine(line, number));
+    if (std::exchange(skip_header, false)) {
+      parser.TakeHeader(line);
+      continue;
     }
+    RETURN_IF_ERROR(parser.AddLine(line, number));
   }
 }
 

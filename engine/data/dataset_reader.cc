@@ -71,6 +71,10 @@ absl::StatusOr<Table> ReadCsvDataset(const v1::DatasetLayout& layout,
   ASSIGN_OR_RETURN(const MappedFile blob, OpenBlob(*file, blob_dir));
   CsvOptions options;
   if (layout.has_label_column()) options.label_column = layout.label_column();
+  options.label_columns.assign(layout.label_columns().begin(),
+                               layout.label_columns().end());
+  options.label_names.assign(layout.label_names().begin(),
+                             layout.label_names().end());
   options.has_header = layout.has_header();
   std::unique_ptr<ByteStream> stream = OpenByteStream(blob.bytes());
   auto table = ReadCsv(*stream, options, limits);

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/data/label_facts.h"
 
 namespace gpupool::engine {
 
@@ -15,28 +16,21 @@ struct Table {
   std::vector<int64_t> feature_shape;  // of one row, as stored; each >= 1
   uint64_t row_features = 0;           // product of feature_shape
   std::vector<float> features;         // [rows, row_features]; all finite
-  std::vector<float> labels;           // [rows]; all finite
-  // Labels as whole numbers; empty unless every label is one, >= 0 and below
-  // kMaxClasses.
-  std::vector<int32_t> classes;
-  // Largest class + 1; 0 when `classes` is empty.
-  uint32_t class_count = 0;
+  uint64_t row_labels = 1;             // numbers of one row's label
+  std::vector<float> labels;           // [rows, row_labels]; all finite
+  LabelFacts label_facts;              // of `labels`
 };
-
-// More classes than this are taken for measurements, not for classes.
-inline constexpr double kMaxClasses = 1 << 24;
 
 // Bounds of what a reader may take.
 struct ReadLimits {
   uint64_t max_table_bytes = uint64_t{16} << 30;
 };
 
-// Sets `classes` and `class_count` from `labels`.
-void DeriveClasses(Table& table);
-
-// Bytes that `rows` rows of `row_features` features take in a Table.
-// ResourceExhausted above the limit, overflow included.
+// Bytes that `rows` rows of `row_features` features and `row_labels` numbers of
+// their labels take in a Table. ResourceExhausted above the limit, overflow
+// included.
 absl::StatusOr<uint64_t> CheckedTableBytes(uint64_t rows, uint64_t row_features,
+                                           uint64_t row_labels,
                                            const ReadLimits& limits);
 
 // Product of the dimensions; InvalidArgument when one is below 1 or the

@@ -24,14 +24,6 @@ absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-std::optional<int64_t> IgnoredLabel(const v1::TrainingSpec& training) {
-  const auto& cross_entropy = training.cross_entropy();
-  if (cross_entropy.has_ignore_label()) return cross_entropy.ignore_label();
-  const auto& likelihood = training.negative_log_likelihood();
-  if (likelihood.has_ignore_label()) return likelihood.ignore_label();
-  return std::nullopt;
-}
-
 absl::Status CheckOutput(const v1::TrainingSpec& training,
                          const Value& output) {
   if (training.loss_case() == v1::TrainingSpec::LOSS_NOT_SET) {
@@ -359,6 +351,14 @@ absl::Status EvaluateNumbers(const v1::TrainingSpec& training, ValueId output,
 
 bool IsClassification(const v1::TrainingSpec& training) {
   return training.has_cross_entropy() || training.has_negative_log_likelihood();
+}
+
+std::optional<int64_t> IgnoredLabel(const v1::TrainingSpec& training) {
+  const auto& cross_entropy = training.cross_entropy();
+  if (cross_entropy.has_ignore_label()) return cross_entropy.ignore_label();
+  const auto& likelihood = training.negative_log_likelihood();
+  if (likelihood.has_ignore_label()) return likelihood.ignore_label();
+  return std::nullopt;
 }
 
 absl::string_view LossName(const v1::TrainingSpec& training) {

@@ -7,6 +7,9 @@
 // other losses compare with "target", float32 of the output's shape.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -20,6 +23,9 @@ namespace gpupool::engine {
 
 // Whether the loss compares with class labels, not with numbers.
 bool IsClassification(const v1::TrainingSpec& training);
+
+// Class labels that do not count.
+std::optional<int64_t> IgnoredLabel(const v1::TrainingSpec& training);
 
 // The name in job files: "cross_entropy"; empty when there is no loss.
 absl::string_view LossName(const v1::TrainingSpec& training);

@@ -9,7 +9,6 @@
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
 #include "engine/data/table.h"
-#include "engine/import/losses.h"
 #include "engine/train/lr_schedule.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -108,24 +107,12 @@ absl::Status CheckEvaluations(const v1::TrainingSpec& training,
       "the end; set evaluate_every_epochs or evaluate_every_steps"));
 }
 
-// Whether the labels can be targets of the loss.
-absl::Status CheckTargets(const v1::TrainingSpec& training,
-                          const DataFacts& facts) {
-  if (!training.has_bce_with_logits() || facts.assumed || facts.classes <= 2) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "bce_with_logits needs labels from 0 to 1, but the dataset has classes 0 "
-      "to ",
-      facts.classes - 1, "; choose cross_entropy"));
-}
-
 }  // namespace
 
 DataFacts FactsOf(const v1::Dataset& dataset) {
   return {dataset.rows(),
           {dataset.feature_shape().begin(), dataset.feature_shape().end()},
-          dataset.classes(),
+          LabelFactsOf(dataset),
           dataset.files().empty() && dataset.feature_shape().empty()};
 }
 
@@ -181,45 +168,6 @@ absl::Status CheckModelInputs(const std::vector<ModelPort>& inputs,
       "the model's input ", input.example().ToString(), " takes ", wanted,
       " numbers, but a row of the dataset has ", row_count, " (shape [",
       absl::StrJoin(facts.feature_shape, ","), "]); make them agree"));
-}
-
-absl::Status CheckLabels(const v1::TrainingSpec& training,
-                         const DataFacts& facts, const Shape& output_shape) {
-  const absl::string_view loss = LossName(training);
-  if (!IsClassification(training)) {
-    if (output_shape.elements() == 1) return CheckTargets(training, facts);
-    return absl::InvalidArgumentError(absl::StrCat(
-        loss,
-        " compares with one label a row, which is all that a dataset "
-        "holds, but the model's output is ",
-        output_shape.ToString(), "; end the model with dense units 1"));
-  }
-  if (output_shape.rank() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        loss,
-        " compares with one label a row, which is all that a dataset "
-        "holds, but the model's output is ",
-        output_shape.ToString(), "; end the model with flatten and dense"));
-  }
-  if (facts.classes == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        loss,
-        " needs whole-number labels from 0, but the dataset has others; "
-        "choose another label column or mean_squared_error"));
-  }
-  if (int64_t{training.top_k()} > output_shape.elements()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "training.top_k is ", training.top_k(), ", but the model tells only ",
-        output_shape.elements(), " classes apart"));
-  }
-  if (output_shape.elements() < int64_t{facts.classes}) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the dataset has labels 0 to ", facts.classes - 1,
-        ", but the model's output ", output_shape.ToString(), " tells only ",
-        output_shape.elements(),
-        " classes apart; end the model with dense units ", facts.classes));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace gpupool::engine

@@ -7,13 +7,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/data/label_facts.h"
 #include "engine/import/layer_spec.h"
-#include "engine/tensor/shape.h"
 
 namespace gpupool::v1 {
 class Dataset;
 class JobSpec;
-class TrainingSpec;
 }  // namespace gpupool::v1
 
 namespace gpupool::engine {
@@ -21,7 +20,7 @@ namespace gpupool::engine {
 struct DataFacts {
   uint64_t rows = 0;
   std::vector<int64_t> feature_shape;  // of one row
-  uint32_t classes = 0;                // 0: labels are no classes
+  LabelFacts labels;
   // The dataset is not there yet: rows are of the shape that the model takes.
   bool assumed = false;
 };
@@ -48,9 +47,5 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
 // takes as many numbers for an example as a row has.
 absl::Status CheckModelInputs(const std::vector<ModelPort>& inputs,
                               const DataFacts& facts);
-
-// Whether labels and loss go with the shape of the model's output.
-absl::Status CheckLabels(const v1::TrainingSpec& training,
-                         const DataFacts& facts, const Shape& output_shape);
 
 }  // namespace gpupool::engine

@@ -7,6 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/import/model_programs.h"
 #include "engine/passes/pipeline.h"
+#include "engine/train/label_check.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {

@@ -18,6 +18,7 @@
 #include "engine/data/split.h"
 #include "engine/train/checkpoint_tensors.h"
 #include "engine/train/initial_weights.h"
+#include "engine/train/label_check.h"
 #include "engine/train/lr_schedule.h"
 
 namespace gpupool::engine {
@@ -140,12 +141,14 @@ absl::Status TrainingRun::Impl::LoadData() {
 
 absl::Status TrainingRun::Impl::MakeExecutors() {
   const DataFacts facts = {table_.rows, table_.feature_shape,
-                           table_.class_count};
+                           table_.label_facts};
   ASSIGN_OR_RETURN(source_,
                    ModelSource::Open(request_.spec.model(), device_.blob_dir));
   ASSIGN_OR_RETURN(
       TrainingPrograms programs,
       CompileTraining(*source_, request_.spec, facts, device_.backend));
+  RETURN_IF_ERROR(CheckLabelValues(request_.spec.training(), table_,
+                                   programs.output_shape));
   input_name_ = std::move(programs.input_name);
   length_ = programs.length;
   eval_batch_ = programs.eval_batch;

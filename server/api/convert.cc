@@ -19,6 +19,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxFileNameBytes = 255;
+constexpr int kMaxLabelColumns = 65536;
 constexpr uint32_t kMaxDeviceIndex = 1023;
 constexpr uint32_t kMaxBatch = scheduler::kLargestMaxBatchSize;
 constexpr uint32_t kMaxQueue = 65536;
@@ -98,6 +99,43 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
         wanted == 1 ? " file"
                     : " files (features and labels, gpupool: --labels)",
         ", got ", header->files_size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLabelColumns(const v1::DatasetLayout& layout) {
+  const int count =
+      std::max(layout.label_columns_size(), layout.label_names_size());
+  if (count == 0) return absl::OkStatus();
+  const int ways = (layout.has_label_column() ? 1 : 0) +
+                   (layout.label_columns_size() > 0 ? 1 : 0) +
+                   (layout.label_names_size() > 0 ? 1 : 0);
+  if (ways > 1) {
+    return absl::InvalidArgumentError(
+        "layout has more than one of label_column, label_columns and "
+        "label_names; set one");
+  }
+  if (layout.format() != v1::CSV) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "layout.label_columns and label_names are for CSV, the format is ",
+        v1::DatasetFormat_Name(layout.format()),
+        "; put labels of several numbers into an array [rows, ...]"));
+  }
+  if (count > kMaxLabelColumns) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout names ", count, " label columns, the limit is ",
+                     kMaxLabelColumns, "; use NPZ for larger labels"));
+  }
+  if (layout.label_names_size() > 0 && !layout.has_header()) {
+    return absl::InvalidArgumentError(
+        "layout.label_names needs a header line; set has_header (gpupool: "
+        "--header)");
+  }
+  for (const std::string& name : layout.label_names()) {
+    if (name.size() <= kMaxFileNameBytes) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout.label_names: ", Quoted(name), " has ", name.size(),
+                     " bytes, the limit is ", kMaxFileNameBytes));
   }
   return absl::OkStatus();
 }
@@ -205,6 +243,7 @@ absl::Status CheckUploadHeader(v1::UploadDatasetRequest::Header* header,
     RETURN_IF_ERROR(CheckFile(file, limit_bytes, &total_bytes));
   }
   RETURN_IF_ERROR(FillFormat(header));
+  RETURN_IF_ERROR(CheckLabelColumns(header->layout()));
   return FillRoles(header);
 }
 

@@ -38,12 +38,23 @@ WatchJobStream::Step WatchJobStream::Next() {
     if (!job.ok()) return job.status();
     const absl::Status read = ReadPage();
     if (!read.ok()) return read;
+    if (page_.empty() && std::exchange(mark_caught_up_, false)) {
+      return CaughtUp();
+    }
     if (page_.empty() && IsEnd(job->state())) return absl::OkStatus();
     if (page_.empty()) return Idle{};
   }
   v1::JobEvent event = std::move(page_.front());
   page_.pop_front();
   ended_ = event.has_state_change() && IsEnd(event.state_change().to());
+  return event;
+}
+
+v1::JobEvent WatchJobStream::CaughtUp() const {
+  v1::JobEvent event;
+  event.set_sequence(after_);
+  event.set_job_id(job_);
+  event.mutable_caught_up();
   return event;
 }
 

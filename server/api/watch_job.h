@@ -18,7 +18,8 @@ class WatchJobStream : public EventWriter<v1::JobEvent> {
   WatchJobStream(ControlLoop* control, const v1::WatchJobRequest& request)
       : control_(control),
         job_(request.id()),
-        after_(request.after_sequence()) {}
+        after_(request.after_sequence()),
+        mark_caught_up_(request.mark_caught_up()) {}
 
  protected:
   void OnBegin() override;
@@ -27,10 +28,12 @@ class WatchJobStream : public EventWriter<v1::JobEvent> {
 
  private:
   absl::Status ReadPage();
+  v1::JobEvent CaughtUp() const;
 
   ControlLoop* const control_;
   const uint64_t job_;
-  uint64_t after_;  // sequence of the last event taken from the store
+  uint64_t after_;       // sequence of the last event taken from the store
+  bool mark_caught_up_;  // still to be sent
   uint64_t subscription_ = 0;
   bool subscribed_ = false;
   bool ended_ = false;  // the event that ends the job was written

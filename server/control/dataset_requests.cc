@@ -124,6 +124,7 @@ void RegisterDataset(const ControlContext& context, const v1::Dataset& dataset,
         checked.set_rows(reply.dataset().rows());
         *checked.mutable_feature_shape() = reply.dataset().feature_shape();
         checked.set_classes(reply.dataset().classes());
+        *checked.mutable_labels() = reply.dataset().labels();
         Enqueue<v1::Dataset>(
             context, callback,
             [&context, checked, callback](Transaction& transaction) {

@@ -221,7 +221,11 @@ void PromoteCheckpoint(const ControlContext& context,
   auto job = context.store->GetJob(request.job_id());
   if (!job.ok()) return callback(job.status());
   std::optional<uint64_t> step;
-  if (request.has_step()) step = request.step();
+  if (request.has_step()) {
+    step = request.step();
+  } else if (job->best_checkpoints_size() > 0) {
+    step = job->best_checkpoints(0).step();
+  }
   auto checkpoint = context.store->GetCheckpoint(request.job_id(), step);
   if (!checkpoint.ok()) return callback(checkpoint.status());
   v1::ModelVersion version = VersionOf(*job, *checkpoint);

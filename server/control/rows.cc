@@ -127,6 +127,12 @@ v1::ModelVersion VersionOf(const v1::Job& job,
   version.set_job_id(job.id());
   version.set_step(checkpoint.step());
   version.set_manifest_sha256(checkpoint.manifest_sha256());
+  if (checkpoint.has_held_out_loss()) {
+    version.set_held_out_loss(checkpoint.held_out_loss());
+  }
+  version.set_best_checkpoint(job.best_checkpoints_size() > 0 &&
+                              job.best_checkpoints(0).step() ==
+                                  checkpoint.step());
   *version.mutable_plan() = job.plan();
   version.mutable_plan()->clear_training();
   *version.mutable_serving() = WithDefaults(job.spec().publish().serving());

@@ -108,7 +108,8 @@ class SessionEngine : public Engine {
     reply.set_rows(facts.rows);
     reply.mutable_feature_shape()->Add(facts.feature_shape.begin(),
                                        facts.feature_shape.end());
-    reply.set_classes(facts.classes);
+    reply.set_classes(facts.labels.class_count());
+    engine::ToProto(facts.labels, reply.mutable_labels());
     return reply;
   }
 

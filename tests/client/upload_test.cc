@@ -127,5 +127,18 @@ TEST_F(UploadTest, EnsureRefusesOtherContentUnderTheName) {
               ::testing::HasSubstr("gpupool datasets delete letters"));
 }
 
+TEST_F(UploadTest, EnsureRefusesOtherLabelsOfTheSameFile) {
+  ASSERT_TRUE(EnsureDataset(*client_, upload_, nullptr).ok());
+  upload_.layout.set_label_column(-1);
+  EXPECT_TRUE(EnsureDataset(*client_, upload_, nullptr).ok())
+      << "the default column, said aloud";
+  upload_.layout.clear_label_column();
+  upload_.layout.add_label_columns(0);
+  const absl::Status status =
+      EnsureDataset(*client_, upload_, nullptr).status();
+  EXPECT_TRUE(absl::IsAlreadyExists(status));
+  EXPECT_THAT(status.message(), ::testing::HasSubstr("other labels"));
+}
+
 }  // namespace
 }  // namespace gpupool::client

@@ -23,11 +23,29 @@ TEST_F(DatasetsTest, UploadsListsGetsAndDeletes) {
     EXPECT_EQ(layout.label_column(), -2);
   }
   EXPECT_EQ(Run({"datasets", "list", "--no-headers"}), 0);
-  EXPECT_EQ(out(), "a\tCSV\t1797\t-\t-\t10 B\t-\n");
+  EXPECT_EQ(out(), "a\tCSV\t1797\t-\t1\t-\t10 B\t-\n");
   EXPECT_EQ(Run({"datasets", "get", "a", "-o", "json"}), 0);
   EXPECT_EQ(nlohmann::json::parse(out())["rows"], "1797");
   EXPECT_EQ(Run({"datasets", "delete", "a"}), 0);
   EXPECT_EQ(Run({"datasets", "get", "a"}), 3);
+}
+
+TEST_F(DatasetsTest, LabelsOfSeveralColumnsGoByNumberOrByName) {
+  const std::string file = WriteFile("a.csv", "h1,h2,h3\n1,2,3\n");
+  EXPECT_EQ(Run({"datasets", "upload", "a", file, "--label-columns", "0,-1"}),
+            0);
+  EXPECT_EQ(Run({"datasets", "upload", "b", file, "--header", "--label-columns",
+                 "h3,1"}),
+            0);
+  EXPECT_NE(Run({"datasets", "upload", "c", file, "--label-column", "0",
+                 "--label-columns", "1,2"}),
+            0);
+  absl::MutexLock lock(&server_.state.mutex);
+  const v1::DatasetLayout& numbers = server_.state.datasets["a"].layout();
+  EXPECT_THAT(numbers.label_columns(), ::testing::ElementsAre(0, -1));
+  const v1::DatasetLayout& names = server_.state.datasets["b"].layout();
+  EXPECT_TRUE(names.label_columns().empty());
+  EXPECT_THAT(names.label_names(), ::testing::ElementsAre("h3", "1"));
 }
 
 TEST_F(DatasetsTest, ReportsARefusedUpload) {
@@ -74,6 +92,14 @@ TEST_F(ModelsTest, PromotesAJobsCheckpoint) {
   EXPECT_EQ(request.model(), "early");
   EXPECT_EQ(request.serving().max_batch_size(), 8u);
   EXPECT_TRUE(request.wait());
+}
+
+TEST_F(ModelsTest, PromotionSaysWhichCheckpointItTook) {
+  AddJob(7, "digits", v1::SUCCEEDED);
+  EXPECT_EQ(Run({"models", "promote", "digits", "--step", "500"}), 0);
+  EXPECT_THAT(err(), HasSubstr("checkpoint of job 7, step 500"));
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_FALSE(server_.state.promoted.has_serving()) << "the job's own";
 }
 
 TEST_F(ModelsTest, FailsWhenAVersionCannotBeLoaded) {

@@ -138,6 +138,11 @@ class Jobs final : public v1::JobService::Service {
         return Status(grpc::StatusCode::UNAVAILABLE, "restarting");
       }
     }
+    if (request->mark_caught_up()) {
+      v1::JobEvent marker;
+      marker.mutable_caught_up();
+      writer->Write(marker);
+    }
     while (!context->IsCancelled()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -226,6 +231,7 @@ class Models final : public v1::ModelService::Service {
     version->set_model(request->model());
     version->set_version(1);
     version->set_job_id(request->job_id());
+    version->set_step(request->step());
     version->set_state(v1::READY);
     return Status::OK;
   }

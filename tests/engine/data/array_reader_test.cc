@@ -85,7 +85,8 @@ TEST(TableFromArraysTest, KeepsTheShapeOfARow) {
   EXPECT_EQ(table->rows, 2u);
   EXPECT_THAT(table->feature_shape, ElementsAre(1, 3));
   EXPECT_EQ(table->row_features, 3u);
-  EXPECT_THAT(table->classes, ElementsAre(1, 3));
+  EXPECT_THAT(table->labels, ElementsAre(1, 3));
+  EXPECT_TRUE(table->label_facts.shape.empty());
 }
 
 TEST(TableFromArraysTest, OneDimensionMeansOneFeature) {
@@ -97,7 +98,22 @@ TEST(TableFromArraysTest, OneDimensionMeansOneFeature) {
 TEST(TableFromArraysTest, ShapesMustAgree) {
   EXPECT_THAT(Join({2, 2}, "\1\2\3\4", {3}, "\1\2\3").status().message(),
               HasSubstr("[3] does not fit features of shape [2,2]"));
-  EXPECT_FALSE(Join({2, 2}, "\1\2\3\4", {2, 2}, "\1\2\3\4").ok());
+  EXPECT_FALSE(Join({2, 2}, "\1\2\3\4", {1, 2}, "\1\2").ok());
+}
+
+TEST(TableFromArraysTest, LabelsMayBeTensors) {
+  auto table = Join({2, 1}, "\1\2", {2, 3, 1}, "\1\2\3\4\5\6");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->row_labels, 3u);
+  EXPECT_THAT(table->labels, ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(table->label_facts.shape, ElementsAre(3, 1));
+  EXPECT_EQ(table->label_facts.class_count(), 7u);
+}
+
+TEST(TableFromArraysTest, OneNumberIsNoTensor) {
+  auto table = Join({2, 1}, "\1\2", {2, 1, 1}, "\1\2");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_TRUE(table->label_facts.shape.empty());
 }
 
 TEST(TableFromArraysTest, BytesMustBeAllThereAndNoMore) {
@@ -108,8 +124,11 @@ TEST(TableFromArraysTest, BytesMustBeAllThereAndNoMore) {
 }
 
 TEST(TableFromArraysTest, HugeShapesAreRefusedBeforeAnythingIsAllocated) {
-  auto table = Join({int64_t{1} << 32, 1 << 20}, "", {int64_t{1} << 32}, "");
-  EXPECT_EQ(table.status().code(), absl::StatusCode::kResourceExhausted);
+  constexpr int64_t kRows = int64_t{1} << 32;
+  EXPECT_EQ(Join({kRows, 1 << 20}, "", {kRows}, "").status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Join({kRows, 1}, "", {kRows, 1 << 20}, "").status().code(),
+            absl::StatusCode::kResourceExhausted);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ Table SmallTable() {
   table.row_features = 2;
   table.features = {1, 2, 3, 4, 5, 6};
   table.labels = {2, 0, 1};
-  DeriveClasses(table);
+  table.label_facts = SummarizeLabels({}, table.labels);
   return table;
 }
 
@@ -39,6 +39,19 @@ TEST(BatchTest, PadsAShortBatchWithZeros) {
   EXPECT_THAT(features, ElementsAre(3, 4, 0, 0));
   EXPECT_THAT(labels, ElementsAre(0, 0));
   EXPECT_THAT(classes, ElementsAre(0, 0));
+}
+
+TEST(BatchTest, ARowsLabelsStayTogether) {
+  Table table = SmallTable();
+  table.row_labels = 2;
+  table.labels = {1, 2, 3, 4, 5, -6};
+  table.label_facts = SummarizeLabels({2}, table.labels);
+  std::vector<float> labels(6, 9);
+  GatherLabels(table, {2, 0}, absl::MakeSpan(labels));
+  EXPECT_THAT(labels, ElementsAre(5, -6, 1, 2, 0, 0));
+  std::vector<int64_t> classes(4, 9);
+  GatherClasses(table, {2, 1}, absl::MakeSpan(classes));
+  EXPECT_THAT(classes, ElementsAre(5, -6, 3, 4));
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ TEST(CsvReaderTest, LastColumnIsTheLabelByDefault) {
   EXPECT_EQ(table->rows, 2u);
   EXPECT_THAT(table->feature_shape, ElementsAre(2));
   EXPECT_THAT(table->features, ElementsAre(1, 2, 3, 4.5));
-  EXPECT_THAT(table->classes, ElementsAre(0, 2));
-  EXPECT_EQ(table->class_count, 3u);
+  EXPECT_THAT(table->labels, ElementsAre(0, 2));
+  EXPECT_EQ(table->label_facts.class_count(), 3u);
 }
 
 TEST(CsvReaderTest, LabelColumnCountsFromEitherEnd) {
@@ -87,11 +87,10 @@ TEST(CsvReaderTest, NoRowsIsAnError) {
 TEST(CsvReaderTest, LabelsThatAreNotWholeAreNoClasses) {
   auto table = Read("1,0.5\n1,1\n");
   ASSERT_TRUE(table.ok());
-  EXPECT_TRUE(table->classes.empty());
-  EXPECT_EQ(table->class_count, 0u);
+  EXPECT_EQ(table->label_facts.class_count(), 0u);
   auto negative = Read("1,-1\n");
   ASSERT_TRUE(negative.ok());
-  EXPECT_TRUE(negative->classes.empty());
+  EXPECT_EQ(negative->label_facts.class_count(), 0u);
 }
 
 TEST(CsvReaderTest, StopsAtTheByteLimit) {
@@ -122,7 +121,48 @@ TEST(CsvReaderTest, ReadsTheDigits) {
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_EQ(table->rows, 1797u);
   EXPECT_EQ(table->row_features, 64u);
-  EXPECT_EQ(table->class_count, 10u);
+  EXPECT_EQ(table->label_facts.class_count(), 10u);
+}
+
+TEST(CsvReaderTest, SeveralColumnsAreALabelInTheirOrder) {
+  auto table = Read("1,2,3,4\n5,6,7,8\n", {.label_columns = {-1, 0}});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(table->feature_shape, ElementsAre(2));
+  EXPECT_THAT(table->features, ElementsAre(2, 3, 6, 7));
+  EXPECT_EQ(table->row_labels, 2u);
+  EXPECT_THAT(table->labels, ElementsAre(4, 1, 8, 5));
+  EXPECT_THAT(table->label_facts.shape, ElementsAre(2));
+}
+
+TEST(CsvReaderTest, NamesOfTheHeaderChooseColumns) {
+  auto table = Read("a, \"b\" ,c\n1,2,3\n",
+                    {.label_names = {"c", "b"}, .has_header = true});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(table->labels, ElementsAre(3, 2));
+  EXPECT_THAT(
+      ErrorOf("a,b,c\n1,2,3\n", {.label_names = {"d"}, .has_header = true}),
+      HasSubstr("has no column \"d\" for label_names; its header has: "
+                "a, b, c"));
+  EXPECT_THAT(
+      ErrorOf("a,b,c\n1,2\n", {.label_names = {"c"}, .has_header = true}),
+      HasSubstr("has no column \"c\""))
+      << "a header that is wider than its rows";
+}
+
+TEST(CsvReaderTest, LabelColumnsMustBeThereOnceAndLeaveAFeature) {
+  EXPECT_THAT(ErrorOf("1,2,3\n", {.label_columns = {0, 3}}),
+              HasSubstr("column 3 of label_columns is outside -3 .. 2"));
+  EXPECT_THAT(ErrorOf("1,2,3\n", {.label_columns = {2, -1}}),
+              HasSubstr("column 2 twice"));
+  EXPECT_THAT(ErrorOf("1,2\n", {.label_columns = {0, 1}}),
+              HasSubstr("one feature and 2 label columns"));
+}
+
+TEST(CsvReaderTest, LabelsOfManyColumnsCountForTheLimit) {
+  const CsvOptions options = {.label_columns = {0, 1, 2}};
+  EXPECT_TRUE(Read("1,2,3,4\n", options, {.max_table_bytes = 16}).ok());
+  EXPECT_EQ(Read("1,2,3,4\n", options, {.max_table_bytes = 15}).status().code(),
+            absl::StatusCode::kResourceExhausted);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ TEST_F(DatasetReaderTest, ReadsPairsOfIdxFiles) {
                            v1::DatasetFile::LABELS)});
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_THAT(table->feature_shape, ElementsAre(1, 2));
-  EXPECT_THAT(table->classes, ElementsAre(1, 2));
+  EXPECT_THAT(table->labels, ElementsAre(1, 2));
 }
 
 TEST_F(DatasetReaderTest, ReadsPairsOfNpyFiles) {
@@ -76,7 +76,7 @@ TEST_F(DatasetReaderTest, ReadsPairsOfNpyFiles) {
       {Store("x.npy", Npy("|i1", "(2,1)", "\1\2"), v1::DatasetFile::FEATURES),
        Store("y.npy", Npy("|i1", "(2,)", "\1\1"), v1::DatasetFile::LABELS)});
   ASSERT_TRUE(table.ok()) << table.status();
-  EXPECT_EQ(table->class_count, 2u);
+  EXPECT_EQ(table->label_facts.class_count(), 2u);
 }
 
 TEST_F(DatasetReaderTest, ErrorsNameTheFileAsTheUserCalledIt) {

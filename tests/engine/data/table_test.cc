@@ -5,24 +5,13 @@
 namespace gpupool::engine {
 namespace {
 
-TEST(TableTest, ClassesNeedWholeLabelsFromZero) {
-  Table table;
-  table.labels = {0, 4, 2};
-  DeriveClasses(table);
-  EXPECT_EQ(table.class_count, 5u);
-  for (float label : {-1.0f, 0.5f, 1e9f}) {
-    table.labels = {0, label};
-    DeriveClasses(table);
-    EXPECT_EQ(table.class_count, 0u) << label;
-    EXPECT_TRUE(table.classes.empty());
-  }
-}
-
 TEST(TableTest, ByteCountsAreCheckedForOverflow) {
-  EXPECT_EQ(*CheckedTableBytes(10, 3, {}), 10u * (3 * 4 + 8));
-  EXPECT_FALSE(CheckedTableBytes(~0ull, 1, {}).ok());
-  EXPECT_FALSE(CheckedTableBytes(2, ~0ull, {}).ok());
-  EXPECT_FALSE(CheckedTableBytes(2, 3, {.max_table_bytes = 39}).ok());
+  EXPECT_EQ(*CheckedTableBytes(10, 3, 2, {}), 10u * (3 * 4 + 2 * 4));
+  EXPECT_FALSE(CheckedTableBytes(~0ull, 1, 1, {}).ok());
+  EXPECT_FALSE(CheckedTableBytes(2, ~0ull, 1, {}).ok());
+  EXPECT_FALSE(CheckedTableBytes(2, 1, ~0ull, {}).ok());
+  EXPECT_FALSE(CheckedTableBytes(2, 1, ~0ull >> 2, {}).ok());
+  EXPECT_FALSE(CheckedTableBytes(2, 3, 2, {.max_table_bytes = 39}).ok());
 }
 
 TEST(TableTest, ShapesMustBePositiveAndBounded) {

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 // 100 rows of [4, 4] with labels 0 to 9.
-DataFacts Facts() { return {100, {4, 4}, 10}; }
+DataFacts Facts() { return {100, {4, 4}, {{}, true, 0, 9}}; }
 
 v1::JobSpec GoodSpec() {
   v1::JobSpec spec;
@@ -54,7 +54,7 @@ TEST(JobCheckTest, FactsComeFromTheDataset) {
   const DataFacts facts = FactsOf(dataset);
   EXPECT_EQ(facts.rows, 3u);
   EXPECT_EQ(facts.feature_shape, std::vector<int64_t>{2});
-  EXPECT_EQ(facts.classes, 4u);
+  EXPECT_EQ(facts.labels.class_count(), 4u);
 }
 
 TEST(JobCheckTest, TheBatchFitsTheTrainingRows) {
@@ -126,17 +126,6 @@ TEST(JobCheckTest, RowsGoToOneInputOfNumbersWithABatch) {
   EXPECT_TRUE(CheckModelInputs({other}, Facts()).ok());
 }
 
-TEST(JobCheckTest, CrossEntropyNeedsClassesThatTheModelTellsApart) {
-  v1::TrainingSpec training;
-  training.mutable_cross_entropy();
-  EXPECT_TRUE(CheckLabels(training, Facts(), {10}).ok());
-  EXPECT_TRUE(CheckLabels(training, Facts(), {12}).ok());
-  EXPECT_THAT(CheckLabels(training, Facts(), {9}).message(),
-              HasSubstr("dense units 10"));
-  EXPECT_THAT(CheckLabels(training, {100, {16}, 0}, {10}).message(),
-              HasSubstr("cross_entropy needs whole-number labels"));
-}
-
 TEST(JobCheckTest, AStepsBatchesFitTheTrainingRows) {
   v1::JobSpec spec = GoodSpec();
   spec.mutable_training()->set_accumulate_batches(2);
@@ -170,33 +159,6 @@ TEST(JobCheckTest, WhatGoesByTheHeldOutLossNeedsEvaluations) {
     spec.mutable_data()->clear_held_out();
     EXPECT_THAT(ErrorOf(spec), HasSubstr("set data.held_out"));
   }
-}
-
-TEST(JobCheckTest, LossesOfNumbersCompareOneNumberARow) {
-  v1::TrainingSpec training;
-  training.mutable_huber();
-  EXPECT_TRUE(CheckLabels(training, Facts(), {1}).ok());
-  EXPECT_THAT(CheckLabels(training, Facts(), {2}).message(),
-              HasSubstr("huber compares with one label a row, which is all"));
-  training.mutable_bce_with_logits();
-  EXPECT_THAT(CheckLabels(training, Facts(), {1}).message(),
-              HasSubstr("needs labels from 0 to 1"));
-  EXPECT_TRUE(CheckLabels(training, {100, {16}, 2}, {1}).ok());
-  training.mutable_negative_log_likelihood();
-  EXPECT_TRUE(CheckLabels(training, Facts(), {10}).ok());
-  EXPECT_THAT(CheckLabels(training, Facts(), {4, 10}).message(),
-              HasSubstr("output is [4, 10]"));
-  training.set_top_k(11);
-  EXPECT_THAT(CheckLabels(training, Facts(), {10}).message(),
-              HasSubstr("top_k is 11"));
-}
-
-TEST(JobCheckTest, MeanSquaredErrorComparesOneNumber) {
-  v1::TrainingSpec training;
-  training.mutable_mean_squared_error();
-  EXPECT_TRUE(CheckLabels(training, {100, {16}, 0}, {1}).ok());
-  EXPECT_THAT(CheckLabels(training, Facts(), {2}).message(),
-              HasSubstr("dense units 1"));
 }
 
 }  // namespace

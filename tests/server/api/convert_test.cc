@@ -128,6 +128,29 @@ TEST(CheckUploadHeaderTest, RefusesWhatDoesNotFitTogether) {
   Refused(CheckUploadHeader(&header, kLimit), {"empty"});
 }
 
+TEST(CheckUploadHeaderTest, LabelColumnsAreNamedInOneWayAndForCsvOnly) {
+  auto header = CsvHeader();
+  header.mutable_layout()->add_label_columns(0);
+  header.mutable_layout()->add_label_columns(2);
+  EXPECT_TRUE(CheckUploadHeader(&header, kLimit).ok());
+  header.mutable_layout()->set_label_column(1);
+  Refused(CheckUploadHeader(&header, kLimit), {"more than one of"});
+  header = CsvHeader();
+  header.mutable_layout()->add_label_names("price");
+  Refused(CheckUploadHeader(&header, kLimit), {"label_names", "--header"});
+  header.mutable_layout()->set_has_header(true);
+  EXPECT_TRUE(CheckUploadHeader(&header, kLimit).ok());
+  header.mutable_layout()->add_label_names(std::string(300, 'a'));
+  Refused(CheckUploadHeader(&header, kLimit), {"300 bytes", "255"});
+  header = CsvHeader();
+  for (int i = 0; i <= 65536; ++i)
+    header.mutable_layout()->add_label_columns(i);
+  Refused(CheckUploadHeader(&header, kLimit), {"65537", "65536", "NPZ"});
+  header = PairHeader("x.npy", "y.npy");
+  header.mutable_layout()->add_label_columns(0);
+  Refused(CheckUploadHeader(&header, kLimit), {"for CSV", "NPY"});
+}
+
 TEST(CheckUploadHeaderTest, LimitHoldsForTheSumEvenWhenItOverflows) {
   auto header = CsvHeader();
   header.mutable_files(0)->set_total_bytes(kLimit);

@@ -17,13 +17,15 @@ class WatchJobTest : public ApiFixture {
     std::unique_ptr<grpc::ClientReader<v1::JobEvent>> reader;
   };
 
-  std::unique_ptr<Watch> Begin(uint64_t job, uint64_t after) {
+  std::unique_ptr<Watch> Begin(uint64_t job, uint64_t after,
+                               bool mark_caught_up = false) {
     auto watch = std::make_unique<Watch>();
     watch->context.set_deadline(std::chrono::system_clock::now() +
                                 std::chrono::seconds(20));
     v1::WatchJobRequest request;
     request.set_id(job);
     request.set_after_sequence(after);
+    request.set_mark_caught_up(mark_caught_up);
     watch->reader =
         v1::JobService::NewStub(channel_)->WatchJob(&watch->context, request);
     return watch;
@@ -83,6 +85,28 @@ TEST_F(WatchJobTest, EndedJobWithNothingNewEndsAtOnce) {
   watch = Begin(job.job_id(), event.sequence());
   EXPECT_FALSE(watch->reader->Read(&event));
   EXPECT_TRUE(watch->reader->Finish().ok());
+}
+
+TEST_F(WatchJobTest, SaysOnceThatItHasCaughtUpWhereThatIsAskedFor) {
+  const auto job = StartJob();
+  ReportProgress(job, 1);
+  auto watch = Begin(job.job_id(), 0, /*mark_caught_up=*/true);
+  v1::JobEvent event;
+  uint64_t last = 0;
+  while (watch->reader->Read(&event) && !event.has_caught_up()) {
+    last = event.sequence();
+  }
+  ASSERT_TRUE(event.has_caught_up());
+  EXPECT_GT(last, 0u) << "what is stored comes first";
+  EXPECT_GE(event.sequence(), last);
+  EXPECT_EQ(event.job_id(), job.job_id());
+  ReportSuccess(job);
+  while (watch->reader->Read(&event)) {
+    EXPECT_FALSE(event.has_caught_up());
+    EXPECT_EQ(event.sequence(), ++last) << "the marker is no event of the job";
+  }
+  EXPECT_TRUE(watch->reader->Finish().ok());
+  EXPECT_TRUE(IsSuccess(event));
 }
 
 TEST_F(WatchJobTest, UnknownJobIsNotFound) {

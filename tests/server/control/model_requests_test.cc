@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <utility>
+#include <vector>
+
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -88,6 +91,38 @@ TEST_F(ModelRequestsTest, PromotesTheNewestCheckpointUnderTheJobsName) {
   EXPECT_EQ(version->version(), 1u);
   EXPECT_EQ(version->state(), v1::LOADING);
   EXPECT_EQ(Promote({}, job.id())->version(), 2u);
+}
+
+TEST_F(ModelRequestsTest, PromotesTheBestCheckpointWhereBestOnesAreKept) {
+  v1::SubmitJobRequest submission = Request("r1");
+  submission.mutable_spec()->mutable_training()->set_keep_best_checkpoints(2);
+  const v1::Job job = SubmitAndStart(submission);
+  ReportStarted(job.id(), 1);
+  for (const auto& [step, loss] : std::vector<std::pair<uint64_t, double>>{
+           {10, 0.5}, {20, 0.25}, {30, 1}}) {
+    worker::v1::Report report;
+    report.set_job_id(job.id());
+    report.set_attempt(1);
+    v1::Checkpoint& checkpoint = *report.mutable_checkpoint();
+    checkpoint.set_step(step);
+    checkpoint.set_manifest_sha256(std::string(64, 'a'));
+    checkpoint.set_held_out_loss(loss);
+    Report("cpu:0", report);
+  }
+  ReportEnded(job.id(), 1, worker::v1::JobEnded::SUCCEEDED);
+  ASSERT_TRUE(Becomes(job.id(), v1::SUCCEEDED));
+  const auto best = Promote({}, job.id());
+  ASSERT_TRUE(best.ok()) << best.status();
+  EXPECT_EQ(best->step(), 20u);
+  EXPECT_TRUE(best->best_checkpoint());
+  EXPECT_EQ(best->held_out_loss(), 0.25);
+  v1::PromoteCheckpointRequest request;
+  request.set_step(30);
+  const auto newest = Promote(request, job.id());
+  ASSERT_TRUE(newest.ok()) << newest.status();
+  EXPECT_EQ(newest->step(), 30u);
+  EXPECT_FALSE(newest->best_checkpoint());
+  EXPECT_EQ(newest->held_out_loss(), 1);
 }
 
 TEST_F(ModelRequestsTest, PromotionNamesWhatIsMissing) {

@@ -1,0 +1,158 @@
+#include "engine/train/label_check.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
+#include "engine/import/losses.h"
+#include "gpupool/v1/job.pb.h"
+
+namespace gpupool::engine {
+namespace {
+
+template <typename... Parts>
+absl::Status Refuse(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+// Dimensions of 1 tell nothing.
+template <typename Dimensions>
+std::vector<int64_t> Squeezed(const Dimensions& dimensions) {
+  std::vector<int64_t> kept;
+  std::copy_if(dimensions.begin(), dimensions.end(), std::back_inserter(kept),
+               [](int64_t dimension) { return dimension != 1; });
+  return kept;
+}
+
+// "one label a row" or "labels of shape [3,2] a row".
+std::string LabelText(const LabelFacts& labels) {
+  if (labels.shape.empty()) return "one label a row";
+  return absl::StrCat("labels of shape [", absl::StrJoin(labels.shape, ","),
+                      "] a row");
+}
+
+// What has so many numbers can hold both shapes: only with several dimensions
+// each can they disagree.
+bool ShapesAgree(const LabelFacts& labels, const std::vector<int64_t>& wanted) {
+  uint64_t numbers = 1;
+  for (int64_t dimension : wanted) numbers *= static_cast<uint64_t>(dimension);
+  if (labels.numbers() != numbers) return false;
+  const std::vector<int64_t> found = Squeezed(labels.shape);
+  return found.size() <= 1 || wanted.size() <= 1 || found == wanted;
+}
+
+// Whether the largest class number is one that the model tells apart.
+absl::Status CheckClassRange(const v1::TrainingSpec& training,
+                             const LabelFacts& labels, int64_t classes) {
+  const std::optional<int64_t> ignored = IgnoredLabel(training);
+  // An end of the range that is ignored tells nothing of the others.
+  const auto counts = [&](double label) {
+    return !ignored.has_value() || label != static_cast<double>(*ignored);
+  };
+  if (labels.minimum < 0 && counts(labels.minimum)) {
+    return Refuse(LossName(training), " takes class numbers from 0, but the ",
+                  "dataset has label ", labels.minimum,
+                  "; change the labels, or set ignore_label: ", labels.minimum,
+                  " if rows with it do not count");
+  }
+  if (labels.maximum >= static_cast<double>(classes) &&
+      counts(labels.maximum)) {
+    const auto largest = static_cast<int64_t>(labels.maximum);
+    return Refuse("the dataset has labels 0 to ", largest,
+                  ", but the model's output tells only ", classes,
+                  " classes apart; end the model with dense units ",
+                  largest + 1);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckClasses(const v1::TrainingSpec& training,
+                          const DataFacts& facts, const Shape& output) {
+  const absl::string_view loss = LossName(training);
+  if (output.rank() != 1 && output.rank() != 2) {
+    return Refuse(loss, " needs an output [classes] or [positions, classes], ",
+                  "but the model's is ", output.ToString(),
+                  "; end the model with flatten and dense");
+  }
+  const int64_t classes = output[output.rank() - 1];
+  if (int64_t{training.top_k()} > classes) {
+    return Refuse("training.top_k is ", training.top_k(),
+                  ", but the model tells only ", classes, " classes apart");
+  }
+  if (facts.assumed) return absl::OkStatus();
+  const std::vector<int64_t> positions =
+      Squeezed(output.dims().first(static_cast<size_t>(output.rank() - 1)));
+  if (!ShapesAgree(facts.labels, positions)) {
+    return Refuse(
+        loss, " with the model's output ", output.ToString(), " compares with ",
+        output.rank() == 1 ? "one class number a row"
+                           : absl::StrCat(output[0], " class numbers a row"),
+        ", but the dataset has ", LabelText(facts.labels),
+        output.rank() == 1 ? "; choose one label column, or a loss of numbers"
+                           : "; make them agree");
+  }
+  if (!facts.labels.whole) {
+    return Refuse(loss,
+                  " needs whole-number labels from 0, but the dataset has "
+                  "others; choose another label column or "
+                  "mean_squared_error");
+  }
+  return CheckClassRange(training, facts.labels, classes);
+}
+
+absl::Status CheckNumbers(const v1::TrainingSpec& training,
+                          const DataFacts& facts, const Shape& output) {
+  if (facts.assumed) return absl::OkStatus();
+  const absl::string_view loss = LossName(training);
+  const LabelFacts& labels = facts.labels;
+  if (!ShapesAgree(labels, Squeezed(output.dims()))) {
+    return Refuse(loss, " compares number with number: the model's output is ",
+                  output.ToString(), ", but the dataset has ",
+                  LabelText(labels), "; end the model with dense units ",
+                  labels.numbers(), ", or upload labels of the output's shape");
+  }
+  const bool probabilities =
+      training.has_bce_with_logits() || training.has_kl_divergence();
+  if (probabilities && (labels.minimum < 0 || labels.maximum > 1)) {
+    return Refuse(loss, " needs labels from 0 to 1, but the dataset's go from ",
+                  labels.minimum, " to ", labels.maximum,
+                  training.has_bce_with_logits()
+                      ? "; choose cross_entropy for class numbers"
+                      : "; upload probabilities");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckLabels(const v1::TrainingSpec& training,
+                         const DataFacts& facts, const Shape& output_shape) {
+  return IsClassification(training)
+             ? CheckClasses(training, facts, output_shape)
+             : CheckNumbers(training, facts, output_shape);
+}
+
+absl::Status CheckLabelValues(const v1::TrainingSpec& training,
+                              const Table& table, const Shape& output_shape) {
+  if (!IsClassification(training)) return absl::OkStatus();
+  const int64_t classes = output_shape[output_shape.rank() - 1];
+  const std::optional<int64_t> ignored = IgnoredLabel(training);
+  for (size_t i = 0; i < table.labels.size(); ++i) {
+    const auto label = static_cast<int64_t>(table.labels[i]);
+    if ((label >= 0 && label < classes) || label == ignored) continue;
+    return Refuse("row ", i / table.row_labels, " of the dataset, counted ",
+                  "from 0, has label ", label, ", but the model tells only ",
+                  "classes 0 to ", classes - 1, " apart",
+                  ignored.has_value()
+                      ? absl::StrCat(" and ", *ignored, " is ignored")
+                      : "",
+                  "; mend the row or the model");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gpupool::engine

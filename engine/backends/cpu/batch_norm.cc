@@ -32,7 +32,7 @@ dnnl::memory::desc ChannelDesc(const Value& x) {
 KernelOr MakeForward(const CompileRequest& request, const CpuContext& context,
                      bool training) {
   const Value& value = InputOf(request, 0);
-  const int threads = context.ThreadsForBytes(value.bytes());
+  const int threads = context.ThreadsForBytes(MovedBytes(request));
   const ScopedThreads scope(threads);
   const auto x = DataDesc(value);
   const auto channel = ChannelDesc(value);
@@ -61,7 +61,7 @@ KernelOr MakeForward(const CompileRequest& request, const CpuContext& context,
 KernelOr MakeGradient(const CompileRequest& request,
                       const CpuContext& context) {
   const Value& value = InputOf(request, 1);
-  const int threads = context.ThreadsForBytes(value.bytes());
+  const int threads = context.ThreadsForBytes(MovedBytes(request));
   const ScopedThreads scope(threads);
   const auto x = DataDesc(value);
   const auto channel = ChannelDesc(value);

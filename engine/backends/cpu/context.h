@@ -14,9 +14,10 @@ class CpuContext {
         stream_(engine_) {}
 
   int threads() const { return threads_; }
-  // Handing work to the other threads, which sleep, takes ten microseconds on
-  // a quiet machine and more on a busy one: what one thread does in less than
-  // some fifty stays there.
+  // Threads that still look for work take it over in one to two microseconds,
+  // threads that sleep need 25 to 50 (virtual machine, 2 cores): what one
+  // thread does in less than some forty stays there. `flops` and `bytes` are
+  // those of the whole node, read and written.
   int ThreadsForFlops(uint64_t flops) const {
     return flops < kSerialFlops ? 1 : threads_;
   }

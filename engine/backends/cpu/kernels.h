@@ -25,6 +25,16 @@ inline const Value& OutputOf(const CompileRequest& request, size_t i) {
   return request.graph.value(request.node.outputs[i]);
 }
 
+// What a node reads and writes, operand by operand: what a choice of threads
+// by bytes goes by.
+inline uint64_t MovedBytes(const CompileRequest& request) {
+  uint64_t bytes = 0;
+  for (const ValueIds* ids : {&request.node.inputs, &request.node.outputs}) {
+    for (const ValueId id : *ids) bytes += request.graph.value(id).bytes();
+  }
+  return bytes;
+}
+
 KernelOr MakeMatMul(const CompileRequest& request, const CpuContext& context);
 KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context);
 KernelOr MakeConv2dInputGrad(const CompileRequest& request,

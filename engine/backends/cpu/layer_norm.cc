@@ -188,7 +188,7 @@ KernelOr MakeLayerNorm(const CompileRequest& request,
   const auto& attributes = request.node.get<NormAttributes>();
   const int64_t columns = x.shape[x.shape.rank() - 1];
   const Rows rows{x.shape.elements() / columns, columns, attributes.epsilon,
-                  context.ThreadsForBytes(x.bytes())};
+                  context.ThreadsForBytes(MovedBytes(request))};
   return request.node.op == Op::kLayerNorm
              ? MakeForward(rows, attributes.with_statistics)
              : MakeGradient(rows);

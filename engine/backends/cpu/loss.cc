@@ -235,7 +235,7 @@ KernelOr MakeLoss(const CompileRequest& request, const CpuContext& context) {
   const Value& x = InputOf(request, 0);
   const int64_t rows = x.shape.rank() == 0 ? 1 : x.shape[0];
   const Table table{rows, x.shape.elements() / rows,
-                    context.ThreadsForBytes(x.bytes())};
+                    context.ThreadsForBytes(MovedBytes(request))};
   switch (request.node.op) {
     case Op::kMeanSquaredError:
       return MeanSquaredError(table, request.node.get<LossAttributes>());

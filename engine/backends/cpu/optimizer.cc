@@ -141,7 +141,7 @@ KernelOr MakeOptimizer(const CompileRequest& request,
                        const CpuContext& context) {
   const Value& p = InputOf(request, 0);
   const int64_t count = p.shape.elements();
-  const int threads = context.ThreadsForBytes(p.bytes());
+  const int threads = context.ThreadsForBytes(MovedBytes(request));
   if (request.node.op == Op::kSgdStep) {
     return MakeSgd(request.node.get<SgdAttributes>(), count, threads);
   }

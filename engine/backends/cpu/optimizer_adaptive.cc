@@ -195,7 +195,8 @@ KernelOr MakeAdaptiveOptimizer(const CompileRequest& request,
                                const CpuContext& context) {
   const Value& p = InputOf(request, 0);
   if (p.dtype != DType::kFloat32) return nullptr;
-  const Count count{p.shape.elements(), context.ThreadsForBytes(p.bytes())};
+  const Count count{p.shape.elements(),
+                    context.ThreadsForBytes(MovedBytes(request))};
   const Node& node = request.node;
   switch (node.op) {
     case Op::kRmspropStep:

@@ -76,7 +76,7 @@ KernelOr MakeForward(const CompileRequest& request, const CpuContext& context) {
   const auto& pool = request.node.get<Pool2dAttributes>();
   const Value& x = InputOf(request, 0);
   const Value& y = OutputOf(request, 0);
-  const int threads = context.ThreadsForBytes(x.bytes());
+  const int threads = context.ThreadsForBytes(MovedBytes(request));
   const ScopedThreads scope(threads);
   if (!OneDnnKnows(op, pool, x.shape)) return MakePlainPool(request, threads);
   const auto primitive = ForwardPrimitive(op, pool, x, y, context);
@@ -102,7 +102,7 @@ KernelOr MakeGradient(const CompileRequest& request,
   const auto& pool = request.node.get<Pool2dGradAttributes>().pool;
   const Value& x = OutputOf(request, 0);
   const Value& y = InputOf(request, 0);
-  const int threads = context.ThreadsForBytes(x.bytes());
+  const int threads = context.ThreadsForBytes(MovedBytes(request));
   const ScopedThreads scope(threads);
   if (!OneDnnKnows(op, pool, x.shape)) return MakePlainPool(request, threads);
   Pool2dAttributes forward = pool;
@@ -187,7 +187,7 @@ KernelOr MakeGlobalPool(const CompileRequest& request,
   const bool forward = request.node.op == Op::kGlobalAvgPool;
   const Value& x = forward ? InputOf(request, 0) : OutputOf(request, 0);
   const Planes planes(x.shape, x.layout);
-  const int threads = context.ThreadsForBytes(x.bytes());
+  const int threads = context.ThreadsForBytes(MovedBytes(request));
   const auto average =
       x.layout == Layout::kChannelsLast ? AverageChannels : AveragePlanes;
   const auto spread =

@@ -340,7 +340,7 @@ KernelOr MakeCumSum(const CompileRequest& request, int threads) {
 KernelOr MakeReduce(const CompileRequest& request, const CpuContext& context) {
   const Value& x = InputOf(request, 0);
   if (x.dtype != DType::kFloat32 || x.shape.elements() == 0) return nullptr;
-  const int threads = context.ThreadsForBytes(x.bytes());
+  const int threads = context.ThreadsForBytes(MovedBytes(request));
   if (request.node.op != Op::kReduce && x.layout != Layout::kRowMajor) {
     return nullptr;
   }

@@ -111,7 +111,7 @@ KernelOr MakeReduction(const CompileRequest& request,
   }
   const Value& x = InputOf(request, 0);
   const int64_t rows = x.shape[0], columns = x.shape[1];
-  const int threads = context.ThreadsForBytes(x.bytes());
+  const int threads = context.ThreadsForBytes(MovedBytes(request));
   const auto sum = HWY_DYNAMIC_DISPATCH(ColumnSumRange);
   return MakeKernel([=](const KernelArguments& at) {
     ParallelFor(threads, columns, 16, [&](int64_t begin, int64_t end) {

@@ -39,7 +39,7 @@ KernelOr MakeScaleShift(const CompileRequest& request,
   const Value& x = InputOf(request, 0);
   const int64_t rows = x.shape[0];
   const int64_t columns = InputOf(request, 1).shape.elements();
-  const int threads = context.ThreadsForBytes(x.bytes());
+  const int threads = context.ThreadsForBytes(MovedBytes(request));
   const auto row = HWY_DYNAMIC_DISPATCH(ScaleShiftRow);
   return MakeKernel([=](const KernelArguments& at) {
     ParallelFor(threads, rows, 1, [&](int64_t begin, int64_t end) {

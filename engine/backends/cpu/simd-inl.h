@@ -30,17 +30,28 @@ HWY_INLINE int64_t FloatLanes() {
 // The first `count` < lanes numbers at `from`, and `fill` in the rest; reads
 // nothing beyond them.
 HWY_INLINE FloatVector LoadPart(const float* from, int64_t count, float fill) {
+#if !HWY_MEM_OPS_MIGHT_FAULT
+  const FloatTag d;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(count));
+  return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, from), hn::Set(d, fill));
+#else
   HWY_ALIGN float lanes[16];
   for (int64_t i = 0; i < FloatLanes(); ++i) {
     lanes[i] = i < count ? from[i] : fill;
   }
   return hn::Load(FloatTag(), lanes);
+#endif
 }
 
 HWY_INLINE void StorePart(FloatVector v, float* to, int64_t count) {
+#if !HWY_MEM_OPS_MIGHT_FAULT
+  const FloatTag d;
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, to);
+#else
   HWY_ALIGN float lanes[16];
   hn::Store(v, FloatTag(), lanes);
   std::memcpy(to, lanes, static_cast<size_t>(count) * sizeof(float));
+#endif
 }
 
 // e^x for any x: NaN stays NaN, and below -87 it is 0. With n the nearest whole

@@ -125,15 +125,8 @@ TileProgram::TileProgram(const CompileRequest& request,
   AddSteps(request);
   ChooseTile();
   AssignRows();
-  uint64_t bytes = 0;
-  for (const ValueId id : request.node.inputs) {
-    bytes += request.graph.value(id).bytes();
-  }
-  for (const ValueId id : request.node.outputs) {
-    bytes += request.graph.value(id).bytes();
-  }
   threads_ =
-      std::max(context.ThreadsForBytes(bytes),
+      std::max(context.ThreadsForBytes(MovedBytes(request)),
                context.ThreadsForFlops(static_cast<uint64_t>(count_ * flops_)));
   const auto row_bytes = static_cast<uint64_t>(rows_ * row_pitch_) * 4;
   part_bytes_ = AlignUp(row_bytes + (inputs_.size() + steps_.size()) *

@@ -1,6 +1,8 @@
 #include "server/pool/worker_link.h"
 
 #include <fstream>
+#include <set>
+#include <string>
 
 #include "tests/server/pool/pool_fixture.h"
 
@@ -47,6 +49,19 @@ TEST_F(WorkerLinkTest, SecondPoolAdoptsTheLivingWorkerWithWhatItRuns) {
   ring->Submit(std::move(slot),
                [&](absl::Status status, Slot) { answer.set_value(status); });
   EXPECT_TRUE(answer.get_future().get().ok());
+}
+
+// The defaults of OpenMP would let idle threads keep whole cores for
+// milliseconds.
+TEST_F(WorkerLinkTest, TheThreadsOfAWorkerLookBrieflyForWorkAndThenSleep) {
+  StartReadyPool(Options());
+  std::ifstream file(absl::StrCat("/proc/", pid("cpu:0"), "/environ"));
+  std::set<std::string> variables;
+  for (std::string line; std::getline(file, line, '\0');) {
+    variables.insert(line);
+  }
+  EXPECT_EQ(variables.count("OMP_WAIT_POLICY=passive"), 1u);
+  EXPECT_EQ(variables.count("GOMP_SPINCOUNT=4000"), 1u);
 }
 
 TEST_F(WorkerLinkTest, AnIdleWorkerOfOtherSettingsIsReplaced) {

@@ -4,7 +4,10 @@ prints one JSON line per case with the medians.
 
     compare.py BUILD_DIR BENCH
 
-Without the peer (./dev bench --peers installs them) our figure stands alone.
+"floor" is the time of the case's floating point operations, as the graph counts
+them, at the rate of multiply-adds that these cores reach in registers: without
+another algorithm (Winograd's convolutions are one) nobody is faster. Without the
+peer (./dev bench --peers installs them) our figure stands alone.
 """
 
 import json
@@ -71,12 +74,20 @@ def peer_command(build, models, model, batch, optimizer):
             SECONDS]
 
 
+def peak_rate(build):
+    """The cores' limit in GFLOP/s."""
+    return run([str(build / "benchmarks/model_speed"), "peak", "--threads",
+                THREADS, "--seconds", "0.5"])["gflops"]
+
+
 def compare(build, models, bench, case):
     name, model, batch, optimizer = case
     arguments = (build, models, model, batch, optimizer)
     commands = [ours_command(*arguments), peer_command(*arguments)]
     times = [[], []]
+    work, peak = 0, 0
     for _ in range(ROUNDS):
+        peak = max(peak, peak_rate(build))
         for side, command in enumerate(commands):
             if command is None:
                 continue
@@ -85,11 +96,12 @@ def compare(build, models, bench, case):
                 commands[side] = None
             else:
                 times[side].append(result["ms"])
+                work = result["ms"] * result["gflops"] if side == 0 else work
     ours, peer = (round(statistics.median(t), 4) if t else None for t in times)
     print(json.dumps({
         "bench": bench, "case": name, "ours": ours, "peer": peer,
         "ratio": round(ours / peer, 3) if ours and peer else None,
-        "unit": "ms"}), flush=True)
+        "unit": "ms", "floor": round(work / peak, 4)}), flush=True)
     return ours is not None
 
 

@@ -5,6 +5,7 @@
 //   model_speed start MODEL.onnx     import to first result
 //   model_speed plan MODEL.onnx      planned arena over its lower bound
 //   model_speed gemm                 oneDNN's own rate of float32 products
+//   model_speed peak                 the cores' rate of multiply-adds
 //
 // prints one JSON object, {"ms": median, "gflops": ...}. With --profile the
 // time of each node goes to stderr.
@@ -22,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/peak_rate.h"
 #include "engine/base/philox.h"
 #include "tests/engine/testing/onnx_program.h"
 
@@ -197,6 +199,26 @@ void MeasureGemm(const Options& options) {
           {"gflops", 2e-9 * kSize * kSize * kSize / seconds}});
 }
 
+// The limit of the arithmetic units: the best of many short runs, since
+// whatever disturbs makes it less.
+void MeasurePeak(const Options& options) {
+  constexpr int64_t kRounds = 200'000;
+  double best = 0;
+  float sum = 0;
+  for (const double end = Now() + options.seconds; Now() < end;) {
+    const double start = Now();
+    int64_t operations = 0;
+#pragma omp parallel num_threads(options.threads) reduction(+ : operations, sum)
+    {
+      float result = 0.999f;
+      operations += MultiplyAdd(kRounds, &result);
+      sum += result;
+    }
+    best = std::max(best, static_cast<double>(operations) / (Now() - start));
+  }
+  Report({{"gflops", 1e-9 * best}, {"sum", sum}});
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Times a model.");
   Options options;
@@ -216,6 +238,7 @@ int Main(int argc, char** argv) {
   CLI::App* start = command("start", "import to first result");
   CLI::App* plan = command("plan", "planned arena over its lower bound");
   CLI::App* gemm = command("gemm", "oneDNN's rate of products", false);
+  CLI::App* peak = command("peak", "the rate of multiply-adds", false);
   app.require_subcommand(1);
   CLI11_PARSE(app, argc, argv);
   if (infer->parsed()) Measure(options, false);
@@ -223,6 +246,7 @@ int Main(int argc, char** argv) {
   if (start->parsed()) MeasureStart(options);
   if (plan->parsed()) ReportPlan(options);
   if (gemm->parsed()) MeasureGemm(options);
+  if (peak->parsed()) MeasurePeak(options);
   return 0;
 }
 

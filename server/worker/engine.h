@@ -61,8 +61,6 @@ class Engine {
       const worker::v1::PlanTraining& request) = 0;
   virtual absl::StatusOr<worker::v1::PlanReply> PlanInference(
       const worker::v1::PlanInference& request) = 0;
-  virtual absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
-      const worker::v1::InspectDataset& request) = 0;
   virtual absl::StatusOr<worker::v1::ImportReply> ImportModel(
       const worker::v1::ImportModel& request) = 0;
   virtual absl::StatusOr<worker::v1::ExportReply> ExportModel(
@@ -78,6 +76,8 @@ class Engine {
                                   uint64_t step) const = 0;
 
   // Any thread.
+  virtual absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
+      const worker::v1::InspectDataset& request) = 0;
   virtual v1::Device info() const = 0;
   virtual v1::MemoryStats memory_stats() const = 0;
   virtual v1::MemorySnapshot Snapshot() const = 0;

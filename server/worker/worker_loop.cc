@@ -55,6 +55,7 @@ void WorkerLoop::Run() {
   compute_thread_ = std::thread([this] {
     ::prctl(PR_SET_NAME, "compute");
     turnstile_.Run();
+    side_thread_.Stop();
     outbox_.Close();
   });
   wanted_at_ = next_heartbeat_ = Clock::now();
@@ -218,7 +219,12 @@ FromWorker WorkerLoop::HelloReply() {
 // ----------------------------------------------------------------- requests
 
 void WorkerLoop::Handle(ToWorker request) {
-  if (!HandleNow(request)) HandleOnComputeThread(std::move(request));
+  if (HandleNow(request)) return;
+  if (request.has_inspect_dataset()) {
+    HandleOnSideThread(std::move(request));
+  } else {
+    HandleOnComputeThread(std::move(request));
+  }
 }
 
 bool WorkerLoop::HandleNow(const ToWorker& request) {
@@ -272,6 +278,20 @@ void WorkerLoop::HandleOnComputeThread(ToWorker request) {
       });
 }
 
+void WorkerLoop::HandleOnSideThread(ToWorker request) {
+  side_thread_.Post([this, connection = connection_,
+                     request = std::move(request)] {
+    FromWorker message;
+    auto facts = engine_->InspectDataset(request.inspect_dataset());
+    if (facts.ok()) *message.mutable_dataset() = *std::move(facts);
+    outbox_.Push(Reply{
+        connection,
+        MakeReply(request.request_id(),
+                  facts.ok() ? absl::StatusOr<FromWorker>(std::move(message))
+                             : facts.status())});
+  });
+}
+
 absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {
   FromWorker reply;
   switch (request->message_case()) {
@@ -293,11 +313,6 @@ absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {
     case ToWorker::kExportModel: {
       ASSIGN_OR_RETURN(*reply.mutable_export_model(),
                        engine_->ExportModel(request->export_model()));
-      return reply;
-    }
-    case ToWorker::kInspectDataset: {
-      ASSIGN_OR_RETURN(*reply.mutable_dataset(),
-                       engine_->InspectDataset(request->inspect_dataset()));
       return reply;
     }
     case ToWorker::kLoadVersion: {

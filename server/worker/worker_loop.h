@@ -1,9 +1,10 @@
 // The worker's control thread: takes daemons' connections, dispatches their
 // requests, sends replies, reports and heartbeats. What may take long is given
 // to the compute thread (Turnstile), so a heartbeat is never late because the
-// engine is busy.
+// engine is busy. Datasets are read on a side thread: a huge one delays no
+// plan and no training step.
 //
-// Thread-safety: one thread, which Run occupies. Owns the compute thread, the
+// Thread-safety: one thread, which Run occupies. Owns the other threads, the
 // spool and the connections; the engine must outlive it.
 #pragma once
 
@@ -23,6 +24,7 @@
 #include "server/worker/engine.h"
 #include "server/worker/outbox.h"
 #include "server/worker/report_spool.h"
+#include "server/worker/side_thread.h"
 #include "server/worker/turnstile.h"
 
 namespace gpupool::server {
@@ -60,6 +62,7 @@ class WorkerLoop {
   // way.
   bool HandleNow(const worker::v1::ToWorker& request);
   void HandleOnComputeThread(worker::v1::ToWorker request);
+  void HandleOnSideThread(worker::v1::ToWorker request);
   absl::StatusOr<worker::v1::FromWorker> Compute(worker::v1::ToWorker* request);
   absl::StatusOr<std::unique_ptr<SlotRingServer>> TakeRing(
       const worker::v1::Hello& hello);
@@ -83,6 +86,7 @@ class WorkerLoop {
   Outbox outbox_;
   Turnstile turnstile_;
   std::thread compute_thread_;
+  SideThread side_thread_;
 
   std::optional<ControlChannel> channel_;    // has said Hello
   std::optional<ControlChannel> candidate_;  // has not yet

@@ -21,6 +21,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/synchronization/notification.h"
 #include "server/worker/engine.h"
 
 namespace gpupool::server::testing_engine {
@@ -36,6 +37,8 @@ struct FakeEngineSettings {
   std::chrono::microseconds plan_time{0};
   uint64_t limit_bytes = 0;
   uint32_t threads = 1;
+  // What an inspection of the layout with features_array "gated" waits for.
+  absl::Notification* inspect_gate = nullptr;
 };
 
 class FakeTraining : public Training {
@@ -156,7 +159,10 @@ class FakeEngine : public Engine {
     return absl::InvalidArgumentError("layer 3 \"dense\": no such layer");
   }
   absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
-      const worker::v1::InspectDataset&) override {
+      const worker::v1::InspectDataset& request) override {
+    if (request.layout().features_array() == "gated") {
+      settings_.inspect_gate->WaitForNotification();
+    }
     worker::v1::DatasetReply reply;
     reply.set_rows(7);
     return reply;

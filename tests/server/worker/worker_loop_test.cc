@@ -99,8 +99,10 @@ class WorkerLoopTest : public testing::Test {
     return !testing::Test::HasFailure();
   }
 
+  absl::Notification gate_;
   FakeEngine engine_{{.step_time = std::chrono::milliseconds(1),
-                      .plan_time = std::chrono::milliseconds(400)}};
+                      .plan_time = std::chrono::milliseconds(400),
+                      .inspect_gate = &gate_}};
   UniqueFd stop_{::eventfd(0, EFD_CLOEXEC)};
   std::string folder_;
   std::unique_ptr<WorkerLoop> loop_;
@@ -247,6 +249,25 @@ TEST_F(WorkerLoopTest, AttemptThatWaitsForTheComputeThreadIsSaidToRun) {
   ControlChannel second = Connect();
   ASSERT_TRUE(second.Send(Hello()).ok());
   EXPECT_EQ(Next(&second)->hello().running_size(), 1);
+}
+
+TEST_F(WorkerLoopTest, PlansAreNotDelayedByADatasetThatIsRead) {
+  StartLoop();
+  ControlChannel channel = ConnectWithHello();
+  ToWorker inspect;
+  inspect.set_request_id(77);
+  inspect.mutable_inspect_dataset()->mutable_layout()->set_features_array(
+      "gated");
+  ASSERT_TRUE(channel.Send(inspect).ok());
+  ToWorker plan;
+  plan.set_request_id(78);
+  plan.mutable_plan_training();
+  ASSERT_TRUE(channel.Send(plan).ok());
+  EXPECT_EQ(NextReply(&channel)->request_id(), 78u);
+  gate_.Notify();
+  const auto inspected = NextReply(&channel);
+  EXPECT_EQ(inspected->request_id(), 77u);
+  EXPECT_EQ(inspected->dataset().rows(), 7u);
 }
 
 TEST_F(WorkerLoopTest, ReplyForAnOldConnectionIsNotGivenToTheNewOne) {

@@ -115,6 +115,22 @@ struct VersionUnloaded {
 struct VersionDrained {
   VersionId version;
 };
+// A plan was made again, by a server with other threads or of another build.
+// It counts from when the thing holds no bytes on a device.
+struct JobPlanned {
+  JobId job;
+  uint64_t bytes = 0;
+};
+struct VersionPlanned {
+  VersionId version;
+  uint64_t bytes = 0;
+};
+// While starts are held no job starts and no version is loaded: their plans
+// are made again first.
+struct StartsHeld {
+  bool held = false;
+};
+
 // A time asked for by SetTimer has come. Early or extra ones do no harm.
 struct TimerFired {};
 
@@ -123,7 +139,7 @@ using Event =
                  VersionLoadRequested, VersionUnloadRequested, VersionDeleted,
                  DrainRequested, WorkerReady, WorkerLost, AttemptStarted,
                  ProgressMade, CheckpointSaved, AttemptEnded, VersionLoaded,
-                 VersionLoadFailed, VersionUnloaded, VersionDrained,
-                 TimerFired>;
+                 VersionLoadFailed, VersionUnloaded, VersionDrained, JobPlanned,
+                 VersionPlanned, StartsHeld, TimerFired>;
 
 }  // namespace gpupool::scheduler

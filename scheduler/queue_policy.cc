@@ -35,6 +35,9 @@ bool OnlyVersionsInTheWay(const State& state, const Job& job) {
 std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
   const std::string suffix = absl::StrCat("; ", AheadText(ahead));
   if (state.draining()) return "the server is draining and starts no jobs";
+  if (state.starts_held()) {
+    return absl::StrCat("plans are made again first", suffix);
+  }
   if (const Device* device = state.StrayDevice(job.id)) {
     return absl::StrCat("waits for an earlier attempt to stop on ",
                         device->name, suffix);

@@ -78,7 +78,7 @@ void StartOn(StepContext& context, Job& job, DeviceId device) {
 }  // namespace
 
 void Schedule(StepContext& context) {
-  if (context.state.stopping()) return;
+  if (context.state.stopping() || context.state.starts_held()) return;
   const absl::btree_set<DeviceId> held = LoadVersions(context);
   if (context.state.draining()) return;
   while (auto next = ChooseNext(context.state, held)) {

@@ -28,6 +28,7 @@ struct Job {
   JobId id;
   int priority = 0;
   uint64_t bytes = 0;
+  std::optional<uint64_t> next_bytes;  // once it holds none of `bytes`
   std::string device_kind;
   uint32_t max_attempts = 3;
   absl::Duration first_backoff = absl::Seconds(1);
@@ -52,6 +53,7 @@ struct Version {
   std::string model;
   uint64_t number = 0;
   uint64_t bytes = 0;
+  std::optional<uint64_t> next_bytes;  // once it holds none of `bytes`
 
   VersionState state = VersionState::kUnloaded;
   std::optional<DeviceId> device;
@@ -113,6 +115,9 @@ class State {
   void RestoreJob(Job job);
   void RestoreVersion(Version version);
 
+  // Before the first event: nothing starts until StartsHeld{false}.
+  void HoldStarts() { starts_held_ = true; }
+
   // Drops an ended job. Late messages about it change nothing.
   void ForgetJob(JobId id);
 
@@ -124,6 +129,7 @@ class State {
   const absl::btree_set<QueueKey>& queue() const { return queue_; }
   bool draining() const { return draining_; }
   bool stopping() const { return stopping_; }
+  bool starts_held() const { return starts_held_; }
   // Null when unknown.
   const Job* FindJob(JobId id) const;
   const Version* FindVersion(VersionId id) const;
@@ -149,6 +155,7 @@ class State {
   uint64_t last_request_ = 0;
   bool draining_ = false;
   bool stopping_ = false;
+  bool starts_held_ = false;
 };
 
 }  // namespace gpupool::scheduler

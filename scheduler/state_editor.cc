@@ -3,6 +3,16 @@
 #include <utility>
 
 namespace gpupool::scheduler {
+namespace {
+
+// Of a job or version that is not placed.
+template <typename Thing>
+void TakeNextBytes(Thing& thing) {
+  thing.bytes = thing.next_bytes.value_or(thing.bytes);
+  thing.next_bytes.reset();
+}
+
+}  // namespace
 
 Job* StateEditor::FindJob(JobId id) {
   auto it = state_.jobs_.find(id);
@@ -85,6 +95,7 @@ void StateEditor::ReleaseJob(Job& job) {
   device->jobs.erase(job.id);
   device->job_bytes -= job.bytes;
   job.device.reset();
+  TakeNextBytes(job);
 }
 
 void StateEditor::PlaceVersion(Version& version, DeviceId device) {
@@ -101,6 +112,17 @@ void StateEditor::ReleaseVersion(Version& version) {
   device->versions.erase(version.id);
   device->version_bytes -= version.bytes;
   version.device.reset();
+  TakeNextBytes(version);
+}
+
+void StateEditor::SetBytes(Job& job, uint64_t bytes) {
+  job.next_bytes = bytes;
+  if (!job.device) TakeNextBytes(job);
+}
+
+void StateEditor::SetBytes(Version& version, uint64_t bytes) {
+  version.next_bytes = bytes;
+  if (!version.device) TakeNextBytes(version);
 }
 
 void StateEditor::AddStray(Device& device, AttemptRef attempt, uint64_t bytes) {

@@ -36,6 +36,10 @@ class StateEditor {
   void PlaceVersion(Version& version, DeviceId device);
   void ReleaseVersion(Version& version);
 
+  // Of the next placement, where it is placed now.
+  void SetBytes(Job& job, uint64_t bytes);
+  void SetBytes(Version& version, uint64_t bytes);
+
   void AddStray(Device& device, AttemptRef attempt, uint64_t bytes);
   void AddStray(Device& device, VersionId version, uint64_t bytes);
   // False when there is no such stray.
@@ -46,6 +50,7 @@ class StateEditor {
   uint64_t NextLoad() { return ++state_.last_load_; }
   uint64_t NextRequest() { return ++state_.last_request_; }
   void SetDraining(bool stop);
+  void HoldStarts(bool held) { state_.starts_held_ = held; }
 
  private:
   State& state_;

@@ -1,5 +1,6 @@
 // Private to Step(): what the handlers of one event share. Each handler group
-// lives in its own file (step_jobs.cc, step_workers.cc, step_versions.cc);
+// lives in its own file (step_jobs.cc, step_plans.cc, step_versions.cc,
+// step_workers.cc);
 // schedule.cc then starts what fits.
 //
 // Thread-safety: lives on the stack of one Step().
@@ -75,6 +76,11 @@ void VersionLostItsPlace(StepContext& context, Version& version,
                          absl::Duration delay);
 // Its bytes are back: UNLOADED, or LOADING when it is wanted again.
 void VersionIsGone(StepContext& context, Version& version);
+
+// ------------------------------------------------------------ step_plans.cc
+void Apply(StepContext& context, const JobPlanned& event);
+void Apply(StepContext& context, const VersionPlanned& event);
+void Apply(StepContext& context, const StartsHeld& event);
 
 // -------------------------------------------------------------- schedule.cc
 // Starts and loads what fits now.

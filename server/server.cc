@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "engine/base/check.h"
+#include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/api/api_server.h"
@@ -164,7 +167,18 @@ class Server::Impl {
           {device.name, device.limit_bytes, device.threads});
     }
     options.queue_limit = config_.event_queue_size;
+    options.planner = Planner();
     return options;
+  }
+
+  // A number, not 0, that changes with what plans depend on beside their
+  // specs: the build and the threads of the meta worker.
+  uint64_t Planner() const {
+    const std::string digest = engine::Sha256Hex(absl::StrCat(
+        build_.version, " ", build_.commit, " ", devices_.front().threads));
+    uint64_t number = 0;
+    GPUPOOL_CHECK(absl::SimpleHexAtoi(digest.substr(0, 15), &number));
+    return std::max<uint64_t>(number, 1);
   }
 
   ControlDependencies ControlNeeds() {

@@ -161,6 +161,11 @@ v1::Dataset AssumedDataset(const v1::JobSpec& spec) {
 
 }  // namespace
 
+worker::v1::ToWorker PlanRequest(const Store& store, const v1::JobSpec& spec) {
+  auto dataset = store.GetDataset(spec.data().dataset());
+  return PlanTraining(spec, dataset.ok() ? *dataset : AssumedDataset(spec));
+}
+
 absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
                                         const std::string& name) {
   auto dataset = store.GetDataset(name);

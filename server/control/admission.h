@@ -24,6 +24,10 @@ void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
                uint32_t max_batch_size,
                ControlLoop::Callback<v1::PlanModelResponse> callback);
 
+// What the meta worker is asked for the plan of a job. Where the dataset is
+// not there one is assumed: bytes do not depend on its rows.
+worker::v1::ToWorker PlanRequest(const Store& store, const v1::JobSpec& spec);
+
 // The dataset, or NotFound that says what to do.
 absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
                                         const std::string& name);

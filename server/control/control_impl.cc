@@ -44,7 +44,8 @@ ControlLoop::Impl::Impl(ControlOptions options,
           options_, dependencies_.store, dependencies_.blobs, &queue_, &board_,
           &waiters_},
       janitor_({options_.sweep_interval, options_.sweep_min_age},
-               dependencies_.store, dependencies_.blobs) {
+               dependencies_.store, dependencies_.blobs),
+      renewal_(context_) {
   context_.want_sweep = [this] { janitor_.Want(); };
   for (const ControlDevice& device : options_.devices) {
     board_.AddDevice(device.name, device.limit_bytes, device.threads);
@@ -59,6 +60,8 @@ absl::Status ControlLoop::Impl::Recover() {
   const absl::Status status = server::Recover(options_, *dependencies_.store,
                                               dependencies_.now(), ledger_);
   if (!status.ok()) return status;
+  const absl::Status collected = renewal_.Collect(ledger_);
+  if (!collected.ok()) return collected;
   for (const auto& [device, sequence] : ledger_.report_sequences) {
     recovered_sequences_[device] = sequence;
   }
@@ -77,6 +80,7 @@ void ControlLoop::Impl::Start(WorkerPort* workers, ServingSink* serving) {
       [this](absl::Time time) { timers_.insert(time); });
   // Recovered jobs that back off are due at once.
   timers_.insert(dependencies_.now());
+  timers_.insert(renewal_.HoldUntil(dependencies_.now()));
   janitor_.Start();
   thread_ = std::thread([this] { Run(); });
 }
@@ -124,6 +128,7 @@ void ControlLoop::Impl::FireTimers(Transaction& transaction) {
   if (timers_.empty() || *timers_.begin() > transaction.now()) return;
   timers_.erase(timers_.begin(), timers_.upper_bound(transaction.now()));
   transaction.Apply(scheduler::TimerFired{});
+  renewal_.CheckHold(transaction);
 }
 
 bool ControlLoop::Impl::Commit(Transaction& transaction) {
@@ -169,6 +174,7 @@ void ControlLoop::Impl::Count(const Transaction& transaction) {
 
 void ControlLoop::Impl::WorkerIsReady(const std::string& device,
                                       const worker::v1::HelloReply& reply) {
+  if (device == kMetaDevice) renewal_.Begin();
   if (!board_.Has(device)) return;  // the meta worker is not scheduled
   queue_.Push([this, device, reply](Transaction& transaction) {
     board_.SetReady(device, reply);

@@ -16,6 +16,7 @@
 #include "server/control/context.h"
 #include "server/control/control_loop.h"
 #include "server/control/event_streams.h"
+#include "server/control/plan_renewal.h"
 #include "server/metrics/metrics.h"
 
 namespace gpupool::server {
@@ -67,6 +68,7 @@ class ControlLoop::Impl {
   ControlContext context_;
   Ledger ledger_;
   BlobJanitor janitor_;
+  PlanRenewal renewal_;
   std::unique_ptr<ActionRunner> runner_;
   ServingSink* serving_ = nullptr;
   absl::btree_set<absl::Time> timers_;

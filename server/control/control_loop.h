@@ -62,6 +62,11 @@ struct ControlOptions {
   size_t active_job_limit = 100000;
   // Checkpoints kept per job beside those that versions were made from.
   size_t keep_checkpoints = 5;
+  // What plans depend on beside the spec: stored plans of another planner are
+  // made again. 0: plans are never made again.
+  uint64_t planner = 0;
+  // How long starts may wait for that.
+  absl::Duration plan_hold = absl::Seconds(10);
   absl::Duration plan_timeout = absl::Seconds(30);
   absl::Duration inspect_timeout = absl::Minutes(10);
   absl::Duration load_timeout = absl::Minutes(5);

@@ -58,6 +58,10 @@ class Ledger {
   // `number` 0: the newest. Null when there is none.
   v1::ModelVersion* FindVersion(const std::string& model, uint64_t number);
   void RemoveVersion(uint64_t id);
+  // By id.
+  const absl::btree_map<uint64_t, v1::ModelVersion>& versions() const {
+    return versions_;
+  }
   bool HasModel(const std::string& model) const;
   // Ids of a model's versions, rising.
   std::vector<uint64_t> VersionsOf(const std::string& model) const;

@@ -126,6 +126,29 @@ uint64_t Transaction::CreateVersion(v1::ModelVersion version) {
   return id;
 }
 
+void Transaction::RenewJobPlan(uint64_t id, const v1::Plan& plan) {
+  JobRow* row = ledger_->FindJob(id);
+  const scheduler::Job* job = ledger_->state.FindJob(JobId(id));
+  if (row == nullptr || job == nullptr) return;
+  const uint64_t bytes = plan.training().peak();
+  *row->job.mutable_plan() = plan;
+  // A live attempt was given its bytes by the old plan.
+  if (!scheduler::IsLive(job->state)) {
+    row->job.mutable_memory()->set_planned_peak_bytes(bytes);
+  }
+  TouchJob(id);
+  Apply(scheduler::JobPlanned{JobId(id), bytes});
+}
+
+void Transaction::RenewVersionPlan(uint64_t id, const v1::Plan& plan) {
+  v1::ModelVersion* row = ledger_->FindVersion(id);
+  if (row == nullptr) return;
+  *row->mutable_plan() = plan;
+  row->mutable_plan()->clear_training();
+  TouchVersion(id);
+  Apply(scheduler::VersionPlanned{VersionId(id), plan.inference().peak()});
+}
+
 void Transaction::Publish(uint64_t job_id) {
   JobRow* row = ledger_->FindJob(job_id);
   if (row == nullptr) return;

@@ -47,6 +47,10 @@ class Transaction {
   // Creates a version with the next id and number of `version.model()`.
   // Returns the id.
   uint64_t CreateVersion(v1::ModelVersion version);
+  // The plan was made again. It counts for the scheduler from the next
+  // placement on. Of what is gone nothing changes.
+  void RenewJobPlan(uint64_t id, const v1::Plan& plan);
+  void RenewVersionPlan(uint64_t id, const v1::Plan& plan);
 
   // Readers will see the placements anew though no row changed.
   void MarkPlanChanged() { changed_plan_ = true; }

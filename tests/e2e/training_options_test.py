@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Options of job files that change what is trained and what is published."""
+import os
 import pathlib
 import sys
 
@@ -45,6 +46,29 @@ class TrainingOptions(harness.TestCase):
         self.assertEqual(server.weights_sha256(calm), server.weights_sha256(done))
         steps = [[c["step"] for c in j["best_checkpoints"]] for j in (calm, done)]
         self.assertEqual(*steps)
+
+    def test_other_threads_after_a_restart_make_plans_again(self):
+        # One device has all cores, of many each has its share.
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        text = (harness.ROOT / "examples/best_of_many.yaml").read_text()
+        text = text.replace("  epochs: 12", "  steps: 600\n  checkpoint_every_steps: 50")
+        text = text.replace("patience: 12", "patience: 1000")
+        job = server.submit(text)
+        server.wait_step(job, 60)
+        server.terminate()
+        server.arguments = ["--devices", f"cpu:{max(2, os.cpu_count() or 2)}"]
+        server.start()
+        done = server.wait_job(job)
+        self.assertEqual("SUCCEEDED", done["state"], done)
+        self.assertEqual(done["plan"]["training"]["peak"],
+                         done["memory"]["planned_peak_bytes"])
+        self.assertEqual(done["memory"]["planned_peak_bytes"],
+                         done["memory"]["measured_peak_bytes"])
+        logs = "".join(path.read_text(errors="replace")
+                       for path in (server.state / "workers").glob("*/*log*")
+                       if path.is_file())
+        self.assertNotIn("planned anew", logs)
 
     def test_a_pattern_without_a_match_is_refused_at_submission(self):
         server = self.start("--devices", "cpu:1")

@@ -1,0 +1,67 @@
+// Plans are made again after a start with another thread count or build: what
+// kernels need depends on both, and an old plan would miss some bytes. Jobs
+// that have not ended and versions that are wanted come first; meanwhile
+// nothing starts and nothing loads, for options.plan_hold at most. Versions
+// that nobody wants follow, one plan at a time, so that submissions get between
+// them. Without the meta worker, and where a plan cannot be made, the old plan
+// stays.
+//
+// Thread-safety: Begin from any thread; everything else on the control thread,
+// or before it starts. The parts of the context outlive the renewal, and it
+// outlives their threads.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "server/control/context.h"
+#include "server/control/ledger.h"
+
+namespace gpupool::server {
+
+class PlanRenewal {
+ public:
+  explicit PlanRenewal(const ControlContext& context) : context_(context) {}
+
+  // Takes what has been recovered into the list, and holds starts when there
+  // is something to wait for. Errors are the store's.
+  absl::Status Collect(Ledger& ledger);
+  // Starts are held until this time, `now` being that of the start.
+  absl::Time HoldUntil(absl::Time now);
+
+  // The meta worker is there.
+  void Begin();
+  // Ends the hold when its time is over.
+  void CheckHold(Transaction& transaction);
+
+ private:
+  struct Item {
+    bool is_job = false;
+    uint64_t id = 0;
+    bool awaited = false;  // starts are held for it
+  };
+
+  void SendNext(Transaction& transaction);
+  void Take(Transaction& transaction, const Item& item,
+            const absl::StatusOr<worker::v1::FromWorker>& reply);
+  // False when the item is gone.
+  bool MakeRequest(const Ledger& ledger, const Item& item,
+                   worker::v1::ToWorker& request) const;
+  void Renew(Transaction& transaction, const Item& item, const v1::Plan& plan);
+  void Release(Transaction& transaction);
+  void Finish(Transaction& transaction);
+
+  const ControlContext& context_;
+  std::deque<Item> items_;
+  bool wanted_ = false;  // plans are of another planner
+  bool in_flight_ = false;
+  bool holding_ = false;
+  absl::Time hold_until_ = absl::InfiniteFuture();
+  uint64_t renewed_ = 0;
+};
+
+}  // namespace gpupool::server

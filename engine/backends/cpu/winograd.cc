@@ -267,6 +267,8 @@ HWY_EXPORT(ConvolveGroups);
 
 constexpr int64_t kGroupBytes = 8 << 20;  // of transformed images
 constexpr int64_t kPartTiles = 136;
+// Channels of tiles, or kernels, that one thread transforms before two met.
+constexpr int64_t kSerialNumbers = 8192;
 // Numbers of transformed kernels with which a thread can work from its cache,
 // and bytes of transformed images beside them.
 constexpr int64_t kLocalKernels = 1 << 20;
@@ -349,14 +351,20 @@ class WinogradKernel : public Kernel {
                   });
   }
 
+  // To transform so many tiles, or kernels of so many results.
+  int ThreadsFor(int64_t count) const {
+    return count * plan_.tiles.channels < kSerialNumbers ? 1 : threads_;
+  }
+
   void TransformAllKernels() {
-    ParallelFor(threads_, plan_.panels(), 1, [&](int64_t begin, int64_t end) {
+    const int threads = ThreadsFor(plan_.results);
+    ParallelFor(threads, plan_.panels(), 1, [&](int64_t begin, int64_t end) {
       transform_panels_(plan_, at_.w, begin, end, at_.kernels);
     });
   }
 
   void RunGroup(int64_t first, int64_t count) {
-    ParallelFor(threads_, count, 1, [&](int64_t begin, int64_t end) {
+    ParallelFor(ThreadsFor(count), count, 1, [&](int64_t begin, int64_t end) {
       transform_images_(plan_, at_, first, first + begin, first + end);
     });
     const int64_t parts = (count + plan_.part - 1) / plan_.part;
@@ -398,11 +406,14 @@ class WinogradKernel : public Kernel {
       convolve_groups_ = HWY_DYNAMIC_DISPATCH(ConvolveGroups);
 };
 
-// Images are transformed in the cache where the kernels leave them room.
-void Choose(WinogradPlan& plan, int threads) {
+// Images are transformed in the cache where the kernels leave them room and are
+// used often enough to be written to memory and read again.
+void Choose(WinogradPlan& plan, int threads, bool stable) {
   plan.panel = HWY_DYNAMIC_DISPATCH(PanelWidth)();
   const int64_t channels = plan.tiles.channels;
-  plan.local = kWinogradFrequencies * channels * plan.results <= kLocalKernels;
+  plan.local =
+      kWinogradFrequencies * channels * plan.results <= kLocalKernels &&
+      (stable || plan.tiles.count() >= plan.results);
   plan.group = plan.local ? plan.tiles.group(channels, kLocalBytes, threads)
                           : plan.tiles.group(channels, kGroupBytes, 1);
   plan.part = plan.local ? plan.group : std::min(plan.group, kPartTiles);
@@ -413,9 +424,9 @@ std::unique_ptr<Kernel> MakeKernel(WinogradPlan plan, const Epilogue& epilogue,
                                    const CpuContext& context) {
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
-  Choose(plan, threads);
-  return std::make_unique<WinogradKernel>(plan, epilogue, threads,
-                                          request.stable_inputs[1]);
+  const bool stable = request.stable_inputs[1];
+  Choose(plan, threads, stable);
+  return std::make_unique<WinogradKernel>(plan, epilogue, threads, stable);
 }
 
 }  // namespace
@@ -426,7 +437,8 @@ KernelOr MakeWinogradConv2d(const CompileRequest& request,
   const Value& x = InputOf(request, 0);
   const Value& y = OutputOf(request, 0);
   const Epilogue& epilogue = conv.epilogue;
-  if (!SuitsWinograd(conv, x, InputOf(request, 1), y) ||
+  if (!SuitsWinograd(conv, x, InputOf(request, 1), y,
+                     request.stable_inputs[1]) ||
       (epilogue.activation != Activation::kNone &&
        epilogue.activation != Activation::kRelu)) {
     return nullptr;
@@ -449,7 +461,10 @@ KernelOr MakeWinogradInputGrad(const CompileRequest& request,
   const auto& conv = request.node.get<Conv2dGradAttributes>().conv;
   const Value& dy = InputOf(request, 0);
   const Value& dx = OutputOf(request, 0);
-  if (!SuitsWinograd(conv, dx, InputOf(request, 1), dy)) return nullptr;
+  if (!SuitsWinograd(conv, dx, InputOf(request, 1), dy,
+                     request.stable_inputs[1])) {
+    return nullptr;
+  }
   WinogradPlan plan;
   plan.tiles =
       TilesOf(dy, dx, 2 - conv.padding.begin.h, 2 - conv.padding.begin.w);

@@ -80,9 +80,10 @@ struct WinogradMatrices {
 
 // Whether this is a convolution of 3x3 windows with stride 1 that gains: its
 // channels fill vectors, its tiles are mostly full of results, and enough tiles
-// share the transformed kernels, which are four times as large as the plain.
+// share the transformed kernels, which are four times as large as the plain;
+// more of them where the kernels are not stable but transformed with each run.
 bool SuitsWinograd(const Conv2dAttributes& conv, const Value& x, const Value& w,
-                   const Value& y);
+                   const Value& y, bool stable);
 // The tiles of `x` from which those of `y` follow.
 WinogradTiles TilesOf(const Value& x, const Value& y, int64_t begin_y,
                       int64_t begin_x);

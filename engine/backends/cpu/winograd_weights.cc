@@ -250,7 +250,7 @@ KernelOr MakeWinogradWeightGrad(const CompileRequest& request,
   const Value& dy = InputOf(request, 0);
   const Value& x = InputOf(request, 1);
   const Value& dw = OutputOf(request, 0);
-  if (!SuitsWinograd(attributes.conv, x, dw, dy)) return nullptr;
+  if (!SuitsWinograd(attributes.conv, x, dw, dy, false)) return nullptr;
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
   return std::make_unique<WinogradWeightKernel>(

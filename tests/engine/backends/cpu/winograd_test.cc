@@ -132,21 +132,21 @@ TEST_P(Winograd, AddsBiasAndResidualAndCutsBelowZero) {
 INSTANTIATE_TEST_SUITE_P(
     Sizes, Winograd,
     ::testing::Values(
-        Sizes{2, 32, 32, 8, 8, {1, 1}}, Sizes{2, 48, 80, 7, 9, {1, 1}},
-        Sizes{3, 80, 32, 5, 14, {0, 0}}, Sizes{8, 144, 48, 3, 3, {1, 1}},
-        Sizes{1, 32, 48, 11, 10, {2, 2}},
-        Sizes{2, 64, 64, 6, 12, {Extent{0, 1}, Extent{2, 1}}},
-        Sizes{8, 32, 112, 1, 3, {2, 1}}, Sizes{2, 32, 32, 2, 5, {3, 3}}));
+        Sizes{8, 32, 32, 8, 8, {1, 1}}, Sizes{7, 48, 80, 7, 9, {1, 1}},
+        Sizes{11, 80, 32, 5, 14, {0, 0}}, Sizes{32, 144, 48, 3, 3, {1, 1}},
+        Sizes{3, 32, 48, 11, 10, {2, 2}},
+        Sizes{6, 64, 64, 6, 12, {Extent{0, 1}, Extent{2, 1}}},
+        Sizes{32, 32, 112, 1, 3, {2, 1}}, Sizes{8, 32, 32, 2, 5, {3, 3}}));
 
 // So many images that their tiles are transformed in several groups and
 // multiplied in several parts: each image comes out as it does alone.
 TEST(WinogradTest, AnImageDoesNotDependOnItsNeighbours) {
-  constexpr int64_t kImages = 60, kEdge = 9, kChannels = 256, kFilters = 32;
-  const auto run = [&](int64_t images) {
+  constexpr int64_t kImages = 60, kEdge = 9, kChannels = 256;
+  const auto run = [](int64_t images, int64_t filters) {
     OpCase at(5);
     at.Emit(Op::kConv2d,
             {at.Floats({images, kChannels, kEdge, kEdge}),
-             at.Weights({kFilters, kChannels, 3, 3})},
+             at.Weights({filters, kChannels, 3, 3})},
             Conv2dAttributes{.padding = {1, 1}});
     at.UseChannelsLast();
     reference::Numbers& x = at.inputs.at("input0");
@@ -160,10 +160,13 @@ TEST(WinogradTest, AnImageDoesNotDependOnItsNeighbours) {
     }
     return ResultsOf(at, 2);
   };
-  const reference::Numbers one = run(1), all = run(kImages);
-  ASSERT_EQ(all.size(), one.size() * kImages);
-  for (size_t i = 0; i < all.size(); ++i) {
-    ASSERT_EQ(all[i], one[i % one.size()]) << i;
+  for (const int64_t filters : {32, 128}) {  // few kernels and many
+    const reference::Numbers one = run(1, filters);
+    const reference::Numbers all = run(kImages, filters);
+    ASSERT_EQ(all.size(), one.size() * kImages);
+    for (size_t i = 0; i < all.size(); ++i) {
+      ASSERT_EQ(all[i], one[i % one.size()]) << i;
+    }
   }
 }
 

@@ -16,7 +16,7 @@ Value Image(const Shape& shape, Layout layout = Layout::kChannelsLast) {
 bool Suits(const Conv2dAttributes& conv, const Shape& w,
            Layout layout = Layout::kChannelsLast) {
   return SuitsWinograd(conv, Image({2, 64, 28, 28}, layout), Image(w),
-                       Image({2, 64, 28, 28}, layout));
+                       Image({2, 64, 28, 28}, layout), false);
 }
 
 TEST(WinogradTilesTest, SuitsDenseWindowsOf3x3WithStrideOne) {
@@ -41,17 +41,20 @@ TEST(WinogradTilesTest, SuitsChannelsThatFillVectors) {
 }
 
 TEST(WinogradTilesTest, SuitsManyTilesThatAreMostlyFull) {
-  const auto suits = [](int64_t images, int64_t edge) {
+  const auto suits = [](int64_t images, int64_t edge, bool stable) {
     const Shape shape{images, 64, edge, edge};
     return SuitsWinograd({.padding = {1, 1}}, Image(shape),
-                         Image({64, 64, 3, 3}), Image(shape));
+                         Image({64, 64, 3, 3}), Image(shape), stable);
   };
-  EXPECT_TRUE(suits(1, 12));
-  EXPECT_TRUE(suits(2, 7));
-  EXPECT_FALSE(suits(1, 7));
-  EXPECT_TRUE(suits(8, 3));
-  EXPECT_FALSE(suits(64, 2));
-  EXPECT_FALSE(suits(64, 5));
+  EXPECT_TRUE(suits(1, 12, true));
+  EXPECT_TRUE(suits(2, 7, true));
+  EXPECT_FALSE(suits(1, 7, true));
+  EXPECT_FALSE(suits(3, 12, false));
+  EXPECT_TRUE(suits(2, 14, false));
+  EXPECT_TRUE(suits(8, 7, false));
+  EXPECT_TRUE(suits(32, 3, false));
+  EXPECT_FALSE(suits(64, 2, false));
+  EXPECT_FALSE(suits(64, 5, false));
 }
 
 TEST(WinogradTilesTest, GroupsAreOfOneSizeAndWithinTheBytes) {

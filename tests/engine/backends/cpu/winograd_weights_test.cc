@@ -79,13 +79,13 @@ TEST_P(WinogradWeights, AreRightAndTheSameBitsWithAnyThreads) {
 INSTANTIATE_TEST_SUITE_P(
     Sizes, WinogradWeights,
     ::testing::Values(
-        Sizes{2, 32, 32, 8, 8, {1, 1}, false},
-        Sizes{2, 48, 80, 7, 9, {1, 1}, true},
-        Sizes{3, 80, 32, 5, 14, {0, 0}, false},
-        Sizes{8, 144, 48, 3, 3, {1, 1}, true},
-        Sizes{1, 32, 48, 11, 10, {2, 2}, true},
-        Sizes{2, 64, 64, 6, 12, {Extent{0, 1}, Extent{2, 1}}, false},
-        Sizes{8, 32, 112, 1, 3, {2, 1}, true}));
+        Sizes{8, 32, 32, 8, 8, {1, 1}, false},
+        Sizes{7, 48, 80, 7, 9, {1, 1}, true},
+        Sizes{11, 80, 32, 5, 14, {0, 0}, false},
+        Sizes{32, 144, 48, 3, 3, {1, 1}, true},
+        Sizes{3, 32, 48, 11, 10, {2, 2}, true},
+        Sizes{6, 64, 64, 6, 12, {Extent{0, 1}, Extent{2, 1}}, false},
+        Sizes{32, 32, 112, 1, 3, {2, 1}, true}));
 
 // So many tiles that they are transformed in several groups.
 TEST(WinogradWeightsTest, AddUpOverGroups) {

@@ -18,7 +18,8 @@ struct Drawing {
   double second = 1;
 };
 
-absl::StatusOr<ValueId> Draw(NodeContext& ctx, const Shape& shape,
+// The shape by value: constants that are added move what ctx.shape() refers to.
+absl::StatusOr<ValueId> Draw(NodeContext& ctx, Shape shape,
                              const Drawing& drawing) {
   ASSIGN_OR_RETURN(const NodeContext::RandomSource source, ctx.Random());
   RandomAttributes random;

@@ -2,9 +2,9 @@
 // owns the device's allocator and back end, and makes training runs and
 // loaded models on it.
 //
-// Threads: everything is called from one compute thread, but memory_stats,
-// Snapshot, MemorySummary, EmptyCache, ResetPeak and info may be called from
-// any thread. A Session outlives the runs and models that it made.
+// Threads: everything is called from one compute thread, but InspectDataset,
+// memory_stats, Snapshot, MemorySummary, EmptyCache, ResetPeak and info may be
+// called from any thread. A Session outlives the runs and models that it made.
 //
 // On the `meta` device PlanTraining, PlanInference and InspectDataset work;
 // StartTraining and LoadModel answer FailedPrecondition.

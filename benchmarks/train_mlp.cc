@@ -25,6 +25,7 @@
 #include "engine/memory/caching_allocator.h"
 #include "engine/passes/pipeline.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/weight_view.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
@@ -62,13 +63,15 @@ class OurStep {
                                   {arena_.data(), arena_.bytes()}, "bench",
                                   &allocator_);
     Philox random(7);
-    for (const WeightEntry& entry : weights_->layout().entries()) {
+    const WeightView view = *WeightView::OfNew(*weights_);
+    for (const WeightEntry& entry : view.layout().entries()) {
       if (entry.in_optimizer_block()) continue;
-      auto* data = reinterpret_cast<float*>(weights_->bytes_of(entry).data());
+      auto* data = reinterpret_cast<float*>(view.bytes_of(entry).data());
       for (int64_t i = 0; i < entry.shape.elements(); ++i) {
         data[i] = (random.NextFloat() - 0.5f) * 0.05f;
       }
     }
+    GPUPOOL_CHECK(view.Commit().ok());
     images_.resize(kBatches * kBatch * kInputs);
     for (float& x : images_) x = random.NextFloat();
     labels_.resize(kBatches * kBatch);

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/graph/graph.h"
+#include "engine/runtime/device_memory.h"
 
 namespace gpupool::engine {
 
@@ -45,8 +47,9 @@ class Kernel {
   virtual absl::Status Bind(const KernelBuffers& buffers) = 0;
   // Called when stable inputs have been set or changed.
   virtual absl::Status Prepare() { return absl::OkStatus(); }
-  // Computes the node. Allocates nothing.
-  //   INVALID_ARGUMENT  the data is impossible (a label without a class)
+  // Computes the node, or queues that on the device. Allocates nothing.
+  //   INVALID_ARGUMENT  the data is impossible (a label without a class);
+  //                     where work is queued, FinishRun says so
   virtual absl::Status Run() = 0;
 };
 
@@ -58,9 +61,21 @@ struct CompileRequest {
   std::vector<bool> stable_inputs;
 };
 
+// The launches of a program's run in a form that a device starts faster than
+// one by one: on a GPU a graph that was captured from them.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Queues the run.
+  virtual absl::Status Start() = 0;
+};
+
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
+
+  // Where tensors lie and how the host reaches them.
+  virtual Transfer& transfer() { return HostMemory(); }
 
   // Chooses a kernel; touches no tensor memory.
   //   UNIMPLEMENTED  the op or its types are not supported; names the layer
@@ -68,6 +83,18 @@ class DeviceBackend {
       const CompileRequest& request) = 0;
   // Called on the compute thread before kernels run.
   virtual void BeginRun() {}
+  // Called after kernels ran; waits for what they queued.
+  //   INVALID_ARGUMENT  the data was impossible; names the layer of `graph`
+  //   INTERNAL, UNAVAILABLE, RESOURCE_EXHAUSTED  the device failed
+  virtual absl::Status FinishRun(const Graph& /*graph*/) {
+    return absl::OkStatus();
+  }
+  // What `queue` queues, always on the same addresses, as one recording; null
+  // where the device gains nothing by it. `queue` must outlive the recording.
+  virtual std::unique_ptr<Recording> Record(
+      std::function<absl::Status()> /*queue*/) {
+    return nullptr;
+  }
 };
 
 }  // namespace gpupool::engine

@@ -17,7 +17,7 @@ absl::StatusOr<std::byte*> FindWeight(const WeightStore& weights,
   const WeightEntry* entry = weights.layout().Find(value.name);
   if (entry != nullptr && entry->dtype == value.dtype &&
       entry->shape == value.shape) {
-    return weights.bytes_of(*entry).data();
+    return weights.address_of(*entry);
   }
   return absl::InvalidArgumentError(
       absl::StrCat("the weight store has ", entry == nullptr ? "no" : "another",
@@ -38,7 +38,11 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
   }
   executor->program_.backend().BeginRun();
   RETURN_IF_ERROR(executor->Bind(weights, arena));
-  executor->FillConstants();
+  RETURN_IF_ERROR(executor->FillConstants());
+  RETURN_IF_ERROR(executor->Stage());
+  Executor* self = executor.get();
+  executor->recording_ = executor->program_.backend().Record(
+      [self]() { return self->QueueRun(); });
   return executor;
 }
 
@@ -76,25 +80,71 @@ absl::Status Executor::Bind(const WeightStore& weights,
   return absl::OkStatus();
 }
 
-void Executor::FillConstants() {
+absl::Status Executor::FillConstants() {
+  std::vector<std::byte> copy;
   for (const Value& value : program_.graph().values()) {
     std::byte* data = address(value.id);
-    if (value.kind == ValueKind::kConstant && data != nullptr) {
+    if (value.kind != ValueKind::kConstant || data == nullptr) continue;
+    if (transfer_->host_visible()) {
       WriteConstant(value, data);
+      continue;
+    }
+    RETURN_IF_ERROR(transfer_->Synchronize());  // `copy` is free again
+    copy.resize(value.bytes());
+    WriteConstant(value, copy.data());
+    RETURN_IF_ERROR(transfer_->CopyToDevice(data, copy));
+  }
+  return transfer_->Synchronize();
+}
+
+absl::Status Executor::Stage() {
+  if (transfer_->host_visible()) return absl::OkStatus();
+  const Graph& graph = program_.graph();
+  for (const Value& value : graph.values()) {
+    if (value.kind == ValueKind::kInput && address(value.id) != nullptr) {
+      staged_inputs_.push_back({value.id, {}});
     }
   }
+  for (const GraphOutput& output : graph.outputs()) {
+    staged_outputs_.push_back({output.value, {}});
+  }
+  uint64_t total = 0;
+  for (auto* list : {&staged_inputs_, &staged_outputs_}) {
+    for (const Staged& staged : *list) {
+      total += AlignUp(graph.value(staged.value).bytes());
+    }
+  }
+  ASSIGN_OR_RETURN(staging_, transfer_->AllocateStaging(total));
+  std::byte* next = staging_->data();
+  for (auto* list : {&staged_inputs_, &staged_outputs_}) {
+    for (Staged& staged : *list) {
+      const uint64_t bytes = graph.value(staged.value).bytes();
+      staged.host = {next, bytes};
+      next += AlignUp(bytes);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Span<std::byte> Executor::host_bytes(const std::vector<Staged>& staged,
+                                           const Value& value) const {
+  if (transfer_->host_visible()) return {address(value.id), value.bytes()};
+  for (const Staged& one : staged) {
+    if (one.value == value.id) return one.host;
+  }
+  return {};
 }
 
 absl::Span<std::byte> Executor::input(absl::string_view name) const {
   const Value* value = program_.graph().FindValue(name);
   if (value == nullptr || value->kind != ValueKind::kInput) return {};
-  return {address(value->id), value->bytes()};
+  return host_bytes(staged_inputs_, *value);
 }
 
 absl::Span<const std::byte> Executor::output(absl::string_view name) const {
   const auto id = program_.graph().FindOutput(name);
   if (!id.has_value()) return {};
-  return {address(*id), program_.graph().value(*id).bytes()};
+  return host_bytes(staged_outputs_, program_.graph().value(*id));
 }
 
 absl::Status Executor::Load() {
@@ -107,27 +157,63 @@ absl::Status Executor::Load() {
   for (size_t i = program_.load_launches(); i < launches.size(); ++i) {
     RETURN_IF_ERROR(launches[i].kernel->Prepare());
   }
+  return program_.backend().FinishRun(program_.graph());
+}
+
+absl::Status Executor::QueueInputs() {
+  for (const Staged& staged : staged_inputs_) {
+    RETURN_IF_ERROR(
+        transfer_->CopyToDevice(address(staged.value), staged.host));
+  }
   return absl::OkStatus();
 }
 
-absl::Status Executor::Run() {
-  program_.backend().BeginRun();
-  for (Kernel* kernel : steps_) RETURN_IF_ERROR(kernel->Run());
+absl::Status Executor::QueueOutputs() {
+  for (const Staged& staged : staged_outputs_) {
+    RETURN_IF_ERROR(
+        transfer_->CopyFromDevice(staged.host, address(staged.value)));
+  }
   return absl::OkStatus();
+}
+
+absl::Status Executor::QueueRun() {
+  RETURN_IF_ERROR(QueueInputs());
+  for (Kernel* kernel : steps_) RETURN_IF_ERROR(kernel->Run());
+  return QueueOutputs();
+}
+
+absl::Status Executor::Start() {
+  program_.backend().BeginRun();
+  return recording_ != nullptr ? recording_->Start() : QueueRun();
+}
+
+absl::Status Executor::Finish() {
+  return program_.backend().FinishRun(program_.graph());
+}
+
+absl::Status Executor::Run() {
+  const absl::Status started = Start();
+  // What was queued before the error must end, and its faults be forgotten.
+  const absl::Status finished = Finish();
+  return started.ok() ? finished : started;
 }
 
 absl::Status Executor::RunProfiled(Profile* profile) {
   program_.backend().BeginRun();
+  RETURN_IF_ERROR(QueueInputs());
+  RETURN_IF_ERROR(transfer_->Synchronize());
   for (const Launch& launch : program_.launches()) {
     const Node& node =
         program_.graph().nodes()[static_cast<size_t>(launch.node)];
     if (node.stage != Stage::kStep) continue;
     const int64_t begin = absl::GetCurrentTimeNanos();
     RETURN_IF_ERROR(launch.kernel->Run());
+    RETURN_IF_ERROR(transfer_->Synchronize());
     profile->Add(launch.node, begin, absl::GetCurrentTimeNanos());
   }
+  RETURN_IF_ERROR(QueueOutputs());
   profile->EndRun();
-  return absl::OkStatus();
+  return Finish();
 }
 
 }  // namespace gpupool::engine

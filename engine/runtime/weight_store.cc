@@ -1,10 +1,11 @@
 #include "engine/runtime/weight_store.h"
 
-#include <cstring>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/align.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine {
@@ -49,29 +50,46 @@ const WeightEntry* WeightLayout::Find(absl::string_view name) const {
 
 absl::StatusOr<WeightStore> WeightStore::Create(WeightLayout layout,
                                                 const std::string& holder,
-                                                CachingAllocator* allocator) {
+                                                CachingAllocator* allocator,
+                                                Transfer& transfer) {
   WeightStore store;
   store.layout_ = std::move(layout);
+  store.transfer_ = &transfer;
   const PersistentBytes& bytes = store.layout_.bytes();
   ASSIGN_OR_RETURN(store.model_,
                    allocator->Allocate(bytes.model, {holder, "weights"}));
   ASSIGN_OR_RETURN(store.optimizer_,
                    allocator->Allocate(bytes.optimizer, {holder, "optimizer"}));
-  if (bytes.model > 0) std::memset(store.model_.data(), 0, bytes.model);
-  if (bytes.optimizer > 0) {
-    std::memset(store.optimizer_.data(), 0, bytes.optimizer);
+  for (const bool optimizer : {false, true}) {
+    const absl::Span<std::byte> block = store.block(optimizer);
+    RETURN_IF_ERROR(transfer.Clear(block.data(), block.size()));
   }
+  RETURN_IF_ERROR(transfer.Synchronize());
   return store;
 }
 
-absl::Span<std::byte> WeightStore::Find(absl::string_view name) const {
-  const WeightEntry* entry = layout_.Find(name);
-  return entry == nullptr ? absl::Span<std::byte>() : bytes_of(*entry);
+absl::Span<std::byte> WeightStore::block(bool optimizer) const {
+  const Allocation& block = optimizer ? optimizer_ : model_;
+  return {block.data(),
+          optimizer ? layout_.bytes().optimizer : layout_.bytes().model};
 }
 
-absl::Span<std::byte> WeightStore::bytes_of(const WeightEntry& entry) const {
-  const Allocation& block = entry.in_optimizer_block() ? optimizer_ : model_;
-  return {block.data() + entry.offset, entry.bytes()};
+absl::Status WeightStore::Write(absl::string_view name,
+                                absl::Span<const std::byte> bytes) const {
+  const WeightEntry* entry = layout_.Find(name);
+  if (entry == nullptr || entry->bytes() != bytes.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the weight store has no \"", name, "\" of ", bytes.size(), " bytes"));
+  }
+  RETURN_IF_ERROR(transfer_->CopyToDevice(address_of(*entry), bytes));
+  return transfer_->Synchronize();
+}
+
+absl::Status WeightStore::Copy(const WeightEntry& from,
+                               const WeightEntry& to) const {
+  GPUPOOL_CHECK(from.bytes() == to.bytes());
+  return transfer_->CopyOnDevice(address_of(to), address_of(from),
+                                 from.bytes());
 }
 
 absl::StatusOr<std::shared_ptr<const Allocation>> WeightStore::Resident(
@@ -83,11 +101,27 @@ absl::StatusOr<std::shared_ptr<const Allocation>> WeightStore::Resident(
       if (auto block = known->second.lock(); block != nullptr) return block;
     }
   }
+  absl::erase_if(residents_,
+                 [](const auto& known) { return known.second.expired(); });
   ASSIGN_OR_RETURN(Allocation block,
                    allocator->Allocate(item.bytes, {holder, "packed"}));
   auto shared = std::make_shared<const Allocation>(std::move(block));
   if (!item.key.empty()) residents_[item.key] = shared;
   return shared;
+}
+
+uint64_t WeightStore::MissingBytes(absl::Span<const ResidentItem> items) const {
+  absl::flat_hash_set<absl::string_view> counted;
+  uint64_t bytes = 0;
+  for (const ResidentItem& item : items) {
+    if (!item.key.empty()) {
+      const auto known = residents_.find(item.key);
+      if (known != residents_.end() && !known->second.expired()) continue;
+      if (!counted.insert(item.key).second) continue;
+    }
+    bytes += AlignUp(item.bytes);
+  }
+  return bytes;
 }
 
 }  // namespace gpupool::engine

@@ -4,7 +4,8 @@
 //
 // WeightLayout is a plain value that needs no memory, so the meta device
 // plans with it. WeightStore belongs to one compute thread; its memory goes
-// back to the allocator with it.
+// back to the allocator with it. The memory is the device's: the host reads
+// and writes it through WeightView, Write and Copy.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,7 @@
 #include "engine/graph/graph.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/plan/report.h"
+#include "engine/runtime/device_memory.h"
 
 namespace gpupool::engine {
 
@@ -61,15 +63,32 @@ class WeightLayout {
 class WeightStore {
  public:
   // Zero-filled. Labelled "<holder> / weights" and "<holder> / optimizer".
+  // `transfer` reaches the allocator's memory and must outlive the store.
   // ResourceExhausted from the allocator.
   static absl::StatusOr<WeightStore> Create(WeightLayout layout,
                                             const std::string& holder,
-                                            CachingAllocator* allocator);
+                                            CachingAllocator* allocator,
+                                            Transfer& transfer = HostMemory());
 
   const WeightLayout& layout() const { return layout_; }
-  // The bytes of a value; empty when the store has none of that name.
-  absl::Span<std::byte> Find(absl::string_view name) const;
-  absl::Span<std::byte> bytes_of(const WeightEntry& entry) const;
+  Transfer& transfer() const { return *transfer_; }
+  // Addresses of the device.
+  std::byte* address_of(const WeightEntry& entry) const {
+    return block(entry.in_optimizer_block()).data() + entry.offset;
+  }
+  absl::Span<std::byte> block(bool optimizer) const;
+
+  // The same for hosts that reach the device's memory.
+  absl::Span<std::byte> bytes_of(const WeightEntry& entry) const {
+    return {address_of(entry), entry.bytes()};
+  }
+
+  // Sets a value. InvalidArgument when the store has none of that name with
+  // so many bytes.
+  absl::Status Write(absl::string_view name,
+                     absl::Span<const std::byte> bytes) const;
+  // Copies one value to another of the same size.
+  absl::Status Copy(const WeightEntry& from, const WeightEntry& to) const;
 
   // Memory for what programs derive from these weights, labelled
   // "<holder> / packed": the same block for the same key as long as somebody
@@ -77,9 +96,12 @@ class WeightStore {
   absl::StatusOr<std::shared_ptr<const Allocation>> Resident(
       const ResidentItem& item, const std::string& holder,
       CachingAllocator* allocator) const;
+  // What Resident would take from the allocator for these items now.
+  uint64_t MissingBytes(absl::Span<const ResidentItem> items) const;
 
  private:
   WeightLayout layout_;
+  Transfer* transfer_ = nullptr;
   mutable absl::flat_hash_map<std::string, std::weak_ptr<const Allocation>>
       residents_;
   Allocation model_;

@@ -1,5 +1,6 @@
 // Which tensors of a training's weight store go into which file of its
-// checkpoints. Views into the store: they hold as long as it does.
+// checkpoints. They point into the view of the store and hold as long as it
+// does.
 //
 // Without averages "weights" has the model's tensors and "optimizer" the
 // optimizer's state. With them "weights", which are what is served, has the
@@ -9,16 +10,18 @@
 
 #include <vector>
 
+#include "absl/status/status.h"
 #include "engine/runtime/weight_store.h"
+#include "engine/runtime/weight_view.h"
 #include "engine/train/checkpoint.h"
 
 namespace gpupool::engine {
 
 // In the order of the store's layout.
-std::vector<TensorBytes> ModelTensors(const WeightStore& store);
-std::vector<TensorBytes> OptimizerTensors(const WeightStore& store);
+std::vector<TensorBytes> ModelTensors(const WeightView& weights);
+std::vector<TensorBytes> OptimizerTensors(const WeightView& weights);
 
 // Copies the weights into their averages, where there are any.
-void StartAverages(const WeightStore& store);
+absl::Status StartAverages(const WeightStore& store);
 
 }  // namespace gpupool::engine

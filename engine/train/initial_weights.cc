@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/philox.h"
 #include "engine/base/status_macros.h"
+#include "engine/runtime/weight_view.h"
 
 namespace gpupool::engine {
 namespace {
@@ -30,8 +31,8 @@ bool StartsAtZero(const Initializer& initializer) {
 }
 
 absl::Status SetOne(const ModelSource& source, const PersistentSpec& spec,
-                    uint64_t seed, const WeightStore& store) {
-  const absl::Span<std::byte> bytes = store.Find(spec.name);
+                    uint64_t seed, const WeightView& weights) {
+  const absl::Span<std::byte> bytes = weights.Find(spec.name);
   if (bytes.size() != spec.shape.bytes(spec.dtype)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the weight store has no \"", spec.name, "\" of ",
@@ -60,10 +61,11 @@ absl::Status SetOne(const ModelSource& source, const PersistentSpec& spec,
 absl::Status SetInitialWeights(const ModelSource& source,
                                const std::vector<PersistentSpec>& persistents,
                                uint64_t seed, const WeightStore& store) {
+  ASSIGN_OR_RETURN(const WeightView weights, WeightView::OfNew(store));
   for (const PersistentSpec& spec : persistents) {
-    RETURN_IF_ERROR(SetOne(source, spec, seed, store));
+    RETURN_IF_ERROR(SetOne(source, spec, seed, weights));
   }
-  return absl::OkStatus();
+  return weights.Commit();
 }
 
 }  // namespace gpupool::engine

@@ -10,9 +10,9 @@
 
 namespace gpupool::engine {
 
-// Fills every persistent value by its initializer. Each takes its random
-// numbers from its own Philox stream, derived from its name, so neither the
-// order of the layers nor other layers' sizes change what it gets.
+// Fills every persistent value of a new store by its initializer. Each takes
+// its random numbers from its own Philox stream, derived from its name, so
+// neither the order of the layers nor other layers' sizes change what it gets.
 // Stored values are read from `source`. InvalidArgument when the store lacks a
 // value; Unimplemented for element types other than float32 that begin with
 // something else than zero or a stored value.

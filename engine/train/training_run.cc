@@ -72,13 +72,8 @@ void AddBatch(const Executor& eval, int64_t rows, EvaluationSums& sums) {
 
 absl::Status SetFloats(const WeightStore& store, absl::string_view name,
                        const std::vector<float>& values) {
-  const absl::Span<std::byte> bytes = store.Find(name);
-  if (bytes.size() != values.size() * sizeof(float)) {
-    return absl::InternalError(absl::StrCat(
-        "the program has no \"", name, "\" of ", values.size(), " numbers"));
-  }
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  return absl::OkStatus();
+  return store.Write(name, {reinterpret_cast<const std::byte*>(values.data()),
+                            values.size() * sizeof(float)});
 }
 
 // Token numbers and the like; what no T can hold becomes 0, which every table
@@ -156,8 +151,9 @@ absl::Status TrainingRun::Impl::MakeExecutors() {
   planned_peak_bytes_ = BytesOf(programs).peak;
   const uint64_t arena_bytes = ArenaBytesOf(programs);
   ASSIGN_OR_RETURN(
-      weights_, WeightStore::Create(std::move(programs.layout), holder_.name(),
-                                    device_.allocator));
+      weights_,
+      WeightStore::Create(std::move(programs.layout), holder_.name(),
+                          device_.allocator, device_.backend->transfer()));
   ASSIGN_OR_RETURN(arena_, device_.allocator->Allocate(
                                arena_bytes, {holder_.name(), "arena"}));
   const absl::Span<std::byte> arena(arena_.data(), arena_bytes);
@@ -188,7 +184,7 @@ absl::Status TrainingRun::Impl::StartFresh() {
     RETURN_IF_ERROR(SetFloats(*weights_, "input.scale", values.scale));
     RETURN_IF_ERROR(SetFloats(*weights_, "input.shift", values.shift));
   }
-  StartAverages(*weights_);
+  RETURN_IF_ERROR(StartAverages(*weights_));
   sampler_.emplace(seed, std::move(training_rows_),
                    batch_size() * batches_per_step());
   return absl::OkStatus();
@@ -226,13 +222,15 @@ absl::Status TrainingRun::Impl::Resume() {
       const Manifest manifest,
       ReadManifest(device_.blob_dir, request_.resume_manifest_sha256));
   RETURN_IF_ERROR(CheckManifest(manifest));
-  RETURN_IF_ERROR(
-      ReadTensors(device_.blob_dir, manifest, "weights", Tensors(false)));
-  const std::vector<TensorBytes> optimizer = Tensors(true);
+  ASSIGN_OR_RETURN(const WeightView weights, WeightView::OfNew(*weights_));
+  RETURN_IF_ERROR(ReadTensors(device_.blob_dir, manifest, "weights",
+                              ModelTensors(weights)));
+  const std::vector<TensorBytes> optimizer = OptimizerTensors(weights);
   if (!optimizer.empty()) {
     RETURN_IF_ERROR(
         ReadTensors(device_.blob_dir, manifest, "optimizer", optimizer));
   }
+  RETURN_IF_ERROR(weights.Commit());
   history_.Restore(manifest.evaluation);
   sampler_.emplace(manifest.seed, std::move(training_rows_),
                    batch_size() * batches_per_step());
@@ -323,13 +321,10 @@ absl::StatusOr<double> TrainingRun::Impl::Loss() const {
   return *loss_;
 }
 
-std::vector<TensorBytes> TrainingRun::Impl::Tensors(bool optimizer) const {
-  return optimizer ? OptimizerTensors(*weights_) : ModelTensors(*weights_);
-}
-
-absl::Status TrainingRun::Impl::CheckFinite() {
-  for (const bool optimizer : {false, true}) {
-    for (const TensorBytes& tensor : Tensors(optimizer)) {
+absl::Status TrainingRun::Impl::CheckFinite(const WeightView& weights) {
+  for (const auto& tensors :
+       {ModelTensors(weights), OptimizerTensors(weights)}) {
+    for (const TensorBytes& tensor : tensors) {
       if (AllFinite(tensor)) continue;
       spoiled_ = NotFinite(absl::StrCat("\"", tensor.facts.name,
                                         "\" holds infinite or undefined "
@@ -343,7 +338,8 @@ absl::Status TrainingRun::Impl::CheckFinite() {
 absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
   RETURN_IF_ERROR(spoiled_);
   // The loss tells only of the weights before the step.
-  RETURN_IF_ERROR(CheckFinite());
+  ASSIGN_OR_RETURN(const WeightView weights, WeightView::Read(*weights_));
+  RETURN_IF_ERROR(CheckFinite(weights));
   Manifest manifest;
   manifest.job_id = request_.job_id;
   manifest.attempt = request_.attempt;
@@ -357,10 +353,11 @@ absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
   manifest.model = request_.spec.model();
   manifest.files = ModelFiles(manifest.model);
   manifest.evaluation = history_.state();
-  ASSIGN_OR_RETURN(CheckpointFile weights,
-                   WriteTensors(device_.blob_dir, "weights", Tensors(false)));
-  manifest.files.push_back(std::move(weights));
-  const std::vector<TensorBytes> optimizer = Tensors(true);
+  ASSIGN_OR_RETURN(
+      CheckpointFile model,
+      WriteTensors(device_.blob_dir, "weights", ModelTensors(weights)));
+  manifest.files.push_back(std::move(model));
+  const std::vector<TensorBytes> optimizer = OptimizerTensors(weights);
   if (!optimizer.empty()) {
     ASSIGN_OR_RETURN(CheckpointFile file,
                      WriteTensors(device_.blob_dir, "optimizer", optimizer));

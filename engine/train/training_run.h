@@ -13,6 +13,7 @@
 #include "engine/data/sampler.h"
 #include "engine/data/table.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/weight_view.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/device_context.h"
 #include "engine/train/evaluation_history.h"
@@ -58,9 +59,7 @@ class TrainingRun::Impl {
   void FillBatch(const Executor& executor, absl::Span<const uint32_t> rows);
   absl::Status NotFinite(const std::string& what) const;
   // Spoils the run when a weight is not finite.
-  absl::Status CheckFinite();
-  // The tensors of a checkpoint's file "optimizer" or "weights".
-  std::vector<TensorBytes> Tensors(bool optimizer) const;
+  absl::Status CheckFinite(const WeightView& weights);
 
   const DeviceContext device_;
   const TrainingRequest request_;

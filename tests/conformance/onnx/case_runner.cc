@@ -14,6 +14,7 @@
 #include "engine/memory/caching_allocator.h"
 #include "engine/passes/pipeline.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/weight_view.h"
 #include "engine/tensor/convert.h"
 
 namespace gpupool::engine::onnx_import {
@@ -115,10 +116,12 @@ class CpuRun {
   }
 
   absl::Status Run(const OnnxFile& file, const TensorsByName& inputs) {
-    for (const WeightEntry& entry : weights_->layout().entries()) {
+    ASSIGN_OR_RETURN(const WeightView view, WeightView::OfNew(*weights_));
+    for (const WeightEntry& entry : view.layout().entries()) {
       RETURN_IF_ERROR(CopyTensor(*file.stored(entry.name), file.external(),
-                                 weights_->bytes_of(entry)));
+                                 view.bytes_of(entry)));
     }
+    RETURN_IF_ERROR(view.Commit());
     RETURN_IF_ERROR(executor_->Load());
     for (const auto& [name, tensor] : inputs) {
       const absl::Span<std::byte> bytes = executor_->input(name);

@@ -16,8 +16,9 @@ using ::testing::HasSubstr;
 
 std::vector<std::byte> BytesOf(const WeightStore& weights) {
   std::vector<std::byte> bytes;
-  for (const WeightEntry& entry : weights.layout().entries()) {
-    const auto part = weights.bytes_of(entry);
+  const WeightView view = *WeightView::Read(weights);
+  for (const WeightEntry& entry : view.layout().entries()) {
+    const auto part = view.bytes_of(entry);
     bytes.insert(bytes.end(), part.begin(), part.end());
   }
   return bytes;
@@ -87,11 +88,12 @@ TEST(ExecutorTest, LoadTakesNewWeightsIntoPackedOnes) {
   run.SetInputs(0);
   ASSERT_TRUE(run.executor().Run().ok());
   const float before = run.Output("output");
-  for (const WeightEntry& entry : run.weights().layout().entries()) {
-    float* data =
-        reinterpret_cast<float*>(run.weights().bytes_of(entry).data());
+  const WeightView weights = *WeightView::Read(run.weights());
+  for (const WeightEntry& entry : weights.layout().entries()) {
+    float* data = reinterpret_cast<float*>(weights.bytes_of(entry).data());
     for (int64_t i = 0; i < entry.shape.elements(); ++i) data[i] *= 1.5f;
   }
+  ASSERT_TRUE(weights.Commit().ok());
   ASSERT_TRUE(run.executor().Load().ok());
   run.SetInputs(0);
   ASSERT_TRUE(run.executor().Run().ok());

@@ -11,6 +11,7 @@
 #include "engine/memory/caching_allocator.h"
 #include "engine/passes/pipeline.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/weight_view.h"
 #include "gpupool/v1/job.pb.h"
 #include "tests/engine/testing/graph_testing.h"
 
@@ -81,13 +82,15 @@ class LoadedProgram {
  private:
   void FillRandomly(const Graph& graph) {
     const auto numbers = testing::RandomPersistents(graph, 11);
-    for (const WeightEntry& entry : weights_->layout().entries()) {
-      float* data = reinterpret_cast<float*>(weights_->bytes_of(entry).data());
+    const WeightView view = *WeightView::OfNew(*weights_);
+    for (const WeightEntry& entry : view.layout().entries()) {
+      float* data = reinterpret_cast<float*>(view.bytes_of(entry).data());
       const bool zero = entry.in_optimizer_block();
       for (const double number : numbers.at(entry.name)) {
         *data++ = zero ? 0.0f : static_cast<float>(number) * 0.3f;
       }
     }
+    GPUPOOL_CHECK(view.Commit().ok());
   }
 
   CpuBackend backend_;

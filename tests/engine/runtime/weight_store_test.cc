@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/graph/builder.h"
+#include "engine/runtime/weight_view.h"
 
 namespace gpupool::engine {
 namespace {
@@ -54,9 +55,11 @@ TEST(WeightStoreTest, IsZeroedLabelledAndExactlyAsLargeAsItsLayout) {
   const auto layout = WeightLayout::Create({&a, &b});
   auto store = WeightStore::Create(*layout, "job 7", &allocator);
   ASSERT_TRUE(store.ok());
-  for (const std::byte byte : store->Find("w")) ASSERT_EQ(byte, std::byte(0));
-  EXPECT_EQ(store->Find("w").size(), 400u);
-  EXPECT_TRUE(store->Find("nothing").empty());
+  const auto view = WeightView::Read(*store);
+  ASSERT_TRUE(view.ok());
+  for (const std::byte byte : view->Find("w")) ASSERT_EQ(byte, std::byte(0));
+  EXPECT_EQ(view->Find("w").size(), 400u);
+  EXPECT_TRUE(view->Find("nothing").empty());
   const MemoryStatistics statistics = allocator.Statistics();
   EXPECT_EQ(statistics.allocated_bytes,
             layout->bytes().model + layout->bytes().optimizer);

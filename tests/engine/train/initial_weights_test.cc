@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "engine/runtime/weight_view.h"
 #include "gpupool/v1/model.pb.h"
 #include "tests/engine/train/run_fixture.h"
 
@@ -44,7 +45,7 @@ class InitialWeightsTest : public RunFixture {
 
   static std::vector<float> Values(const WeightStore& store,
                                    const std::string& name) {
-    const absl::Span<std::byte> bytes = store.Find(name);
+    const absl::Span<std::byte> bytes = WeightView::Read(store)->Find(name);
     const float* begin = reinterpret_cast<const float*>(bytes.data());
     return {begin, begin + bytes.size() / sizeof(float)};
   }
@@ -120,7 +121,7 @@ TEST_F(InitialWeightsTest, StoredValuesOfAnyTypeComeFromTheSource) {
   auto store = Store(specs);
   ASSERT_TRUE(store.ok()) << store.status();
   ASSERT_TRUE(SetInitialWeights(StoredSource(), specs, 5, *store).ok());
-  EXPECT_EQ(store->Find("stored")[15], std::byte{16});
+  EXPECT_EQ(WeightView::Read(*store)->Find("stored")[15], std::byte{16});
   EXPECT_EQ(SetInitialWeights(*Layers(), specs, 5, *store).code(),
             absl::StatusCode::kNotFound);
 }

@@ -7,6 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/weight_view.h"
 #include "engine/tensor/convert.h"
 
 namespace gpupool::engine {
@@ -66,10 +67,12 @@ absl::StatusOr<NamedNumbers> RunOnCpu(const Graph& graph,
       auto executor,
       Executor::Create(std::move(program), weights,
                        {arena.data(), arena.bytes()}, "test", &allocator));
-  for (const WeightEntry& entry : weights.layout().entries()) {
+  ASSIGN_OR_RETURN(const WeightView initial, WeightView::OfNew(weights));
+  for (const WeightEntry& entry : initial.layout().entries()) {
     Write(*graph.FindValue(entry.name), persistents.at(entry.name),
-          weights.bytes_of(entry).data());
+          initial.bytes_of(entry).data());
   }
+  RETURN_IF_ERROR(initial.Commit());
   RETURN_IF_ERROR(executor->Load());
   for (const auto& [name, numbers] : inputs) {
     Write(*graph.FindValue(name), numbers, executor->input(name).data());
@@ -80,9 +83,10 @@ absl::StatusOr<NamedNumbers> RunOnCpu(const Graph& graph,
     outputs[output.name] =
         Read(graph.value(output.value), executor->output(output.name).data());
   }
-  for (const WeightEntry& entry : weights.layout().entries()) {
+  ASSIGN_OR_RETURN(const WeightView final, WeightView::Read(weights));
+  for (const WeightEntry& entry : final.layout().entries()) {
     persistents[entry.name] =
-        Read(*graph.FindValue(entry.name), weights.bytes_of(entry).data());
+        Read(*graph.FindValue(entry.name), final.bytes_of(entry).data());
   }
   return outputs;
 }

@@ -1,0 +1,58 @@
+// NVIDIA's management library, loaded at run time with prototypes of our own:
+// it comes with the driver, and nvml.h is not needed to build. Tells what
+// nvidia-smi shows, and the driver's error reports (Xid events).
+//
+// Thread-safety: one thread at a time.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/runtime/device_facts.h"
+
+namespace gpupool::engine::cuda {
+
+class Nvml {
+ public:
+  static constexpr size_t kMaxXidEvents = 16;
+
+  // `library` is a name or path for the dynamic linker.
+  //   NOT_FOUND            there is no such library
+  //   FAILED_PRECONDITION  it lacks a function, or finds no driver
+  static absl::StatusOr<std::unique_ptr<Nvml>> Open(
+      const std::string& library = "libnvidia-ml.so.1");
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  // "580.159.03"; empty where the library does not say.
+  const std::string& driver_version() const { return driver_version_; }
+
+  // Chooses the device to read. NOT_FOUND for an unknown one.
+  absl::Status Watch(const std::string& uuid);
+  // Of the watched device. Numbers that it does not tell are absent; an error
+  // only when the device itself is lost.
+  absl::StatusOr<DeviceReadings> Read();
+
+ private:
+  struct Functions;
+  explicit Nvml(std::unique_ptr<Functions> functions);
+  void ReadNumbers(DeviceReadings& readings) const;
+  void ReadProcesses(DeviceReadings& readings) const;
+  // Takes the events that came since the last call, without waiting.
+  void TakeEvents();
+
+  std::unique_ptr<Functions> functions_;
+  std::string driver_version_;
+  void* device_ = nullptr;
+  void* events_ = nullptr;  // null where the device reports none
+  std::deque<XidEvent> xid_events_;
+};
+
+// What NVIDIA's catalogue says of the commonest codes, else "".
+std::string XidText(uint32_t code);
+
+}  // namespace gpupool::engine::cuda

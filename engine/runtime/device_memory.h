@@ -1,0 +1,60 @@
+// How the engine reaches tensor memory. Above kernels nobody dereferences an
+// address of a device: bytes go there and come back through a Transfer. Where
+// the host's memory is the device's (CPU devices), they need not be copied at
+// all: see host_visible.
+//
+// Thread-safety: as the back end that it belongs to, one compute thread.
+// Ownership: addresses stay the allocator's; a staging buffer must go before
+// the transfer that made it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace gpupool::engine {
+
+// Host memory that a device copies from and to at full speed (pinned, on a
+// GPU). Goes back with the object.
+class StagingBuffer {
+ public:
+  virtual ~StagingBuffer() = default;
+  // Aligned to kAlignmentBytes.
+  virtual std::byte* data() const = 0;
+};
+
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+
+  // Whether the host may read and write the device's memory by its addresses.
+  virtual bool host_visible() const = 0;
+
+  // The next four are queued behind all work that was queued before, kernels
+  // included; the host's bytes must stay as they are until Synchronize.
+  virtual absl::Status CopyToDevice(std::byte* to,
+                                    absl::Span<const std::byte> from) = 0;
+  virtual absl::Status CopyFromDevice(absl::Span<std::byte> to,
+                                      const std::byte* from) = 0;
+  // Both are addresses of the device; the ranges do not overlap.
+  virtual absl::Status CopyOnDevice(std::byte* to, const std::byte* from,
+                                    uint64_t bytes) = 0;
+  // Sets every byte to 0.
+  virtual absl::Status Clear(std::byte* to, uint64_t bytes) = 0;
+  // Waits until everything that was queued is done. The device's fault, if
+  // there was one.
+  virtual absl::Status Synchronize() = 0;
+
+  // `bytes` may be 0. RESOURCE_EXHAUSTED when the host has no more of it.
+  virtual absl::StatusOr<std::unique_ptr<StagingBuffer>> AllocateStaging(
+      uint64_t bytes) = 0;
+};
+
+// The memory of CPU devices, which is the host's. Safe from any thread.
+Transfer& HostMemory();
+
+}  // namespace gpupool::engine

@@ -68,14 +68,13 @@ Forward::primitive_desc Hint(const Geometry& g, const CpuContext& context) {
           UserScratchpad(), context.engine()};
 }
 
-// Winograd's algorithm takes less than half the products of a 3x3 window, but
-// more weights and a format of its own for images: worth it where enough cells
-// share the weights, which are transformed when they are loaded
-// (Lavin and Gray 2015, arXiv 1509.09308).
+// oneDNN's Winograd kernels are for inference only: worth it where enough cells
+// share the weights, which are transformed when they are loaded, and where our
+// own do not go, as with other activations.
 constexpr int64_t kWinogradCells = 784;
 constexpr int64_t kWinogradChannels = 64;
 
-bool SuitsWinograd(const CompileRequest& request) {
+bool SuitsOnednnWinograd(const CompileRequest& request) {
   const auto& conv = request.node.get<Conv2dAttributes>();
   const Shape& w = InputOf(request, 1).shape;
   const Shape& y = OutputOf(request, 0).shape;
@@ -87,9 +86,9 @@ bool SuitsWinograd(const CompileRequest& request) {
 }
 
 // Null where oneDNN cannot.
-std::unique_ptr<Kernel> MakeWinograd(const CompileRequest& request,
-                                     const CpuContext& context,
-                                     const Geometry& g, int threads) try {
+std::unique_ptr<Kernel> MakeOnednnWinograd(const CompileRequest& request,
+                                           const CpuContext& context,
+                                           const Geometry& g, int threads) try {
   const Epilogue& epilogue = request.node.get<Conv2dAttributes>().epilogue;
   dnnl::primitive_attr attr = UserScratchpad();
   attr.set_post_ops(EpiloguePostOps(epilogue));
@@ -138,8 +137,8 @@ KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context) {
   const ScopedThreads scope(threads);
   const Geometry g = MakeGeometry(attributes, InputOf(request, 0),
                                   InputOf(request, 1), OutputOf(request, 0));
-  if (SuitsWinograd(request)) {
-    auto kernel = MakeWinograd(request, context, g, threads);
+  if (SuitsOnednnWinograd(request)) {
+    auto kernel = MakeOnednnWinograd(request, context, g, threads);
     if (kernel != nullptr) return kernel;
   }
   dnnl::primitive_attr attr = UserScratchpad();

@@ -19,9 +19,16 @@ bool MindsEmptyInputs(Op op) {
          op != Op::kReshape && op != Op::kBroadcast;
 }
 
+// A value with its numbers, and its name, which the builder keeps as well.
+uint64_t BytesOf(const Value& value) {
+  constexpr uint64_t kNameEntry = 64;
+  return sizeof(Value) + kNameEntry + 2 * value.name.size() +
+         value.constant.size() * sizeof(double);
+}
+
 }  // namespace
 
-FoldingBuilder::FoldingBuilder(Graph* graph, int64_t budget,
+FoldingBuilder::FoldingBuilder(Graph* graph, ImportBudget budget,
                                ReadPersistent read_persistent)
     : graph_(graph),
       builder_(graph),
@@ -36,16 +43,17 @@ ValueId FoldingBuilder::Constant(HostTensor tensor) {
     numbers = {numbers[0]};
   }
   if (tensor.shape.elements() == 0) numbers.clear();
-  return builder_.Constant({tensor.dtype, tensor.shape}, std::move(numbers));
+  const ValueId id =
+      builder_.Constant({tensor.dtype, tensor.shape}, std::move(numbers));
+  budget_.HoldUnchecked(BytesOf(value(id)));
+  return id;
 }
 
-absl::Status FoldingBuilder::Spend(int64_t work) {
-  if (work > budget_) {
-    return absl::InvalidArgumentError(
-        "too much would have to be computed while the model is imported");
-  }
-  budget_ -= work;
-  return absl::OkStatus();
+uint64_t FoldingBuilder::Bytes(const Node& node) const {
+  uint64_t bytes = sizeof(Node) + node.source.size() +
+                   (node.inputs.size() + node.outputs.size()) * sizeof(ValueId);
+  for (ValueId id : node.outputs) bytes += BytesOf(graph_->value(id));
+  return bytes;
 }
 
 int64_t FoldingBuilder::Work(const Node& node) const {
@@ -111,6 +119,7 @@ absl::StatusOr<ValueIds> FoldingBuilder::Emit(Op op,
   int64_t elements = 0;
   for (ValueId id : outputs) elements += value(id).shape.elements();
   const Node& node = graph_->nodes().back();
+  RETURN_IF_ERROR(budget_.Hold(Bytes(node)));
   if (!constant || elements > kMaxFoldedElements || !Spend(Work(node)).ok()) {
     return outputs;
   }
@@ -123,6 +132,7 @@ absl::StatusOr<ValueIds> FoldingBuilder::Emit(Op op,
     output.kind = ValueKind::kConstant;
     output.memory_class = MemoryClass::kIo;
     output.constant = std::move(numbers[i]);
+    budget_.HoldUnchecked(output.constant.size() * sizeof(double));
   }
   return outputs;
 }

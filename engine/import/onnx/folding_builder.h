@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/graph/builder.h"
+#include "engine/import/onnx/import_budget.h"
 #include "engine/import/onnx/node_context.h"
 
 namespace gpupool::engine::onnx_import {
@@ -27,9 +28,6 @@ namespace gpupool::engine::onnx_import {
 inline constexpr int64_t kMaxFoldedElements = int64_t{1} << 22;
 // Nodes of one graph.
 inline constexpr size_t kMaxGraphNodes = size_t{1} << 21;
-// Element operations at import, and where inputs are bound.
-inline constexpr int64_t kImportBudget = int64_t{1} << 26;
-inline constexpr int64_t kBoundImportBudget = int64_t{1} << 33;
 
 class FoldingBuilder {
  public:
@@ -37,15 +35,19 @@ class FoldingBuilder {
   using ReadPersistent =
       std::function<absl::StatusOr<HostTensor>(const std::string& name)>;
 
-  FoldingBuilder(Graph* graph, int64_t budget, ReadPersistent read_persistent);
+  FoldingBuilder(Graph* graph, ImportBudget budget,
+                 ReadPersistent read_persistent);
 
   GraphBuilder& builder() { return builder_; }
   const Value& value(ValueId id) const { return builder_.value(id); }
+  ImportBudget& budget() { return budget_; }
 
   // `tensor` has one number per element, or a single number that fills it.
+  // What it holds is taken from the budget unchecked.
   ValueId Constant(HostTensor tensor);
 
-  // Adds the node, or computes its outputs as constants.
+  // Adds the node, or computes its outputs as constants. InvalidArgument also
+  // when the graph would hold too much.
   absl::StatusOr<ValueIds> Emit(Op op, absl::Span<const ValueId> inputs,
                                 Attributes attributes);
 
@@ -58,8 +60,9 @@ class FoldingBuilder {
   // Names of the graph inputs that it depends on, in the graph's order.
   std::vector<std::string> InputsOf(ValueId id);
 
-  // Takes from the budget; InvalidArgument when it is used up.
-  absl::Status Spend(int64_t work);
+  // Takes element operations from the budget; InvalidArgument when too few
+  // are left.
+  absl::Status Spend(int64_t work) { return budget_.Compute(work); }
 
  private:
   using Elements = std::vector<double>;
@@ -74,10 +77,12 @@ class FoldingBuilder {
   absl::Status RunNode(const Node& node, std::vector<Elements>& outputs);
   // What a node costs of the budget.
   int64_t Work(const Node& node) const;
+  // What a node that was added takes, its outputs included.
+  uint64_t Bytes(const Node& node) const;
 
   Graph* graph_;
   GraphBuilder builder_;
-  int64_t budget_;
+  ImportBudget budget_;
   ReadPersistent read_persistent_;
   size_t indexed_nodes_ = 0;
   absl::flat_hash_map<int32_t, size_t> producers_;  // value -> node

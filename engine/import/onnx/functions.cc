@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/graph_importer.h"
@@ -60,45 +61,40 @@ absl::StatusOr<onnx::TypeProto> TypeOf(GraphImporter& importer,
   return type;
 }
 
-bool HasReference(const onnx::NodeProto& node);
+// What a node's attributes are, those of its subgraphs included.
+struct Census {
+  int64_t attributes = 0;
+  bool has_reference = false;
 
-bool HasReference(const onnx::GraphProto& graph) {
-  for (const auto& node : graph.node()) {
-    if (HasReference(node)) return true;
-  }
-  return false;
-}
-
-bool HasReference(const onnx::NodeProto& node) {
-  for (const auto& attribute : node.attribute()) {
-    if (!attribute.ref_attr_name().empty()) return true;
-    if (attribute.has_g() && HasReference(attribute.g())) return true;
-    for (const auto& graph : attribute.graphs()) {
-      if (HasReference(graph)) return true;
+  void Add(const onnx::NodeProto& node) {
+    attributes += node.attribute_size() + 1;
+    for (const auto& attribute : node.attribute()) {
+      has_reference |= !attribute.ref_attr_name().empty();
+      if (attribute.has_g()) Add(attribute.g());
+      for (const auto& graph : attribute.graphs()) Add(graph);
     }
   }
-  return false;
-}
-
-const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node,
-                                          const std::string& name) {
-  for (const auto& attribute : node.attribute()) {
-    if (attribute.name() == name) return &attribute;
+  void Add(const onnx::GraphProto& graph) {
+    for (const auto& node : graph.node()) Add(node);
   }
-  return nullptr;
-}
+};
 
 // What the body's references to attributes stand for.
 class CallerAttributes {
  public:
   // `schema` may be null. Both outlive the object.
   CallerAttributes(const onnx::NodeProto& caller, const onnx::OpSchema* schema)
-      : caller_(caller), schema_(schema) {}
+      : schema_(schema) {
+    for (const auto& attribute : caller.attribute()) {
+      given_.try_emplace(attribute.name(), &attribute);
+    }
+  }
 
   // The caller's, or its schema's default; null when there is none.
   const onnx::AttributeProto* Find(const std::string& name) const {
-    const onnx::AttributeProto* given = FindAttribute(caller_, name);
-    if (given != nullptr || schema_ == nullptr) return given;
+    const auto given = given_.find(name);
+    if (given != given_.end()) return given->second;
+    if (schema_ == nullptr) return nullptr;
     const auto declared = schema_->attributes().find(name);
     if (declared == schema_->attributes().end() ||
         !declared->second.default_value.has_name()) {
@@ -108,33 +104,47 @@ class CallerAttributes {
   }
 
  private:
-  const onnx::NodeProto& caller_;
+  absl::flat_hash_map<absl::string_view, const onnx::AttributeProto*> given_;
   const onnx::OpSchema* schema_;
 };
 
-void Fill(onnx::NodeProto& node, const CallerAttributes& caller);
+// Replaces references. Every copy is held before it is made.
+class Filling {
+ public:
+  Filling(const CallerAttributes& caller, ImportBudget& budget)
+      : caller_(caller), budget_(budget) {}
 
-void Fill(onnx::GraphProto& graph, const CallerAttributes& caller) {
-  for (auto& node : *graph.mutable_node()) Fill(node, caller);
-}
-
-void Fill(onnx::NodeProto& node, const CallerAttributes& caller) {
-  google::protobuf::RepeatedPtrField<onnx::AttributeProto> filled;
-  for (auto& attribute : *node.mutable_attribute()) {
-    if (!attribute.ref_attr_name().empty()) {
-      const auto* given = caller.Find(attribute.ref_attr_name());
-      if (given == nullptr) continue;
-      auto* copy = filled.Add();
-      *copy = *given;
-      copy->set_name(attribute.name());
-      continue;
+  absl::Status Fill(onnx::NodeProto& node) {
+    google::protobuf::RepeatedPtrField<onnx::AttributeProto> filled;
+    for (auto& attribute : *node.mutable_attribute()) {
+      if (!attribute.ref_attr_name().empty()) {
+        const auto* given = caller_.Find(attribute.ref_attr_name());
+        if (given == nullptr) continue;
+        RETURN_IF_ERROR(budget_.Hold(given->SpaceUsedLong()));
+        auto* copy = filled.Add();
+        *copy = *given;
+        copy->set_name(attribute.name());
+        continue;
+      }
+      if (attribute.has_g()) RETURN_IF_ERROR(Fill(*attribute.mutable_g()));
+      for (auto& graph : *attribute.mutable_graphs()) {
+        RETURN_IF_ERROR(Fill(graph));
+      }
+      *filled.Add() = std::move(attribute);
     }
-    if (attribute.has_g()) Fill(*attribute.mutable_g(), caller);
-    for (auto& graph : *attribute.mutable_graphs()) Fill(graph, caller);
-    *filled.Add() = std::move(attribute);
+    node.mutable_attribute()->Swap(&filled);
+    return absl::OkStatus();
   }
-  node.mutable_attribute()->Swap(&filled);
-}
+
+ private:
+  absl::Status Fill(onnx::GraphProto& graph) {
+    for (auto& node : *graph.mutable_node()) RETURN_IF_ERROR(Fill(node));
+    return absl::OkStatus();
+  }
+
+  const CallerAttributes& caller_;
+  ImportBudget& budget_;
+};
 
 }  // namespace
 
@@ -173,15 +183,22 @@ absl::StatusOr<const onnx::FunctionProto*> SchemaFunction(
 absl::StatusOr<const onnx::NodeProto*> FillAttributes(
     GraphImporter& importer, const onnx::NodeProto& inner,
     const onnx::NodeProto& caller) {
-  if (!HasReference(inner)) return &inner;
+  ImportBudget& budget = importer.values().budget();
+  Census census;
+  census.Add(inner);
+  RETURN_IF_ERROR(budget.Visit(census.attributes));
+  if (!census.has_reference) return &inner;
+  RETURN_IF_ERROR(budget.Visit(caller.attribute_size()));
   const absl::string_view domain = NormalDomain(caller.domain());
   const auto version = importer.scope().operator_sets().find(domain);
   const onnx::OpSchema* schema =
       version == importer.scope().operator_sets().end()
           ? nullptr
           : FindSchema(domain, caller.op_type(), version->second);
+  RETURN_IF_ERROR(budget.Hold(inner.SpaceUsedLong()));
   auto copy = std::make_unique<onnx::NodeProto>(inner);
-  Fill(*copy, CallerAttributes(caller, schema));
+  const CallerAttributes attributes(caller, schema);
+  RETURN_IF_ERROR(Filling(attributes, budget).Fill(*copy));
   return importer.Keep(std::move(copy));
 }
 

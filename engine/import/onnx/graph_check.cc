@@ -132,6 +132,11 @@ class Checker {
     }
     // With IR 3 initializers are inputs, too.
     Names initializers;
+    initializers_ += graph.initializer_size();
+    if (initializers_ > kMaxInitializers) {
+      return Refuse("the model has more than ", kMaxInitializers,
+                    " initializers");
+    }
     for (const auto& tensor : graph.initializer()) {
       if (tensor.name().empty()) return Refuse("an initializer has no name");
       if (!initializers.insert(tensor.name()).second) {
@@ -203,6 +208,8 @@ class Checker {
 
   absl::Status CheckFunctions() {
     for (const auto& function : model_.functions()) {
+      RETURN_IF_ERROR(CheckName(function.name()));
+      RETURN_IF_ERROR(CheckName(function.domain()));
       RETURN_IF_ERROR(CheckOpsets(function.opset_import(), false));
       if (!functions_
                .try_emplace({NormalDomain(function.domain()), function.name()},
@@ -266,6 +273,7 @@ class Checker {
 
   const onnx::ModelProto& model_;
   int64_t nodes_ = 0;
+  int64_t initializers_ = 0;
   absl::flat_hash_map<std::pair<absl::string_view, absl::string_view>,
                       const onnx::FunctionProto*>
       functions_;

@@ -18,6 +18,7 @@ inline constexpr int64_t kMaxIrVersion = 10;
 inline constexpr int64_t kMinOpset = 1;
 inline constexpr int64_t kMaxOpset = 24;
 inline constexpr int64_t kMaxNodes = 200000;  // subgraphs included
+inline constexpr int64_t kMaxInitializers = 200000;
 inline constexpr int kMaxSubgraphDepth = 16;
 inline constexpr size_t kMaxNameLength = 1024;
 

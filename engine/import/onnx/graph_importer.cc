@@ -23,8 +23,6 @@ namespace {
 // Larger initializers are persistent whatever their type: a constant takes
 // eight bytes per number in every copy of a graph.
 constexpr int64_t kMaxConstantElements = 65536;
-// Copies of nodes whose attributes were filled in.
-constexpr size_t kMaxKeptBytes = size_t{256} << 20;
 
 bool IsPersistent(const TensorType& type) {
   if (type.shape.elements() == 0) return false;
@@ -40,6 +38,12 @@ OperatorSets OperatorSetsOf(const onnx::ModelProto& model) {
   return sets;
 }
 
+absl::Status Refusal(absl::string_view title, absl::string_view what,
+                     const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat(title, ": ", what, ": ", status.message()));
+}
+
 }  // namespace
 
 GraphImporter::GraphImporter(const OnnxFile& file,
@@ -47,7 +51,9 @@ GraphImporter::GraphImporter(const OnnxFile& file,
     : file_(file),
       options_(options),
       values_(&model_.graph,
-              options.bound.empty() ? kImportBudget : kBoundImportBudget,
+              ImportBudget(
+                  options.bound.empty() ? kImportBudget : kBoundImportBudget,
+                  file.bytes()),
               [this](const std::string& name) { return ReadPersistent(name); }),
       operator_sets_(OperatorSetsOf(file.model())) {}
 
@@ -120,6 +126,7 @@ absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
         NodeTitle(node), ": with loops unrolled and functions expanded the ",
         "model has more than ", kMaxImportedNodes, " nodes"));
   }
+  RETURN_IF_ERROR(Visit(node));
   const absl::string_view domain = NormalDomain(node.domain());
   if (const auto* function = file_.function(domain, node.op_type())) {
     return ImportCall(node, *function);
@@ -131,6 +138,29 @@ absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
         NodeTitle(node), ": its output '", output, "' is not supported"));
   }
   return absl::OkStatus();
+}
+
+absl::Status GraphImporter::Visit(const onnx::NodeProto& node) {
+  const absl::Status visited = values_.budget().Visit(
+      kPartsOfNode + node.input_size() + node.output_size() +
+      2 * int64_t{node.attribute_size()});
+  const absl::Status status =
+      visited.ok() ? values_.budget().CheckHeld() : visited;
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(NodeTitle(node), ": ", status.message()));
+}
+
+absl::Status GraphImporter::Visit(const onnx::GraphProto& graph) {
+  const absl::Status visited = values_.budget().Visit(
+      kPartsOfNode + graph.output_size() +
+      2 * (int64_t{graph.input_size()} + graph.initializer_size()));
+  const absl::Status status =
+      visited.ok() ? values_.budget().CheckHeld() : visited;
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat("the subgraph '", graph.name(), "': ", status.message()));
 }
 
 absl::Status GraphImporter::LowerNode(const onnx::NodeProto& node,
@@ -169,6 +199,7 @@ absl::StatusOr<std::vector<Entry>> GraphImporter::ImportSubgraph(
     return absl::InvalidArgumentError(absl::StrCat(
         "subgraphs and functions nest deeper than ", kMaxCallDepth));
   }
+  RETURN_IF_ERROR(Visit(graph));
   Scope* const outer = scope_;
   Scope scope(outer, &outer->operator_sets());
   const absl::Cleanup leave = [this, outer] {
@@ -208,6 +239,9 @@ absl::Status GraphImporter::ImportCall(const onnx::NodeProto& node,
         absl::StrCat(NodeTitle(node), ": subgraphs and functions nest deeper ",
                      "than ", kMaxCallDepth));
   }
+  RETURN_IF_ERROR(values_.budget().Visit(
+      2 * (static_cast<int64_t>(scope_->operator_sets().size()) +
+           function.opset_import_size() + function.input_size())));
   OperatorSets sets = scope_->operator_sets();
   for (const auto& import : function.opset_import()) {
     sets[NormalDomain(import.domain())] = static_cast<int>(import.version());
@@ -291,10 +325,11 @@ absl::StatusOr<HostTensor> GraphImporter::Numbers(const Entry& entry,
                                                   absl::string_view title,
                                                   absl::string_view what) {
   if (entry.stored != nullptr) {
-    ASSIGN_OR_RETURN(HostTensor tensor,
-                     ReadTensor(*entry.stored, file_.external()));
-    RETURN_IF_ERROR(values_.Spend(tensor.shape.elements()));
-    return tensor;
+    ASSIGN_OR_RETURN(const TensorType type,
+                     DescribeTensor(*entry.stored, file_.external()));
+    absl::Status spent = values_.Spend(type.shape.elements());
+    if (!spent.ok()) return Refusal(title, what, spent);
+    return ReadTensor(*entry.stored, file_.external());
   }
   if (!entry.value.valid()) {
     return absl::InvalidArgumentError(
@@ -305,34 +340,26 @@ absl::StatusOr<HostTensor> GraphImporter::Numbers(const Entry& entry,
   }
   absl::StatusOr<HostTensor> numbers = values_.Numbers(entry.value);
   if (numbers.ok()) return numbers;
-  return absl::Status(
-      numbers.status().code(),
-      absl::StrCat(title, ": ", what, ": ", numbers.status().message()));
+  return Refusal(title, what, numbers.status());
 }
 
-absl::Status GraphImporter::SpendKept(size_t bytes) {
-  kept_bytes_ += bytes;
-  if (kept_bytes_ <= kMaxKeptBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "expanded functions take more than ", kMaxKeptBytes, " bytes"));
-}
-
-absl::StatusOr<const onnx::NodeProto*> GraphImporter::Keep(
+const onnx::NodeProto* GraphImporter::Keep(
     std::unique_ptr<onnx::NodeProto> node) {
-  RETURN_IF_ERROR(SpendKept(node->ByteSizeLong()));
   return kept_nodes_.emplace_back(std::move(node)).get();
 }
 
 absl::StatusOr<const onnx::FunctionProto*> GraphImporter::Keep(
     std::unique_ptr<onnx::FunctionProto> function) {
-  RETURN_IF_ERROR(SpendKept(function->ByteSizeLong()));
+  RETURN_IF_ERROR(values_.budget().Hold(function->SpaceUsedLong()));
   return kept_functions_.emplace_back(std::move(function)).get();
 }
 
 uint64_t GraphImporter::NewStream(absl::string_view name) {
   uint64_t index = PhiloxNameIndex(std::string_view(name.data(), name.size()));
-  while (!streams_.insert(index).second) ++index;
-  return PhiloxStreamId(PhiloxStream::kDropout, index);
+  // Nodes of one name go on where the last of them found a number.
+  uint64_t& next = next_streams_.try_emplace(index, index).first->second;
+  while (!streams_.insert(next).second) ++next;
+  return PhiloxStreamId(PhiloxStream::kDropout, next);
 }
 
 void GraphImporter::Warn(std::string text) {

@@ -66,10 +66,10 @@ class GraphImporter {
   // The same for a function that is called by `node`.
   absl::Status ImportCall(const onnx::NodeProto& node,
                           const onnx::FunctionProto& function);
-  // A message that lives as long as the importer. InvalidArgument when those
-  // kept take too much memory.
-  absl::StatusOr<const onnx::NodeProto*> Keep(
-      std::unique_ptr<onnx::NodeProto> node);
+  // A message that lives as long as the importer. What a function takes is
+  // held: InvalidArgument when that is too much. What a node takes the caller
+  // has held.
+  const onnx::NodeProto* Keep(std::unique_ptr<onnx::NodeProto> node);
   absl::StatusOr<const onnx::FunctionProto*> Keep(
       std::unique_ptr<onnx::FunctionProto> function);
 
@@ -86,7 +86,9 @@ class GraphImporter {
   absl::Status ImportNode(const onnx::NodeProto& node);
   absl::Status LowerNode(const onnx::NodeProto& node, absl::string_view domain);
   absl::Status ImportTopLevel();
-  absl::Status SpendKept(size_t bytes);
+  // Takes what looking at them costs, and sees that not too much is held.
+  absl::Status Visit(const onnx::NodeProto& node);
+  absl::Status Visit(const onnx::GraphProto& graph);
   void Describe(const onnx::NodeProto& node, size_t first_node,
                 size_t first_persistent);
   absl::StatusOr<HostTensor> ReadPersistent(const std::string& name) const;
@@ -99,11 +101,11 @@ class GraphImporter {
   Scope* scope_ = nullptr;
   int depth_ = 0;
   int64_t imported_nodes_ = 0;
-  size_t kept_bytes_ = 0;
   std::vector<std::unique_ptr<onnx::NodeProto>> kept_nodes_;
   std::vector<std::unique_ptr<onnx::FunctionProto>> kept_functions_;
   absl::flat_hash_map<const onnx::TensorProto*, ValueId> materialized_;
   absl::flat_hash_set<uint64_t> streams_;
+  absl::flat_hash_map<uint64_t, uint64_t> next_streams_;
   absl::flat_hash_set<std::string> warned_;
 };
 

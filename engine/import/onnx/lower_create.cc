@@ -4,18 +4,16 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "engine/import/onnx/graph_importer.h"
 #include "engine/import/onnx/lowering_parts.h"
 #include "engine/import/onnx/lowerings.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
 
-template <typename Number>
-HostTensor List(DType dtype, const std::vector<Number>& numbers) {
-  HostTensor tensor{dtype, {}, {numbers.begin(), numbers.end()}};
+HostTensor List(DType dtype, std::vector<double> numbers) {
   const int64_t dims[] = {static_cast<int64_t>(numbers.size())};
-  tensor.shape = *Shape::CreateMaybeEmpty(dims);
-  return tensor;
+  return {dtype, *Shape::CreateMaybeEmpty(dims), std::move(numbers)};
 }
 
 absl::Status LowerConstant(NodeContext& ctx) {
@@ -29,13 +27,13 @@ absl::Status LowerConstant(NodeContext& ctx) {
     ASSIGN_OR_RETURN(const int64_t number, ctx.Int("value_int", 0));
     tensor = {DType::kInt64, {}, {static_cast<double>(number)}};
   } else if (ctx.has_attribute("value_floats")) {
-    ASSIGN_OR_RETURN(const std::vector<double> numbers,
+    ASSIGN_OR_RETURN(std::vector<double> numbers,
                      ctx.Floats("value_floats", {}));
-    tensor = List(DType::kFloat32, numbers);
+    tensor = List(DType::kFloat32, std::move(numbers));
   } else if (ctx.has_attribute("value_ints")) {
     ASSIGN_OR_RETURN(const std::vector<int64_t> numbers,
                      ctx.Ints("value_ints", {}));
-    tensor = List(DType::kInt64, numbers);
+    tensor = List(DType::kInt64, {numbers.begin(), numbers.end()});
   } else {
     return ctx.Unsupported("only dense tensors and numbers can be constants");
   }
@@ -73,8 +71,9 @@ absl::Status LowerRange(NodeContext& ctx) {
   RETURN_IF_ERROR(
       ReserveNumbers(ctx, static_cast<int64_t>(std::max(cells, 0.0))));
   std::vector<double> numbers;
+  numbers.reserve(static_cast<size_t>(std::max(cells, 0.0)));
   for (double i = 0; i < cells; ++i) numbers.push_back(start + i * delta);
-  ctx.Set(0, ctx.Constant(List(first.dtype, numbers)));
+  ctx.Set(0, ctx.Constant(List(first.dtype, std::move(numbers))));
   return absl::OkStatus();
 }
 
@@ -130,6 +129,9 @@ absl::Status LowerTrilu(NodeContext& ctx) {
   return Finish(ctx, ctx.Emit(Op::kWhere, {keep, x, zero}));
 }
 
+// Two cosines cost as much as so many element operations.
+constexpr int64_t kCosinesWork = 6;
+
 // a - b cos(2 pi n / N) + c cos(4 pi n / N), the cosine windows of the
 // operators' specification.
 absl::Status LowerWindow(NodeContext& ctx, double a, double b, double c) {
@@ -139,6 +141,8 @@ absl::Status LowerWindow(NodeContext& ctx, double a, double b, double c) {
                    ctx.TypeAttribute("output_datatype", DType::kFloat32));
   if (size < 1) return ctx.Refuse("size ", size, " must be at least 1");
   RETURN_IF_ERROR(ReserveNumbers(ctx, size));
+  absl::Status spent = ctx.importer().values().Spend(size * kCosinesWork);
+  if (!spent.ok()) return ctx.Refuse(spent.message());
   const double period =
       static_cast<double>(periodic != 0 || size == 1 ? size : size - 1);
   std::vector<double> window;
@@ -146,7 +150,7 @@ absl::Status LowerWindow(NodeContext& ctx, double a, double b, double c) {
     const double angle = 2 * M_PI * static_cast<double>(n) / period;
     window.push_back(a - b * std::cos(angle) + c * std::cos(2 * angle));
   }
-  ctx.Set(0, ctx.Constant(List(dtype, window)));
+  ctx.Set(0, ctx.Constant(List(dtype, std::move(window))));
   return absl::OkStatus();
 }
 

@@ -49,9 +49,9 @@ absl::StatusOr<ValueId> Scaled(NodeContext& ctx, ValueId x, int64_t factor) {
 }
 
 // Where the maxima stand in the whole of x, from where they stand in their
-// windows. `argmax` has x's rank.
-absl::StatusOr<ValueId> WholeIndices(NodeContext& ctx, ValueId argmax,
-                                     const Shape& x,
+// windows. `argmax` has x's rank. The shape by value: nodes that are added
+// move what ctx.shape() refers to.
+absl::StatusOr<ValueId> WholeIndices(NodeContext& ctx, ValueId argmax, Shape x,
                                      const SpatialWindow& window) {
   ASSIGN_OR_RETURN(const int64_t column_major, ctx.Int("storage_order", 0));
   const int rank = x.rank();

@@ -2,12 +2,22 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "engine/import/onnx/graph_importer.h"
 #include "engine/import/onnx/lowering_parts.h"
 #include "engine/import/onnx/lowerings.h"
 #include "engine/import/resize_table.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
+
+// The node carries a position and a weight for every tap.
+absl::Status HoldTable(NodeContext& ctx, const ResizeAttributes& resize) {
+  size_t taps = 0;
+  for (const ResizeAxis& axis : resize.axes) taps += axis.indices.size();
+  const absl::Status held = ctx.importer().values().budget().Hold(
+      taps * (sizeof(int64_t) + sizeof(double)));
+  return held.ok() ? held : ctx.Refuse(held.message());
+}
 
 absl::StatusOr<ValueId> Resized(NodeContext& ctx, ValueId x,
                                 const std::vector<ResizeTarget>& targets,
@@ -19,6 +29,7 @@ absl::StatusOr<ValueId> Resized(NodeContext& ctx, ValueId x,
     return ctx.Refuse("the output ", table->shape.ToString(),
                       " would have no elements");
   }
+  RETURN_IF_ERROR(HoldTable(ctx, table->attributes));
   const DType dtype = ctx.dtype(x);
   ValueId y = x;
   if (!table->attributes.axes.empty()) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "engine/import/onnx/graph_importer.h"
 #include "engine/import/onnx/lowering_parts.h"
 #include "engine/import/onnx/lowerings.h"
 
@@ -13,6 +14,16 @@ namespace gpupool::engine::onnx_import {
 namespace {
 
 using Binary = BinaryFunction;
+
+// A number's way into a map costs as much as so many element operations.
+constexpr int64_t kGroupingWork = 32;
+
+// Takes what looking at every number costs.
+absl::Status Charge(NodeContext& ctx, const Shape& shape, int64_t work) {
+  const absl::Status spent =
+      ctx.importer().values().Spend(shape.elements() * work);
+  return spent.ok() ? spent : ctx.Refuse(spent.message());
+}
 
 absl::StatusOr<ValueId> IntegerList(NodeContext& ctx,
                                     std::vector<double> numbers) {
@@ -84,6 +95,7 @@ absl::Status LowerOneHot(NodeContext& ctx) {
 absl::Status LowerNonZero(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const HostTensor x, ctx.Known(0, "the tensor"));
   const int rank = x.shape.rank();
+  RETURN_IF_ERROR(Charge(ctx, x.shape, 1 + rank));
   std::vector<size_t> found;
   for (size_t i = 0; i < x.numbers.size(); ++i) {
     if (x.numbers[i] != 0) found.push_back(i);
@@ -179,6 +191,7 @@ Classes GroupEqual(const std::vector<std::vector<double>>& slices,
 
 absl::Status LowerUnique(NodeContext& ctx) {
   ASSIGN_OR_RETURN(HostTensor x, ctx.Known(0, "the tensor"));
+  RETURN_IF_ERROR(Charge(ctx, x.shape, kGroupingWork));
   ASSIGN_OR_RETURN(ValueId value, ctx.Input(0));
   ASSIGN_OR_RETURN(const int64_t sorted, ctx.Int("sorted", 1));
   for (double number : x.numbers) {

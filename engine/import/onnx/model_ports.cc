@@ -199,51 +199,62 @@ absl::Status AddListInput(GraphImporter& importer, Scope& scope,
 }
 
 // Names of dimensions that are the batch of some input.
-absl::flat_hash_set<std::string> BatchNames(const GraphImporter& importer) {
+struct BatchNames {
+  bool any_input = false;
   absl::flat_hash_set<std::string> names;
+};
+
+BatchNames FindBatchNames(GraphImporter& importer) {
+  BatchNames batch;
+  for (const ModelPort& port : importer.model().inputs) {
+    batch.any_input |= port.batched;
+  }
   for (const auto& input : importer.file().model().graph().input()) {
     const auto& shape = input.type().tensor_type().shape();
     if (shape.dim_size() == 0 || shape.dim(0).dim_param().empty()) continue;
     if (IsBatch(importer.options(), input.name(), shape.dim(0))) {
-      names.insert(shape.dim(0).dim_param());
+      batch.names.insert(shape.dim(0).dim_param());
     }
   }
-  return names;
+  return batch;
 }
 
 // An output's first dimension is the batch when it is called so, or when it
 // has the batch's size and the model does not say that this is a coincidence.
-bool IsBatched(const GraphImporter& importer, const ModelGraph& model,
+bool IsBatched(const GraphImporter& importer, const BatchNames& batch,
                const onnx::ValueInfoProto& output, const Shape& shape) {
-  bool any_batch = false;
-  for (const ModelPort& port : model.inputs) any_batch |= port.batched;
-  if (!any_batch || shape.rank() == 0) return false;
+  if (!batch.any_input || shape.rank() == 0) return false;
   if (shape[0] != importer.options().batch) return false;
   const auto& declared = output.type().tensor_type().shape();
   if (declared.dim_size() == 0) return true;
   const Dimension& dim = declared.dim(0);
   if (dim.has_dim_value()) return dim.dim_value() != shape[0];
   return !importer.options().dimensions.contains(dim.dim_param()) ||
-         BatchNames(importer).contains(dim.dim_param());
+         batch.names.contains(dim.dim_param());
 }
 
-absl::Status AddOutput(GraphImporter& importer, const std::string& name,
+absl::Status AddOutput(GraphImporter& importer, const BatchNames& batch,
+                       const std::string& name,
                        const onnx::ValueInfoProto& declared,
                        const Entry& entry) {
   if (entry.is_sequence()) {
     for (size_t i = 0; i < entry.sequence->size(); ++i) {
-      RETURN_IF_ERROR(AddOutput(importer, absl::StrCat(name, "[", i, "]"),
-                                declared, (*entry.sequence)[i]));
+      RETURN_IF_ERROR(AddOutput(importer, batch,
+                                absl::StrCat(name, "[", i, "]"), declared,
+                                (*entry.sequence)[i]));
     }
     return absl::OkStatus();
   }
   if (!entry.is_tensor()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const ValueId id,
                    importer.Materialize(entry, MemoryClass::kWeight));
+  // As much again for what programs know about the port.
+  RETURN_IF_ERROR(
+      importer.values().budget().Hold(2 * (sizeof(ModelPort) + name.size())));
   const Value& value = importer.values().value(id);
-  ModelGraph& model = importer.model();
-  model.outputs.push_back({name, id, value.dtype, value.shape,
-                           IsBatched(importer, model, declared, value.shape)});
+  importer.model().outputs.push_back(
+      {name, id, value.dtype, value.shape,
+       IsBatched(importer, batch, declared, value.shape)});
   return absl::OkStatus();
 }
 
@@ -272,10 +283,11 @@ absl::Status AddModelInputs(GraphImporter& importer, Scope& scope) {
 absl::Status AddModelOutputs(GraphImporter& importer, const Scope& scope) {
   const onnx::GraphProto& graph = importer.file().model().graph();
   ModelGraph& model = importer.model();
+  const BatchNames batch = FindBatchNames(importer);
   for (const auto& output : graph.output()) {
     const Entry* entry = scope.Find(output.name());
     if (entry == nullptr) return Refuse(output, "the output has no value");
-    RETURN_IF_ERROR(AddOutput(importer, output.name(), output, *entry));
+    RETURN_IF_ERROR(AddOutput(importer, batch, output.name(), output, *entry));
   }
   if (graph.output().empty()) {
     return absl::InvalidArgumentError("the model has no outputs");

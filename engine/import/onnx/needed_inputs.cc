@@ -1,5 +1,7 @@
 #include "engine/import/onnx/needed_inputs.h"
 
+#include <algorithm>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -13,13 +15,22 @@ constexpr char kPayload[] = "gpupool.engine.onnx.needed_inputs";
 
 }  // namespace
 
-// Names hold no control characters, so a line break may separate them.
+// The text names the first few. Names hold no control characters, so a line
+// break may separate them in the payload, which has all.
 absl::Status NeedsInputs(absl::string_view title, absl::string_view what,
                          const std::vector<std::string>& inputs) {
-  absl::Status status = absl::FailedPreconditionError(absl::StrCat(
-      title, ": ", what, " depends on the numbers of the input",
-      inputs.size() == 1 ? " '" : "s '", absl::StrJoin(inputs, "', '"),
-      "'; they must be known when the program is made"));
+  constexpr size_t kMaxNamed = 4;
+  const size_t named = std::min(inputs.size(), kMaxNamed);
+  std::string names = absl::StrJoin(
+      inputs.begin(), inputs.begin() + static_cast<int64_t>(named), "', '");
+  absl::StrAppend(&names, "'");
+  if (named < inputs.size()) {
+    absl::StrAppend(&names, " and of ", inputs.size() - named, " more");
+  }
+  absl::Status status = absl::FailedPreconditionError(
+      absl::StrCat(title, ": ", what, " depends on the numbers of the input",
+                   inputs.size() == 1 ? " '" : "s '", names,
+                   "; they must be known when the program is made"));
   status.SetPayload(kPayload, absl::Cord(absl::StrJoin(inputs, "\n")));
   return status;
 }

@@ -25,6 +25,19 @@ int64_t Saturated(double x) {
   return static_cast<int64_t>(x);
 }
 
+// A loop may read a large tensor again and again.
+absl::StatusOr<HostTensor> ReadChecked(GraphImporter& importer,
+                                       const onnx::TensorProto& tensor) {
+  constexpr int64_t kNumbersPerPart = 64;
+  ASSIGN_OR_RETURN(const TensorType type,
+                   DescribeTensor(tensor, importer.file().external()));
+  ImportBudget& budget = importer.values().budget();
+  const int64_t elements = type.shape.elements();
+  RETURN_IF_ERROR(budget.CheckRoom(static_cast<uint64_t>(elements) * 8));
+  RETURN_IF_ERROR(budget.Visit(elements / kNumbersPerPart));
+  return ReadTensor(tensor, importer.file().external());
+}
+
 }  // namespace
 
 std::vector<int64_t> HostTensor::Integers() const {
@@ -146,8 +159,7 @@ absl::StatusOr<HostTensor> NodeContext::TensorAttribute(
   if (found == nullptr || !found->has_t()) {
     return Refuse("attribute '", name, "' must be a tensor");
   }
-  absl::StatusOr<HostTensor> tensor =
-      ReadTensor(found->t(), importer_->file().external());
+  absl::StatusOr<HostTensor> tensor = ReadChecked(*importer_, found->t());
   if (tensor.ok()) return tensor;
   return absl::Status(tensor.status().code(),
                       absl::StrCat(Name(), ": attribute '", name,

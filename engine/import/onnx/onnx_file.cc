@@ -12,6 +12,7 @@
 #include "engine/data/mapped_file.h"
 #include "engine/import/onnx/graph_check.h"
 #include "engine/import/onnx/names.h"
+#include "engine/import/onnx/short_status.h"
 #include "engine/import/onnx/tensor_data.h"
 #include "engine/import/onnx/unshare_norms.h"
 #include "engine/import/onnx/wire_check.h"
@@ -61,9 +62,10 @@ absl::StatusOr<std::shared_ptr<const OnnxFile>> OnnxFile::Parse(
       !stream.ConsumedEntireMessage()) {
     return absl::InvalidArgumentError("the bytes are not an ONNX model");
   }
-  RETURN_IF_ERROR(CheckModel(*file->model_));
+  file->bytes_ = bytes.size();
+  RETURN_IF_ERROR(Shortened(CheckModel(*file->model_)));
   UnshareNorms(*file->model_);
-  RETURN_IF_ERROR(file->Index());
+  RETURN_IF_ERROR(Shortened(file->Index()));
   return file;
 }
 

@@ -5,6 +5,7 @@
 // into it live as long as the object.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,8 @@ class OnnxFile {
 
   const onnx::ModelProto& model() const { return *model_; }
   const ExternalFiles& external() const { return external_; }
+  // Size of the file that it was parsed from, external data not counted.
+  uint64_t bytes() const { return bytes_; }
 
   // nullptr when the model has none of that name. "ai.onnx" is "".
   const onnx::FunctionProto* function(absl::string_view domain,
@@ -56,6 +59,7 @@ class OnnxFile {
   absl::flat_hash_map<std::string, const onnx::FunctionProto*> functions_;
   absl::flat_hash_map<std::string, const onnx::TensorProto*> stored_;
   absl::flat_hash_map<const onnx::TensorProto*, std::string> stored_names_;
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace gpupool::engine::onnx_import

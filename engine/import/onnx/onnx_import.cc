@@ -14,12 +14,15 @@
 #include "engine/import/onnx/lowerings.h"
 #include "engine/import/onnx/names.h"
 #include "engine/import/onnx/sequences.h"
+#include "engine/import/onnx/short_status.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// Longer lists are cut: the count says the rest.
+// Longer lists are cut: the count says the rest. Statuses travel in headers
+// of 8 KiB.
 constexpr size_t kMaxListed = 100;
+constexpr size_t kMaxListedBytes = 4096;
 
 class OperatorCheck {
  public:
@@ -33,7 +36,7 @@ class OperatorCheck {
   template <typename Nodes>
   void Visit(const Nodes& nodes) {
     for (const onnx::NodeProto& node : nodes) {
-      if (!IsSupported(node)) unsupported_.push_back(NodeTitle(node));
+      if (!IsSupported(node)) Add(node);
       for (const auto& attribute : node.attribute()) {
         if (attribute.has_g()) Visit(attribute.g().node());
         for (const auto& graph : attribute.graphs()) Visit(graph.node());
@@ -43,13 +46,8 @@ class OperatorCheck {
 
   absl::Status Result() const {
     if (unsupported_.empty()) return absl::OkStatus();
-    const size_t shown = std::min(unsupported_.size(), kMaxListed);
-    std::string text =
-        absl::StrJoin(unsupported_.begin(),
-                      unsupported_.begin() + static_cast<int64_t>(shown), ", ");
-    if (shown < unsupported_.size()) {
-      absl::StrAppend(&text, " and ", unsupported_.size() - shown, " more");
-    }
+    std::string text = absl::StrJoin(unsupported_, ", ");
+    if (not_listed_ > 0) absl::StrAppend(&text, " and ", not_listed_, " more");
     return absl::UnimplementedError(
         absl::StrCat("operators that are not supported: ", text));
   }
@@ -68,9 +66,21 @@ class OperatorCheck {
            HasSchemaFunction(domain, node.op_type(), version->second);
   }
 
+  void Add(const onnx::NodeProto& node) {
+    std::string title = NodeTitle(node);
+    listed_bytes_ += title.size();
+    if (unsupported_.size() < kMaxListed && listed_bytes_ < kMaxListedBytes) {
+      unsupported_.push_back(std::move(title));
+    } else {
+      ++not_listed_;
+    }
+  }
+
   const OnnxFile& file_;
   absl::flat_hash_map<std::string, int> versions_;
   std::vector<std::string> unsupported_;
+  size_t listed_bytes_ = 0;
+  size_t not_listed_ = 0;
 };
 
 // Exporters fold batch norms into convolutions unless told otherwise; such a
@@ -108,8 +118,9 @@ absl::StatusOr<ModelGraph> ImportOnnx(const OnnxFile& file,
   }
   RETURN_IF_ERROR(CheckOperators(file));
   GraphImporter importer(file, options);
-  ASSIGN_OR_RETURN(ModelGraph model, importer.Import());
-  WarnOfFoldedNorms(file.model().graph(), model);
+  absl::StatusOr<ModelGraph> model = importer.Import();
+  if (!model.ok()) return Shortened(model.status());
+  WarnOfFoldedNorms(file.model().graph(), *model);
   return model;
 }
 

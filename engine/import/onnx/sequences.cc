@@ -2,6 +2,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -26,12 +27,21 @@ const Entry* Given(NodeContext& ctx, int i) {
                                : nullptr;
 }
 
-absl::StatusOr<Entries> SequenceInput(NodeContext& ctx, int i) {
+// Holds a list of that length, which is about to be made.
+absl::Status HoldList(NodeContext& ctx, size_t length) {
+  const absl::Status held =
+      ctx.importer().values().budget().Hold(length * sizeof(Entry));
+  return held.ok() ? held : ctx.Refuse(held.message());
+}
+
+// Lives as long as the name is in sight.
+absl::StatusOr<std::shared_ptr<const Entries>> SequenceInput(NodeContext& ctx,
+                                                             int i) {
   const Entry* entry = Given(ctx, i);
   if (entry == nullptr || !entry->is_sequence()) {
     return ctx.Refuse("input ", i, " must be a sequence");
   }
-  return *entry->sequence;
+  return entry->sequence;
 }
 
 absl::StatusOr<Entry> TensorInput(NodeContext& ctx, int i) {
@@ -53,6 +63,7 @@ absl::StatusOr<size_t> Position(NodeContext& ctx, int input, size_t size,
 
 absl::Status Construct(GraphImporter& importer, const onnx::NodeProto& node) {
   NodeContext ctx(node, 0, &importer);
+  RETURN_IF_ERROR(HoldList(ctx, static_cast<size_t>(ctx.input_count())));
   Entries entries;
   for (int i = 0; i < ctx.input_count(); ++i) {
     ASSIGN_OR_RETURN(entries.emplace_back(), TensorInput(ctx, i));
@@ -69,19 +80,21 @@ absl::Status Empty(GraphImporter& importer, const onnx::NodeProto& node) {
 
 absl::Status At(GraphImporter& importer, const onnx::NodeProto& node) {
   NodeContext ctx(node, 0, &importer);
-  ASSIGN_OR_RETURN(const Entries entries, SequenceInput(ctx, 0));
-  ASSIGN_OR_RETURN(const size_t at, Position(ctx, 1, entries.size(), false));
-  Define(ctx, entries[at]);
+  ASSIGN_OR_RETURN(const auto entries, SequenceInput(ctx, 0));
+  ASSIGN_OR_RETURN(const size_t at, Position(ctx, 1, entries->size(), false));
+  Define(ctx, (*entries)[at]);
   return absl::OkStatus();
 }
 
 absl::Status Insert(GraphImporter& importer, const onnx::NodeProto& node) {
   NodeContext ctx(node, 0, &importer);
-  ASSIGN_OR_RETURN(Entries entries, SequenceInput(ctx, 0));
-  if (entries.size() >= kMaxSequenceLength) {
+  ASSIGN_OR_RETURN(const auto given, SequenceInput(ctx, 0));
+  if (given->size() >= kMaxSequenceLength) {
     return ctx.Refuse("a sequence has more than ", kMaxSequenceLength,
                       " elements");
   }
+  RETURN_IF_ERROR(HoldList(ctx, given->size() + 1));
+  Entries entries = *given;
   size_t at = entries.size();
   if (ctx.has_input(2)) {
     ASSIGN_OR_RETURN(at, Position(ctx, 2, entries.size(), true));
@@ -94,8 +107,10 @@ absl::Status Insert(GraphImporter& importer, const onnx::NodeProto& node) {
 
 absl::Status Erase(GraphImporter& importer, const onnx::NodeProto& node) {
   NodeContext ctx(node, 0, &importer);
-  ASSIGN_OR_RETURN(Entries entries, SequenceInput(ctx, 0));
-  if (entries.empty()) return ctx.Refuse("the sequence is empty");
+  ASSIGN_OR_RETURN(const auto given, SequenceInput(ctx, 0));
+  if (given->empty()) return ctx.Refuse("the sequence is empty");
+  RETURN_IF_ERROR(HoldList(ctx, given->size()));
+  Entries entries = *given;
   size_t at = entries.size() - 1;
   if (ctx.has_input(1)) {
     ASSIGN_OR_RETURN(at, Position(ctx, 1, entries.size(), false));
@@ -107,20 +122,22 @@ absl::Status Erase(GraphImporter& importer, const onnx::NodeProto& node) {
 
 absl::Status Length(GraphImporter& importer, const onnx::NodeProto& node) {
   NodeContext ctx(node, 0, &importer);
-  ASSIGN_OR_RETURN(const Entries entries, SequenceInput(ctx, 0));
-  ctx.Set(0, ctx.Scalar(DType::kInt64, static_cast<double>(entries.size())));
+  ASSIGN_OR_RETURN(const auto entries, SequenceInput(ctx, 0));
+  ctx.Set(0, ctx.Scalar(DType::kInt64, static_cast<double>(entries->size())));
   return absl::OkStatus();
 }
 
 absl::Status ConcatFromSequence(GraphImporter& importer,
                                 const onnx::NodeProto& node) {
   NodeContext ctx(node, 0, &importer);
-  ASSIGN_OR_RETURN(const Entries entries, SequenceInput(ctx, 0));
+  ASSIGN_OR_RETURN(const auto entries, SequenceInput(ctx, 0));
   ASSIGN_OR_RETURN(const int64_t new_axis, ctx.Int("new_axis", 0));
   ASSIGN_OR_RETURN(const int64_t given_axis, ctx.Int("axis", 0));
-  if (entries.empty()) return ctx.Refuse("the sequence is empty");
+  if (entries->empty()) return ctx.Refuse("the sequence is empty");
+  // Copies of one list cost nothing, what is made of them does.
+  RETURN_IF_ERROR(HoldList(ctx, entries->size()));
   ValueIds parts;
-  for (const Entry& entry : entries) {
+  for (const Entry& entry : *entries) {
     ASSIGN_OR_RETURN(const ValueId part,
                      importer.Materialize(entry, MemoryClass::kWeight));
     parts.push_back(part);
@@ -178,6 +195,7 @@ absl::Status SplitToSequence(GraphImporter& importer,
   }
   ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, Pieces(ctx, size));
   const bool drop_axis = keep_dims == 0 && !ctx.has_input(1);
+  RETURN_IF_ERROR(HoldList(ctx, sizes.size()));
   Entries entries;
   int64_t start = 0;
   for (int64_t piece : sizes) {

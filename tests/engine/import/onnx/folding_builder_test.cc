@@ -11,9 +11,10 @@ using ::testing::ElementsAre;
 class FoldingBuilderTest : public ::testing::Test {
  protected:
   FoldingBuilder Builder(int64_t budget = kImportBudget) {
-    return FoldingBuilder(&graph_, budget, [](const std::string&) {
-      return HostTensor{DType::kFloat32, Shape({2}), {3, 4}};
-    });
+    return FoldingBuilder(
+        &graph_, ImportBudget(budget), [](const std::string&) {
+          return HostTensor{DType::kFloat32, Shape({2}), {3, 4}};
+        });
   }
   static ValueId Constant(FoldingBuilder& builder, std::vector<double> x) {
     const auto size = static_cast<int64_t>(x.size());

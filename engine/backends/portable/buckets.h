@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/backends/portable/indexing_functors.h"
+#include "engine/backends/portable/bucket_functors.h"
 #include "engine/backends/portable/launch.h"
 
 namespace gpupool::engine::portable {

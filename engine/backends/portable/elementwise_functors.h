@@ -11,8 +11,10 @@
 #include "engine/backends/portable/elementwise_program.h"
 #include "engine/backends/portable/host_device.h"
 #include "engine/backends/portable/numbers.h"
+#include "engine/backends/portable/random_functors.h"
 #include "engine/backends/portable/scalar_math.h"
-#include "engine/base/philox_block.h"
+#include "engine/backends/portable/scalar_slopes.h"
+#include "engine/backends/portable/whole_math.h"
 
 namespace gpupool::engine::portable {
 
@@ -65,8 +67,11 @@ GPUPOOL_HOST_DEVICE inline void ReadElements(const ProgramInput& input,
       return;
     }
     case Access::kWalk:
+      // An index that changes at run time would move `to` out of registers.
+      for (int e = 0; e < kWidth; ++e) to[e] = 0.0f;
       for (int e = 0; e < count; ++e) {
-        to[e] = ToFloat(data[walk.FindOne(begin + e, k)]);
+        const float x = ToFloat(data[walk.FindOne(begin + e, k)]);
+        for (int j = 0; j < kWidth; ++j) to[j] = j == e ? x : to[j];
       }
       return;
   }
@@ -90,14 +95,16 @@ struct MapFunctor {
     const int64_t begin = i * kWidth;
     const int64_t rest = count - begin;
     const int here = rest < kWidth ? static_cast<int>(rest) : kWidth;
-    float x[2][kWidth] = {};
-    for (int k = 0; k < kArity; ++k) {
-      ReadElements<T, kWidth>(inputs[k], walk, k, begin, here, x[k]);
+    // Two arrays, not one of two: indices that the compiler knows keep them in
+    // registers.
+    float a[kWidth] = {}, b[kWidth] = {}, result[kWidth];
+    ReadElements<T, kWidth>(inputs[0], walk, 0, begin, here, a);
+    if constexpr (kArity > 1) {
+      ReadElements<T, kWidth>(inputs[1], walk, 1, begin, here, b);
     }
-    float result[kWidth];
     for (int e = 0; e < kWidth; ++e) {
-      result[e] = ApplyStep<float>(kKind, kFunction, alpha, beta, x[0][e],
-                                   x[kArity - 1][e], 0.0f);
+      result[e] =
+          ApplyStep<float>(kKind, kFunction, alpha, beta, a[e], b[e], 0.0f);
     }
     WritePack<T, kWidth>(result, here, y + begin);
   }
@@ -240,76 +247,6 @@ struct CastFunctor {
     float numbers[kWidth] = {};
     ReadPack<From, kWidth>(x + begin, here, numbers);
     WritePack<To, kWidth>(numbers, here, y + begin);
-  }
-};
-
-// The four elements of Philox block i (DropoutAttributes). T is a hot type or
-// double.
-template <typename T>
-struct DropoutFunctor {
-  const T* x = nullptr;
-  T* y = nullptr;
-  const int64_t* seed = nullptr;
-  const int64_t* step = nullptr;
-  uint64_t stream = 0;
-  int64_t count = 0;
-  uint32_t threshold = 0;  // u >= p for u = k / 2^24 is k >= this
-  double scale = 1;
-
-  GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t begin = i * 4;
-    const PhiloxWords words = PhiloxWordsOf(
-        static_cast<uint64_t>(*seed), stream,
-        static_cast<uint64_t>(*step) << 32 | static_cast<uint64_t>(i));
-    const int64_t rest = count - begin;
-    const int here = rest < 4 ? static_cast<int>(rest) : 4;
-    if constexpr (sizeof(T) == sizeof(double)) {
-      for (int e = 0; e < here; ++e) {
-        const bool keep = (words.word[e] >> 8) >= threshold;
-        y[begin + e] = keep ? x[begin + e] * scale : 0.0;
-      }
-    } else {
-      const auto factor = static_cast<float>(scale);
-      float numbers[4] = {};
-      ReadPack<T, 4>(x + begin, here, numbers);
-      for (int e = 0; e < 4; ++e) {
-        const bool keep = (words.word[e] >> 8) >= threshold;
-        numbers[e] = keep ? numbers[e] * factor : 0.0f;
-      }
-      WritePack<T, 4>(numbers, here, y + begin);
-    }
-  }
-};
-
-// The four numbers of Philox block i (RandomAttributes).
-struct RandomFunctor {
-  float* y = nullptr;
-  const int64_t* seed = nullptr;
-  const int64_t* step = nullptr;
-  uint64_t stream = 0;
-  int64_t count = 0;
-  bool normal = false;
-  double first = 0, second = 1;
-
-  GPUPOOL_HOST_DEVICE double NumberOf(const PhiloxWords& words, int e) const {
-    if (!normal) {
-      return first + (second - first) * PhiloxUniformFloat(words.word[e]);
-    }
-    // Above 0, so that the logarithm is finite.
-    const double u = 1.0 - PhiloxUniformFloat(words.word[e & ~1]);
-    const double angle =
-        6.28318530717958647693 * PhiloxUniformFloat(words.word[e | 1]);
-    const double wave = e % 2 == 0 ? std::cos(angle) : std::sin(angle);
-    return first + second * std::sqrt(-2 * std::log(u)) * wave;
-  }
-
-  GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
-    const PhiloxWords words = PhiloxWordsOf(
-        static_cast<uint64_t>(*seed), stream,
-        static_cast<uint64_t>(*step) << 32 | static_cast<uint64_t>(i));
-    for (int e = 0; e < 4 && i * 4 + e < count; ++e) {
-      y[i * 4 + e] = static_cast<float>(NumberOf(words, e));
-    }
   }
 };
 

@@ -109,7 +109,10 @@ GPUPOOL_HOST_DEVICE inline void ReadPack(const T* from, int count, float* to) {
   constexpr int kMost = static_cast<int>(16 / sizeof(T));
   constexpr int kElements = kWidth < kMost ? kWidth : kMost;
   if (count < kWidth) {
-    for (int e = 0; e < count; ++e) to[e] = ToFloat(from[e]);
+    // Bounds known to the compiler keep `to` in registers.
+    for (int e = 0; e < kWidth; ++e) {
+      if (e < count) to[e] = ToFloat(from[e]);
+    }
     return;
   }
   for (int at = 0; at < kWidth; at += kElements) {
@@ -123,7 +126,9 @@ GPUPOOL_HOST_DEVICE inline void WritePack(const float* from, int count, T* to) {
   constexpr int kMost = static_cast<int>(16 / sizeof(T));
   constexpr int kElements = kWidth < kMost ? kWidth : kMost;
   if (count < kWidth) {
-    for (int e = 0; e < count; ++e) to[e] = FromFloat<T>(from[e]);
+    for (int e = 0; e < kWidth; ++e) {
+      if (e < count) to[e] = FromFloat<T>(from[e]);
+    }
     return;
   }
   for (int at = 0; at < kWidth; at += kElements) {

@@ -100,15 +100,26 @@ struct Grid {
   int64_t sizes[kMaxLoops];
 
   GPUPOOL_HOST_DEVICE void Split(int64_t index, int64_t* at) const {
+    SplitInto(axes, index, at);
+  }
+  // The same for a grid of kAxes axes: coordinates stay in registers.
+  template <int kAxes>
+  GPUPOOL_HOST_DEVICE void SplitFixed(int64_t index, int64_t* at) const {
+    SplitInto(kAxes, index, at);
+  }
+
+ private:
+  GPUPOOL_HOST_DEVICE void SplitInto(int count, int64_t index,
+                                     int64_t* at) const {
     if (wide) {
-      for (int axis = axes - 1; axis >= 0; --axis) {
+      for (int axis = count - 1; axis >= 0; --axis) {
         at[axis] = index % sizes[axis];
         index /= sizes[axis];
       }
       return;
     }
     auto rest = static_cast<uint32_t>(index);
-    for (int axis = axes - 1; axis >= 0; --axis) {
+    for (int axis = count - 1; axis >= 0; --axis) {
       const uint32_t quotient = fast[axis].Divide(rest);
       at[axis] = rest - quotient * fast[axis].divisor;
       rest = quotient;

@@ -1,5 +1,6 @@
 #include "engine/loaded_model.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -13,25 +14,30 @@
 namespace gpupool::engine {
 namespace {
 
-absl::Status CheckBytes(absl::string_view what, uint32_t rows,
-                        const LoadedModel::Impl::Ports& ports, size_t index,
-                        uint64_t found) {
-  const uint64_t row_bytes = ports.row_bytes[index];
+absl::Status CheckBytes(absl::string_view what, const std::string& name,
+                        uint32_t rows, uint64_t row_bytes, uint64_t found) {
   if (found == rows * row_bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      what, " '", ports.specs[index].name(), "' has ", found, " bytes; ", rows,
-      " rows of ", row_bytes, " bytes need ", rows * row_bytes));
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " '", name, "' has ", found, " bytes; ", rows,
+                   " rows of ", row_bytes, " bytes need ", rows * row_bytes));
 }
 
-LoadedModel::Impl::Ports Describe(const std::vector<ModelPort>& ports,
-                                  bool batched) {
+LoadedModel::Impl::Ports Describe(const std::vector<ServedPort>& ports,
+                                  const InferencePrograms& planned,
+                                  const ServedSizes& served) {
   LoadedModel::Impl::Ports described;
-  for (const ModelPort& port : ports) {
-    described.specs.push_back(ToProto(port, batched));
-    // The programs described are those of a batch of one.
-    described.row_bytes.push_back(port.shape.bytes(port.dtype));
+  for (const ServedPort& port : ports) {
+    described.specs.push_back(ToProto(port, planned.batched, served));
+    described.row_bytes.push_back(port.port.shape.bytes(port.port.dtype));
   }
   return described;
+}
+
+// One that follows from the sizes in a way that only programs know.
+bool IsOpen(const ServedPort& port) {
+  return std::any_of(
+      port.variable.begin(), port.variable.end(),
+      [](const VariableAxis& axis) { return axis.dimension < 0; });
 }
 
 }  // namespace
@@ -44,75 +50,159 @@ LoadedModel::Impl::Impl(const DeviceContext& device, const LoadRequest& request)
 absl::StatusOr<std::unique_ptr<LoadedModel::Impl>> LoadedModel::Impl::Create(
     const DeviceContext& device, const LoadRequest& request) {
   std::unique_ptr<Impl> model(new Impl(device, request));
-  RETURN_IF_ERROR(model->holder_.SetLimit(request.limit_bytes));
-  ASSIGN_OR_RETURN(const Manifest manifest,
+  ASSIGN_OR_RETURN(model->manifest_,
                    ReadManifest(device.blob_dir, request.manifest_sha256));
   ASSIGN_OR_RETURN(const auto source,
-                   ModelSource::Open(manifest.model, device.blob_dir));
-  ASSIGN_OR_RETURN(InferencePrograms programs,
-                   CompileInference(*source,
-                                    {.input_scaling = manifest.input_scaling,
-                                     .max_batch_size = request.max_batch_size},
-                                    device.backend));
-  model->inputs_ = Describe(programs.inputs, programs.batched);
-  model->outputs_ = Describe(programs.outputs, programs.batched);
-  model->max_batch_size_ = programs.max_batch_size();
-  const std::vector<PersistentSpec> persistents =
-      std::move(programs.persistents);
-  RETURN_IF_ERROR(model->MakeExecutors(std::move(programs)));
-  RETURN_IF_ERROR(model->SetWeights(manifest, *source, persistents));
-  for (Bucket& bucket : model->buckets_) {
-    RETURN_IF_ERROR(bucket.executor->Load());
-  }
+                   ModelSource::Open(model->manifest_.model, device.blob_dir));
+  RETURN_IF_ERROR(model->Plan(*source));
+  RETURN_IF_ERROR(model->LoadPrograms(*source));
   return model;
 }
 
-absl::Status LoadedModel::Impl::MakeExecutors(InferencePrograms programs) {
-  const uint64_t arena_bytes = ArenaBytesOf(programs);
+absl::Status LoadedModel::Impl::Plan(const ModelSource& source) {
+  const uint32_t max_programs = request_.max_programs == 0
+                                    ? kDefaultServingPrograms
+                                    : request_.max_programs;
+  ASSIGN_OR_RETURN(planned_,
+                   CompileInference(source,
+                                    {.input_scaling = manifest_.input_scaling,
+                                     .max_batch_size = request_.max_batch_size,
+                                     .max_programs = max_programs},
+                                    device_.backend));
+  dimensions_ = source.served().dimensions;
+  for (const ServedDimension& dimension : dimensions_) {
+    names_.push_back(dimension.name);
+  }
+  inputs_ = Describe(planned_.inputs, planned_, source.served());
+  outputs_ = Describe(planned_.outputs, planned_, source.served());
+  limit_bytes_ = request_.limit_bytes;
+  // Programs that are made later get no more than was planned.
+  if (limit_bytes_ == 0 && planned_.max_programs > 0) {
+    limit_bytes_ = BytesOf(planned_).peak;
+  }
+  return holder_.SetLimit(limit_bytes_);
+}
+
+absl::Status LoadedModel::Impl::LoadPrograms(const ModelSource& source) {
+  arena_bytes_ = ArenaBytesOf(planned_);
   ASSIGN_OR_RETURN(
-      weights_, WeightStore::Create(std::move(programs.layout), holder_.name(),
-                                    device_.allocator));
+      weights_,
+      WeightStore::Create(planned_.layout, holder_.name(), device_.allocator));
   ASSIGN_OR_RETURN(arena_, device_.allocator->Allocate(
-                               arena_bytes, {holder_.name(), "arena"}));
-  const absl::Span<std::byte> arena(arena_.data(), arena_bytes);
-  for (InferenceBucket& bucket : programs.buckets) {
-    ASSIGN_OR_RETURN(
-        std::unique_ptr<Executor> executor,
-        Executor::Create(std::move(bucket.program), *weights_, arena,
-                         holder_.name(), device_.allocator));
-    buckets_.push_back({bucket.batch, std::move(executor)});
+                               arena_bytes_, {holder_.name(), "arena"}));
+  RETURN_IF_ERROR(SetWeights(source));
+  std::vector<InferenceProgram> programs = std::move(planned_.programs);
+  planned_.programs.clear();
+  if (planned_.max_programs > 0 && programs.size() > planned_.max_programs) {
+    programs.erase(programs.begin() + planned_.max_programs, programs.end());
+  }
+  cache_.emplace(planned_.max_programs > 0 ? planned_.max_programs
+                                           : programs.size());
+  for (InferenceProgram& program : programs) {
+    RETURN_IF_ERROR(Insert(std::move(program)).status());
   }
   return absl::OkStatus();
 }
 
-absl::Status LoadedModel::Impl::SetWeights(
-    const Manifest& manifest, const ModelSource& source,
-    const std::vector<PersistentSpec>& persistents) {
-  if (manifest.FindFile("weights") == nullptr && manifest.model.has_onnx()) {
-    return SetInitialWeights(source, persistents, manifest.seed, *weights_);
+absl::Status LoadedModel::Impl::SetWeights(const ModelSource& source) {
+  if (manifest_.FindFile("weights") == nullptr && manifest_.model.has_onnx()) {
+    return SetInitialWeights(source, planned_.persistents, manifest_.seed,
+                             *weights_);
   }
   std::vector<TensorBytes> tensors;
   for (const WeightEntry& entry : weights_->layout().entries()) {
     tensors.push_back(
         {{entry.name, entry.dtype, entry.shape}, weights_->bytes_of(entry)});
   }
-  return ReadTensors(device_.blob_dir, manifest, "weights", tensors);
+  return ReadTensors(device_.blob_dir, manifest_, "weights", tensors);
 }
 
-Executor& LoadedModel::Impl::BucketFor(uint32_t rows) {
-  for (Bucket& bucket : buckets_) {
-    if (bucket.batch >= int64_t{rows}) return *bucket.executor;
+absl::StatusOr<ProgramCache::Entry*> LoadedModel::Impl::Insert(
+    InferenceProgram program) {
+  if (program.program.bytes().arena > arena_bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        request_.name, " needs ", program.program.bytes().arena,
+        " bytes to run for these sizes, more than the ", arena_bytes_,
+        " of its largest ones; upload it with a list of sizes"));
   }
-  GPUPOOL_CHECK(false && "the largest bucket holds max_batch_size rows");
-  return *buckets_.back().executor;
+  cache_->MakeRoom();
+  MakeRoomFor(program.program);
+  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                   Executor::Create(std::move(program.program), *weights_,
+                                    absl::MakeSpan(arena_.data(), arena_bytes_),
+                                    holder_.name(), device_.allocator));
+  RETURN_IF_ERROR(executor->Load());
+  return cache_->Add({.key = std::move(program.key),
+                      .outputs = std::move(program.outputs),
+                      .executor = std::move(executor)});
+}
+
+void LoadedModel::Impl::MakeRoomFor(const Program& program) {
+  const auto& residents = program.bytes().residents;
+  while (limit_bytes_ > 0 && device_.allocator->HolderBytes(holder_.name()) +
+                                     weights_->MissingBytes(residents) >
+                                 limit_bytes_) {
+    if (!cache_->RemoveOldest()) return;
+  }
+}
+
+absl::StatusOr<ProgramCache::Entry*> LoadedModel::Impl::FindOrMake(
+    const ProgramKey& key, InferenceAnswer* answer) {
+  if (ProgramCache::Entry* entry = cache_->Find(key)) return entry;
+  // Read anew: kept in memory, the file's weights would be there twice.
+  ASSIGN_OR_RETURN(const auto source,
+                   ModelSource::Open(manifest_.model, device_.blob_dir));
+  ASSIGN_OR_RETURN(InferenceProgram program,
+                   CompileProgram(*source, planned_, manifest_.input_scaling,
+                                  key, device_.backend));
+  const uint64_t evicted = cache_->evictions();
+  absl::StatusOr<ProgramCache::Entry*> entry = Insert(std::move(program));
+  if (answer != nullptr) {
+    ++answer->compiled;
+    answer->evicted += static_cast<uint32_t>(cache_->evictions() - evicted);
+  }
+  return entry;
+}
+
+uint64_t LoadedModel::Impl::RowBytes(const ServedPort& port,
+                                     absl::Span<const int64_t> sizes) const {
+  uint64_t bytes = SizeOf(port.port.dtype);
+  size_t next = 0;
+  for (int axis = 0; axis < port.port.shape.rank(); ++axis) {
+    int64_t size = port.port.shape[axis];
+    if (next < port.variable.size() && port.variable[next].axis == axis) {
+      const VariableAxis& variable = port.variable[next++];
+      size = variable.dimension < 0
+                 ? variable.maximum
+                 : sizes[static_cast<size_t>(variable.dimension)];
+    }
+    bytes *= static_cast<uint64_t>(size);
+  }
+  return bytes;
+}
+
+absl::Status LoadedModel::Impl::CheckSizes(const InferenceBatch& batch) const {
+  if (batch.rows < 1 || batch.rows > planned_.max_batch_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a batch of ", batch.rows, " rows; ", request_.name,
+                     " takes 1 to ", planned_.max_batch_size));
+  }
+  if (batch.sizes.size() != dimensions_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(batch.sizes.size(), " sizes came; ", request_.name,
+                     " has ", dimensions_.size(), " dimensions of several"));
+  }
+  for (size_t i = 0; i < dimensions_.size(); ++i) {
+    if (dimensions_[i].Takes(batch.sizes[i])) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dimension '", dimensions_[i].name, "' is ", batch.sizes[i], "; ",
+        request_.name, " takes ", dimensions_[i].Text()));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status LoadedModel::Impl::CheckBatch(const InferenceBatch& batch) const {
-  if (batch.rows < 1 || batch.rows > max_batch_size_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a batch of ", batch.rows, " rows; ", request_.name,
-                     " takes 1 to ", max_batch_size_));
-  }
+  RETURN_IF_ERROR(CheckSizes(batch));
   if (batch.inputs.size() != inputs_.specs.size() ||
       batch.outputs.size() != outputs_.specs.size()) {
     return absl::InvalidArgumentError(
@@ -121,33 +211,79 @@ absl::Status LoadedModel::Impl::CheckBatch(const InferenceBatch& batch) const {
                      inputs_.specs.size(), " and ", outputs_.specs.size()));
   }
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
-    RETURN_IF_ERROR(
-        CheckBytes("input", batch.rows, inputs_, i, batch.inputs[i].size()));
+    const uint64_t row_bytes = RowBytes(planned_.inputs[i], batch.sizes);
+    RETURN_IF_ERROR(CheckBytes("input", inputs_.specs[i].name(), batch.rows,
+                               row_bytes, batch.inputs[i].size()));
   }
   for (size_t i = 0; i < batch.outputs.size(); ++i) {
-    RETURN_IF_ERROR(
-        CheckBytes("output", batch.rows, outputs_, i, batch.outputs[i].size()));
+    if (IsOpen(planned_.outputs[i])) continue;
+    const uint64_t row_bytes = RowBytes(planned_.outputs[i], batch.sizes);
+    RETURN_IF_ERROR(CheckBytes("output", outputs_.specs[i].name(), batch.rows,
+                               row_bytes, batch.outputs[i].size()));
   }
   return absl::OkStatus();
 }
 
-absl::Status LoadedModel::Impl::Infer(const InferenceBatch& batch) {
+ProgramKey LoadedModel::Impl::KeyOf(const InferenceBatch& batch) const {
+  ProgramKey key;
+  const std::vector<int64_t> buckets = BatchBuckets(planned_.max_batch_size);
+  key.batch =
+      *std::lower_bound(buckets.begin(), buckets.end(), int64_t{batch.rows});
+  key.sizes.assign(batch.sizes.begin(), batch.sizes.end());
+  for (size_t i = 0; i < planned_.inputs.size(); ++i) {
+    if (!planned_.inputs[i].bound) continue;
+    key.bound.append(reinterpret_cast<const char*>(batch.inputs[i].data()),
+                     batch.inputs[i].size());
+  }
+  return key;
+}
+
+// Copies what the program gave for the rows of the batch.
+absl::Status LoadedModel::Impl::CopyOutputs(const InferenceBatch& batch,
+                                            const ProgramCache::Entry& entry,
+                                            InferenceAnswer* answer) const {
+  for (size_t i = 0; i < batch.outputs.size(); ++i) {
+    const std::string& name = outputs_.specs[i].name();
+    absl::Span<const std::byte> given = entry.executor->output(name);
+    std::vector<int64_t> shape(entry.outputs[i].dims().begin(),
+                               entry.outputs[i].dims().end());
+    if (planned_.batched) {
+      given = given.first(given.size() / static_cast<size_t>(entry.key.batch) *
+                          batch.rows);
+      shape[0] = batch.rows;
+    }
+    if (given.size() > batch.outputs[i].size()) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "output '", name, "' has ", given.size(), " bytes for these sizes, ",
+          "more than the ", batch.outputs[i].size(), " that were planned; ",
+          "upload the model with larger numbers to plan with"));
+    }
+    std::memcpy(batch.outputs[i].data(), given.data(), given.size());
+    if (answer != nullptr) answer->shapes.push_back(std::move(shape));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoadedModel::Impl::Infer(const InferenceBatch& batch,
+                                      InferenceAnswer* answer) {
   RETURN_IF_ERROR(CheckBatch(batch));
-  Executor& executor = BucketFor(batch.rows);
+  ASSIGN_OR_RETURN(ProgramCache::Entry* const entry,
+                   FindOrMake(KeyOf(batch), answer));
+  if (entry->outputs.size() != batch.outputs.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        request_.name, " has ", entry->outputs.size(), " outputs for these ",
+        "numbers of its bound inputs, not ", batch.outputs.size()));
+  }
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
+    if (planned_.inputs[i].bound) continue;
     const absl::Span<const std::byte> given = batch.inputs[i];
     const absl::Span<std::byte> staged =
-        executor.input(inputs_.specs[i].name());
+        entry->executor->input(inputs_.specs[i].name());
     std::memcpy(staged.data(), given.data(), given.size());
     std::memset(staged.data() + given.size(), 0, staged.size() - given.size());
   }
-  RETURN_IF_ERROR(executor.Run());
-  for (size_t i = 0; i < batch.outputs.size(); ++i) {
-    std::memcpy(batch.outputs[i].data(),
-                executor.output(outputs_.specs[i].name()).data(),
-                batch.outputs[i].size());
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(entry->executor->Run());
+  return CopyOutputs(batch, *entry, answer);
 }
 
 LoadedModel::LoadedModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -159,6 +295,9 @@ const std::vector<v1::TensorSpec>& LoadedModel::inputs() const {
 const std::vector<v1::TensorSpec>& LoadedModel::outputs() const {
   return impl_->outputs().specs;
 }
+const std::vector<std::string>& LoadedModel::dimensions() const {
+  return impl_->dimensions();
+}
 const std::vector<uint64_t>& LoadedModel::input_row_bytes() const {
   return impl_->inputs().row_bytes;
 }
@@ -168,8 +307,9 @@ const std::vector<uint64_t>& LoadedModel::output_row_bytes() const {
 uint32_t LoadedModel::max_batch_size() const { return impl_->max_batch_size(); }
 uint64_t LoadedModel::measured_bytes() const { return impl_->measured_bytes(); }
 
-absl::Status LoadedModel::Infer(const InferenceBatch& batch) {
-  return impl_->Infer(batch);
+absl::Status LoadedModel::Infer(const InferenceBatch& batch,
+                                InferenceAnswer* answer) {
+  return impl_->Infer(batch, answer);
 }
 
 }  // namespace gpupool::engine

@@ -1,8 +1,10 @@
 // LoadedModel: one version of a model, ready to answer on one device. One set
-// of weights is shared by programs for batches of 1, 2, 4, ... up to
-// max_batch_size; rows are padded up to the next of these buckets. A model
-// that has no batch dimension in all of its inputs and outputs answers one
-// request at a time.
+// of weights and one arena are shared by its programs: for batches of 1, 2, 4,
+// ... up to max_batch_size, where rows are padded up to the next of these
+// buckets, and for the sizes of its dimensions where these vary. Programs for
+// sizes are made when they are first asked for, and a bounded number is kept.
+// A model that has no batch dimension in all of its inputs and outputs answers
+// one request at a time.
 //
 // Made by Session::LoadModel; must be destroyed before its Session. Infer is
 // called from the session's compute thread; the rest from any thread.
@@ -25,14 +27,26 @@ struct LoadRequest {
   std::string name;             // "digits/1": the owner label of its memory
   std::string manifest_sha256;  // of the checkpoint
   uint32_t max_batch_size = 1;  // 1 .. 1024; 1 where there is no batch
-  uint64_t limit_bytes = 0;     // of device memory; 0: the device's
+  uint64_t limit_bytes = 0;     // of device memory; 0: what is planned here
+  uint32_t max_programs = 0;    // kept for sizes, up to 256; 0: 16
 };
 
 // Tensors in host memory, row-major, any alignment, in the model's order.
 struct InferenceBatch {
   uint32_t rows = 1;
+  // One for each of LoadedModel::dimensions.
+  absl::Span<const int64_t> sizes;
   absl::Span<const absl::Span<const std::byte>> inputs;
   absl::Span<const absl::Span<std::byte>> outputs;
+};
+
+struct InferenceAnswer {
+  // Of the outputs, whole; the first dimension is the rows where there is a
+  // batch.
+  std::vector<std::vector<int64_t>> shapes;
+  // Programs that were made for this batch, and removed for them.
+  uint32_t compiled = 0;
+  uint32_t evicted = 0;
 };
 
 class LoadedModel {
@@ -42,20 +56,29 @@ class LoadedModel {
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   // The first dimension is -1 in all of them, or in none when the model has no
-  // batch.
+  // batch. Others are -1 where they vary.
   const std::vector<v1::TensorSpec>& inputs() const;
   const std::vector<v1::TensorSpec>& outputs() const;
-  // Bytes of one row of each; of the whole tensor when there is no batch.
+  // Names of the dimensions that have several sizes, rising.
+  const std::vector<std::string>& dimensions() const;
+  // Bytes of one row of each at the largest sizes; of the whole tensor when
+  // there is no batch.
   const std::vector<uint64_t>& input_row_bytes() const;
   const std::vector<uint64_t>& output_row_bytes() const;
   uint32_t max_batch_size() const;
   // Peak bytes of device memory that the version took: weights and arena.
   uint64_t measured_bytes() const;
 
-  // Computes `rows` examples. Every span holds exactly rows * row bytes.
-  // InvalidArgument when rows is 0 or above max_batch_size, the number of
-  // tensors is not the model's, or a span has another size.
-  absl::Status Infer(const InferenceBatch& batch);
+  // Computes `rows` examples. Every input span holds exactly what rows and
+  // sizes make of its shape, and so does every output span; one whose shape
+  // varies in a way that only the program knows may be larger.
+  //   INVALID_ARGUMENT    rows is 0 or above max_batch_size, a size is not
+  //                       served, the number of tensors is not the model's, or
+  //                       a span has another size
+  //   RESOURCE_EXHAUSTED  a program for these sizes needs more than was planned
+  //   other codes         the model cannot be computed for these sizes
+  absl::Status Infer(const InferenceBatch& batch,
+                     InferenceAnswer* answer = nullptr);
 
   class Impl;
   explicit LoadedModel(std::unique_ptr<Impl> impl);

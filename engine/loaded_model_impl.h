@@ -4,15 +4,17 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/loaded_model.h"
 #include "engine/runtime/executor.h"
+#include "engine/serving/inference_programs.h"
+#include "engine/serving/program_cache.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/device_context.h"
-#include "engine/train/programs.h"
 
 namespace gpupool::engine {
 
@@ -27,36 +29,51 @@ class LoadedModel::Impl {
   static absl::StatusOr<std::unique_ptr<Impl>> Create(
       const DeviceContext& device, const LoadRequest& request);
 
-  absl::Status Infer(const InferenceBatch& batch);
+  absl::Status Infer(const InferenceBatch& batch, InferenceAnswer* answer);
 
   const Ports& inputs() const { return inputs_; }
   const Ports& outputs() const { return outputs_; }
-  uint32_t max_batch_size() const { return max_batch_size_; }
+  const std::vector<std::string>& dimensions() const { return names_; }
+  uint32_t max_batch_size() const { return planned_.max_batch_size; }
   uint64_t measured_bytes() const { return holder_.peak_bytes(); }
 
  private:
-  struct Bucket {
-    int64_t batch = 0;
-    std::unique_ptr<Executor> executor;
-  };
-
   Impl(const DeviceContext& device, const LoadRequest& request);
-  absl::Status MakeExecutors(InferencePrograms programs);
+  absl::Status Plan(const ModelSource& source);
+  absl::Status LoadPrograms(const ModelSource& source);
   // From the checkpoint's weights, or else those of the model file.
-  absl::Status SetWeights(const Manifest& manifest, const ModelSource& source,
-                          const std::vector<PersistentSpec>& persistents);
+  absl::Status SetWeights(const ModelSource& source);
   absl::Status CheckBatch(const InferenceBatch& batch) const;
-  Executor& BucketFor(uint32_t rows);
+  absl::Status CheckSizes(const InferenceBatch& batch) const;
+  absl::Status CopyOutputs(const InferenceBatch& batch,
+                           const ProgramCache::Entry& entry,
+                           InferenceAnswer* answer) const;
+  // Bytes of one row for these sizes.
+  uint64_t RowBytes(const ServedPort& port,
+                    absl::Span<const int64_t> sizes) const;
+  ProgramKey KeyOf(const InferenceBatch& batch) const;
+  absl::StatusOr<ProgramCache::Entry*> FindOrMake(const ProgramKey& key,
+                                                  InferenceAnswer* answer);
+  absl::StatusOr<ProgramCache::Entry*> Insert(InferenceProgram program);
+  // Residents of other programs may be in the way: the oldest programs go
+  // until this one's fit.
+  void MakeRoomFor(const Program& program);
 
   const DeviceContext device_;
   const LoadRequest request_;
   MemoryHolder holder_;
+  uint64_t limit_bytes_ = 0;  // of the holder; 0: none
+  Manifest manifest_;
+  // Without the programs themselves, which are in the cache.
+  InferencePrograms planned_;
+  std::vector<ServedDimension> dimensions_;
+  std::vector<std::string> names_;  // theirs
   Ports inputs_;
   Ports outputs_;
-  uint32_t max_batch_size_ = 1;
   std::optional<WeightStore> weights_;
+  uint64_t arena_bytes_ = 0;
   Allocation arena_;
-  std::vector<Bucket> buckets_;  // rising
+  std::optional<ProgramCache> cache_;
 };
 
 }  // namespace gpupool::engine

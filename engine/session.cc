@@ -17,6 +17,7 @@
 #include "engine/loaded_model_impl.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/memory/segment_source.h"
+#include "engine/serving/inference_programs.h"
 #include "engine/session_convert.h"
 #include "engine/train/device_context.h"
 #include "engine/train/host_weights.h"
@@ -52,7 +53,8 @@ void AddWarning(const std::string& warning, v1::Plan& plan) {
   plan.add_warnings(warning);
 }
 
-void DescribeModel(const InferencePrograms& programs, v1::Plan& plan) {
+void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
+                   v1::Plan& plan) {
   uint64_t flops = 0;
   for (const LayerInfo& info : programs.layers) {
     v1::LayerPlan* layer = plan.add_layers();
@@ -68,15 +70,26 @@ void DescribeModel(const InferencePrograms& programs, v1::Plan& plan) {
   plan.set_parameters(programs.parameters);
   plan.set_inference_flops_per_example(flops);
   *plan.mutable_inference() = ToProto(BytesOf(programs));
-  for (const ModelPort& port : programs.inputs) {
-    *plan.add_inputs() = ToProto(port, programs.batched);
+  for (const ServedPort& port : programs.inputs) {
+    *plan.add_inputs() = ToProto(port, programs.batched, served);
   }
-  for (const ModelPort& port : programs.outputs) {
-    *plan.add_outputs() = ToProto(port, programs.batched);
+  for (const ServedPort& port : programs.outputs) {
+    *plan.add_outputs() = ToProto(port, programs.batched, served);
   }
   for (const std::string& warning : programs.warnings) {
     AddWarning(warning, plan);
   }
+}
+
+// Zeros stand for the defaults.
+InferenceOptions OptionsOf(const ServingLimits& limits) {
+  InferenceOptions options{.max_batch_size = limits.max_batch_size,
+                           .max_programs = limits.max_programs};
+  if (options.max_batch_size == 0) {
+    options.max_batch_size = kDefaultServingBatch;
+  }
+  if (options.max_programs == 0) options.max_programs = kDefaultServingPrograms;
+  return options;
 }
 
 // The blob as the weights of a checkpoint.
@@ -157,18 +170,15 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
   ASSIGN_OR_RETURN(
       const TrainingPrograms programs,
       CompileTraining(*source, spec, FactsOf(dataset), impl_->backend()));
-  const uint32_t asked = spec.publish().serving().max_batch_size();
-  ASSIGN_OR_RETURN(
-      const InferencePrograms inference,
-      CompileInference(
-          *source,
-          {.input_scaling =
-               spec.data().scaling().rule_case() != v1::Scaling::RULE_NOT_SET,
-           .max_batch_size = asked == 0 ? kDefaultServingBatch : asked},
-          impl_->backend()));
+  InferenceOptions options =
+      OptionsOf({.max_batch_size = spec.publish().serving().max_batch_size()});
+  options.input_scaling =
+      spec.data().scaling().rule_case() != v1::Scaling::RULE_NOT_SET;
+  ASSIGN_OR_RETURN(const InferencePrograms inference,
+                   CompileInference(*source, options, impl_->backend()));
   TrainingPlan result;
   result.total_steps = programs.length.total_steps;
-  DescribeModel(inference, result.plan);
+  DescribeModel(inference, source->served(), result.plan);
   for (const std::string& warning : programs.warnings) {
     AddWarning(warning, result.plan);
   }
@@ -178,29 +188,25 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
 }
 
 absl::StatusOr<v1::Plan> Session::PlanInference(const v1::ModelSpec& spec,
-                                                uint32_t max_batch_size) {
+                                                const ServingLimits& limits) {
   ASSIGN_OR_RETURN(const auto source, impl_->Open(spec));
   ASSIGN_OR_RETURN(
       const InferencePrograms programs,
-      CompileInference(
-          *source,
-          {.max_batch_size =
-               max_batch_size == 0 ? kDefaultServingBatch : max_batch_size},
-          impl_->backend()));
+      CompileInference(*source, OptionsOf(limits), impl_->backend()));
   v1::Plan plan;
-  DescribeModel(programs, plan);
+  DescribeModel(programs, source->served(), plan);
   return plan;
 }
 
 absl::StatusOr<ImportedModel> Session::ImportModel(
     const v1::ModelSpec& spec, const std::string& weights_sha256,
-    uint32_t max_batch_size) {
+    const ServingLimits& limits) {
   ASSIGN_OR_RETURN(const auto source, impl_->Open(spec));
-  ASSIGN_OR_RETURN(const InferencePrograms programs,
-                   CompileInference(*source, {.max_batch_size = max_batch_size},
-                                    impl_->backend()));
+  ASSIGN_OR_RETURN(
+      const InferencePrograms programs,
+      CompileInference(*source, OptionsOf(limits), impl_->backend()));
   ImportedModel imported;
-  DescribeModel(programs, imported.plan);
+  DescribeModel(programs, source->served(), imported.plan);
   const std::string& blob_dir = impl_->options().blob_dir;
   Manifest manifest = {.model = spec, .files = ModelFiles(spec)};
   if (!weights_sha256.empty()) {

@@ -58,6 +58,12 @@ struct DatasetFacts {
   LabelFacts labels;
 };
 
+// What serving is planned for.
+struct ServingLimits {
+  uint32_t max_batch_size = 0;  // 0: 32
+  uint32_t max_programs = 0;    // kept where sizes vary; 0: 16
+};
+
 class Session {
  public:
   // Unimplemented for devices that this build cannot drive.
@@ -72,18 +78,20 @@ class Session {
   // and the remedy. The plan has training and inference parts.
   absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec,
                                             const v1::Dataset& dataset);
-  // What serving the model needs, all batch buckets counted.
+  // What serving the model needs, all batch buckets counted, and max_programs
+  // where sizes vary.
   absl::StatusOr<v1::Plan> PlanInference(const v1::ModelSpec& spec,
-                                         uint32_t max_batch_size);
+                                         const ServingLimits& limits);
 
   // Plans a model that was uploaded and stores a checkpoint of it: its weights
   // are the safetensors blob `weights_sha256`, or those in the ONNX file when
   // that is empty. InvalidArgument names the layer, node or tensor that is
   // wrong; NotFound when a blob is missing; Unimplemented lists the operators
-  // that are not supported.
+  // that are not supported; FailedPrecondition names the inputs whose numbers
+  // decide shapes and of which the spec has none to plan with.
   absl::StatusOr<ImportedModel> ImportModel(const v1::ModelSpec& spec,
                                             const std::string& weights_sha256,
-                                            uint32_t max_batch_size);
+                                            const ServingLimits& limits);
 
   // Stores a version as one file: an ONNX model, or its weights as
   // safetensors. InvalidArgument when it is larger than the format allows.

@@ -71,12 +71,24 @@ v1::DataType ToProto(DType dtype) {
   return v1::DATA_TYPE_UNSPECIFIED;
 }
 
-v1::TensorSpec ToProto(const ModelPort& port, bool batched) {
+v1::TensorSpec ToProto(const ServedPort& served_port, bool batched,
+                       const ServedSizes& served) {
+  const ModelPort& port = served_port.port;
   v1::TensorSpec spec;
   spec.set_name(port.name);
   spec.set_data_type(ToProto(port.dtype));
+  spec.set_bound(served_port.bound);
   for (int64_t dimension : port.shape.dims()) spec.add_shape(dimension);
   if (batched) spec.set_shape(0, -1);
+  for (const VariableAxis& axis : served_port.variable) {
+    spec.set_shape(axis.axis, -1);
+    v1::VariableDimension* variable = spec.add_variable();
+    variable->set_axis(static_cast<uint32_t>(axis.axis));
+    variable->set_maximum(axis.maximum);
+    if (axis.dimension < 0) continue;
+    const size_t dimension = static_cast<size_t>(axis.dimension);
+    variable->set_name(served.dimensions[dimension].name);
+  }
   return spec;
 }
 

@@ -6,6 +6,7 @@
 #include "engine/import/layer_spec.h"
 #include "engine/memory/statistics.h"
 #include "engine/plan/report.h"
+#include "engine/serving/inference_programs.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/model.pb.h"
 
@@ -18,7 +19,8 @@ v1::MemorySnapshot ToProto(const std::string& device,
                            const MemorySnapshot& snapshot);
 v1::PlannedBytes ToProto(const PlannedBytes& bytes);
 v1::DataType ToProto(DType dtype);
-// `batched`: the first dimension is written as -1.
-v1::TensorSpec ToProto(const ModelPort& port, bool batched);
+// `batched`: the first dimension is written as -1, as are those that vary.
+v1::TensorSpec ToProto(const ServedPort& port, bool batched,
+                       const ServedSizes& served);
 
 }  // namespace gpupool::engine

@@ -17,6 +17,8 @@ namespace gpupool::scheduler {
 inline constexpr uint32_t kDefaultMaxBatchSize = 32;
 inline constexpr uint32_t kLargestMaxBatchSize = 1024;
 inline constexpr uint32_t kDefaultMaxQueueSize = 1024;  // waiting requests
+inline constexpr uint32_t kDefaultMaxPrograms = 16;     // for several sizes
+inline constexpr uint32_t kLargestMaxPrograms = 256;
 
 struct BatchOptions {
   // Most rows of one batch, >= 1.

@@ -24,6 +24,7 @@ class VersionAdapter : public VersionObserver {
 
   void BatchDone(const BatchSample& sample) override {
     metrics_->ObserveBatch(sample.rows);
+    metrics_->CountPrograms(sample.compiled, sample.evicted);
   }
 
   void QueueLength(size_t requests) override {

@@ -6,15 +6,14 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "client/cli/context.h"
 #include "client/cli/data_options.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/model_view.h"
 #include "client/cli/plan_view.h"
+#include "client/cli/served_sizes.h"
 #include "client/cli/verbs.h"
 #include "client/model_files.h"
 #include "client/units.h"
@@ -25,9 +24,10 @@ namespace {
 
 struct ModelFileOptions {
   std::string file;
-  std::vector<std::string> dimensions;  // "name=size"
+  SizeTexts sizes;
   std::vector<std::string> unbatched_inputs;
   uint32_t max_batch_size = 0;
+  uint32_t max_programs = 0;
 };
 
 struct UploadOptions {
@@ -44,21 +44,6 @@ struct ExportOptions {
   std::string format = "onnx";
 };
 
-absl::Status SetDimensions(const std::vector<std::string>& texts,
-                           v1::OnnxModel& onnx) {
-  for (const std::string& text : texts) {
-    const std::pair<std::string, std::string> parts =
-        absl::StrSplit(text, absl::MaxSplits('=', 1));
-    int64_t size = 0;
-    if (parts.first.empty() || !absl::SimpleAtoi(parts.second, &size)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--dimension ", text, ": write NAME=SIZE, for example sequence=128"));
-    }
-    (*onnx.mutable_dimensions())[parts.first] = size;
-  }
-  return absl::OkStatus();
-}
-
 // An ONNX file is uploaded; a YAML file holds a chain of layers.
 absl::StatusOr<v1::ModelSpec> ReadModel(Context& context, Client& client,
                                         const ModelFileOptions& options) {
@@ -71,7 +56,7 @@ absl::StatusOr<v1::ModelSpec> ReadModel(Context& context, Client& client,
   }
   v1::OnnxModel& onnx = *spec.mutable_onnx();
   onnx.set_file(options.file);
-  absl::Status status = SetDimensions(options.dimensions, onnx);
+  absl::Status status = SetSizes(options.sizes, onnx);
   if (!status.ok()) return status;
   for (const std::string& name : options.unbatched_inputs) {
     onnx.add_unbatched_inputs(name);
@@ -98,6 +83,7 @@ int Upload(Context& context, const UploadOptions& options) {
   header.set_name(options.name);
   *header.mutable_spec() = *std::move(spec);
   header.mutable_serving()->set_max_batch_size(options.model.max_batch_size);
+  header.mutable_serving()->set_max_programs(options.model.max_programs);
   header.mutable_serving()->set_max_queue_delay_microseconds(
       options.max_queue_delay_microseconds);
   header.set_wait(!options.no_wait);
@@ -119,6 +105,7 @@ int Plan(Context& context, const ModelFileOptions& options) {
   v1::PlanModelRequest request;
   *request.mutable_spec() = *std::move(spec);
   request.set_max_batch_size(options.max_batch_size);
+  request.set_max_programs(options.max_programs);
   const auto answer = (*client)->PlanModel(request);
   if (!answer.ok()) return context.Fail(answer.status());
   context.Print(*answer, [&] {
@@ -161,15 +148,26 @@ void AddModelFileOptions(CLI::App& verb, ModelFileOptions& options) {
                   "An ONNX file (data beside it is found), or the layers as "
                   "YAML")
       ->required();
-  verb.add_option("--dimension", options.dimensions,
-                  "Size of a named dimension of an ONNX model; may be given "
+  verb.add_option("--dimension", options.sizes.dimensions,
+                  "Size of a named dimension of an ONNX model, or those that "
+                  "are served: a range 1:512 or a list 64,128; may be given "
                   "several times")
-      ->type_name("NAME=SIZE");
+      ->type_name("NAME=SIZES");
+  verb.add_option("--pad", options.sizes.padding,
+                  "Fill this input up with a number to the next listed size")
+      ->type_name("INPUT=NUMBER");
+  verb.add_option("--bound", options.sizes.bound,
+                  "An input whose numbers decide shapes, with the largest "
+                  "that will come")
+      ->type_name("INPUT=NUMBERS");
   verb.add_option("--unbatched-input", options.unbatched_inputs,
                   "An input whose first dimension is not the batch")
       ->type_name("NAME");
   verb.add_option("--max-batch-size", options.max_batch_size,
                   "Most rows in one execution (default: 32)")
+      ->type_name("N");
+  verb.add_option("--max-programs", options.max_programs,
+                  "Programs to keep where sizes vary (default: 16)")
       ->type_name("N");
 }
 
@@ -182,7 +180,8 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation) {
       "Make a new version of a model from a file and serve it: an ONNX model, "
       "or layers with their weights as safetensors.",
       "  gpupool models upload resnet resnet18.onnx --max-batch-size 8\n"
-      "  gpupool models upload encoder encoder.onnx --dimension sequence=128\n"
+      "  gpupool models upload encoder encoder.onnx \\\n"
+      "      --dimension sequence=64,128 --pad ids=0 --pad mask=0\n"
       "  gpupool models upload digits layers.yaml --weights w.safetensors");
   upload->add_option("NAME", upload_options->name, "Name of the model")
       ->required();

@@ -72,6 +72,9 @@ struct ModelGraph {
   std::vector<LayerInfo> layers;
   std::vector<ModelPort> inputs;   // at least one
   std::vector<ModelPort> outputs;  // at least one
+  // Inputs of the model, not of the graph: their numbers are in it. `value` is
+  // none.
+  std::vector<ModelPort> bound;
   // What the user should know about the model.
   std::vector<std::string> warnings;
   Shape input_shape;   // per example, of the first input
@@ -86,6 +89,9 @@ struct BuildOptions {
   int64_t batch = 1;
   // ONNX: sizes of named dimensions beside those of the spec; they win.
   absl::flat_hash_map<std::string, int64_t> dimensions;
+  // ONNX: numbers of inputs that are computed with when the graph is made, and
+  // are no inputs of it.
+  absl::flat_hash_map<std::string, std::vector<double>> bound;
   // Batch norm uses and updates statistics, dropout drops.
   bool training = false;
   // input.scale and input.shift, shaped as one example, are applied first.

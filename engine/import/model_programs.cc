@@ -306,9 +306,13 @@ absl::StatusOr<ModelGraph> BuildEvalGraph(const ModelSource& source,
 absl::StatusOr<ModelGraph> BuildInferenceGraph(const ModelSource& source,
                                                bool input_scaling,
                                                int64_t batch) {
-  ASSIGN_OR_RETURN(
-      ModelGraph model,
-      source.Build({.batch = batch, .input_scaling = input_scaling}));
+  return BuildInferenceGraph(
+      source, BuildOptions{.batch = batch, .input_scaling = input_scaling});
+}
+
+absl::StatusOr<ModelGraph> BuildInferenceGraph(const ModelSource& source,
+                                               const BuildOptions& options) {
+  ASSIGN_OR_RETURN(ModelGraph model, source.Build(options));
   for (const ModelPort& port : model.outputs) {
     model.graph.AddOutput(port.name, port.value);
   }

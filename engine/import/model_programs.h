@@ -61,6 +61,8 @@ absl::StatusOr<ModelGraph> BuildEvalGraph(const ModelSource& model,
 absl::StatusOr<ModelGraph> BuildInferenceGraph(const ModelSource& model,
                                                bool input_scaling,
                                                int64_t batch);
+absl::StatusOr<ModelGraph> BuildInferenceGraph(const ModelSource& model,
+                                               const BuildOptions& options);
 
 // The same for chains of layers.
 absl::StatusOr<ModelGraph> BuildTrainingGraph(const v1::ModelSpec& model,

@@ -19,6 +19,8 @@ class LayerModelSource : public ModelSource {
     return BuildModel(spec_, options);
   }
 
+  const ServedSizes& served() const override { return served_; }
+
   absl::Status ReadStored(absl::string_view name,
                           absl::Span<std::byte>) const override {
     return absl::NotFoundError(absl::StrCat(
@@ -33,9 +35,19 @@ class LayerModelSource : public ModelSource {
 
  private:
   const v1::ModelSpec spec_;
+  const ServedSizes served_;  // nothing
 };
 
 }  // namespace
+
+BuildOptions AtLargestSizes(const ModelSource& source, BuildOptions options) {
+  for (const ServedDimension& dimension : source.served().dimensions) {
+    options.dimensions[dimension.name] = dimension.maximum;
+  }
+  options.bound.insert(source.served().bound.begin(),
+                       source.served().bound.end());
+  return options;
+}
 
 absl::StatusOr<std::shared_ptr<const ModelSource>> ModelSource::Open(
     const v1::ModelSpec& spec, const std::string& blob_dir) {

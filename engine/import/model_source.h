@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/import/layer_spec.h"
+#include "engine/import/served_sizes.h"
 
 namespace gpupool::v1 {
 class ModelSpec;
@@ -47,6 +48,10 @@ class ModelSource {
   virtual absl::StatusOr<ModelGraph> Build(
       const BuildOptions& options) const = 0;
 
+  // What serving varies. Build wants a size of each of these dimensions, and
+  // numbers of each of these inputs: InvalidArgument names one that lacks.
+  virtual const ServedSizes& served() const = 0;
+
   // Copies the value of a persistent whose initializer is kStored; `to` has
   // exactly its bytes. NotFound for another name.
   virtual absl::Status ReadStored(absl::string_view name,
@@ -58,5 +63,9 @@ class ModelSource {
   virtual absl::StatusOr<std::string> ExportOnnx(
       const std::vector<WeightTensor>& weights) const = 0;
 };
+
+// `options` with the largest sizes that are served and the numbers that are
+// planned with: what a graph needs of which only the weights matter.
+BuildOptions AtLargestSizes(const ModelSource& source, BuildOptions options);
 
 }  // namespace gpupool::engine

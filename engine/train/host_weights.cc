@@ -25,7 +25,8 @@ absl::StatusOr<HostWeights> HostWeights::Read(const std::string& blob_dir,
                                               const Manifest& manifest,
                                               const ModelSource& source) {
   ASSIGN_OR_RETURN(const ModelGraph model,
-                   source.Build({.input_scaling = manifest.input_scaling}));
+                   source.Build(AtLargestSizes(
+                       source, {.input_scaling = manifest.input_scaling})));
   HostWeights weights;
   for (const PersistentSpec& spec : model.persistents) {
     std::vector<std::byte>& bytes =

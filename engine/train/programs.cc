@@ -69,36 +69,12 @@ std::vector<ProgramBytes> AllBytes(const TrainingPrograms& programs) {
   return bytes;
 }
 
-std::vector<ProgramBytes> AllBytes(const InferencePrograms& programs) {
-  std::vector<ProgramBytes> bytes;
-  for (const InferenceBucket& bucket : programs.buckets) {
-    bytes.push_back(bucket.program.bytes());
-  }
-  return bytes;
-}
-
 absl::StatusOr<WeightLayout> LayoutOf(const TrainingPrograms& programs) {
   std::vector<const Graph*> graphs;
   for (const Program* program : AllPrograms(programs)) {
     graphs.push_back(&program->graph());
   }
   return WeightLayout::Create(graphs);
-}
-
-bool AllBatched(const std::vector<ModelPort>& ports) {
-  return std::all_of(ports.begin(), ports.end(),
-                     [](const ModelPort& port) { return port.batched; });
-}
-
-// Everything but the buckets and the layout.
-void Describe(ModelGraph& model, InferencePrograms& programs) {
-  programs.batched = AllBatched(model.inputs) && AllBatched(model.outputs);
-  programs.parameters = model.parameters();
-  programs.persistents = std::move(model.persistents);
-  programs.layers = std::move(model.layers);
-  programs.warnings = std::move(model.warnings);
-  programs.inputs = std::move(model.inputs);
-  programs.outputs = std::move(model.outputs);
 }
 
 }  // namespace
@@ -160,49 +136,6 @@ uint64_t StepFlopsOf(const TrainingPrograms& programs) {
              GraphFlops(programs.accumulate->graph());
   }
   return flops;
-}
-
-std::vector<int64_t> BatchBuckets(uint32_t max_batch_size) {
-  std::vector<int64_t> buckets;
-  for (int64_t batch = 1; batch < int64_t{max_batch_size}; batch *= 2) {
-    buckets.push_back(batch);
-  }
-  buckets.push_back(max_batch_size);
-  return buckets;
-}
-
-absl::StatusOr<InferencePrograms> CompileInference(
-    const ModelSource& source, const InferenceOptions& options,
-    DeviceBackend* backend) {
-  if (options.max_batch_size < 1 || options.max_batch_size > kMaxServingBatch) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_batch_size ", options.max_batch_size,
-                     " must be from 1 to ", kMaxServingBatch));
-  }
-  InferencePrograms programs;
-  std::vector<const Graph*> graphs;
-  for (int64_t batch : BatchBuckets(options.max_batch_size)) {
-    ASSIGN_OR_RETURN(ModelGraph model,
-                     BuildInferenceGraph(source, options.input_scaling, batch));
-    if (programs.buckets.empty()) Describe(model, programs);
-    ASSIGN_OR_RETURN(Program program,
-                     CompileGraph(std::move(model.graph), backend));
-    programs.buckets.push_back({batch, std::move(program)});
-    if (!programs.batched) break;
-  }
-  for (const InferenceBucket& bucket : programs.buckets) {
-    graphs.push_back(&bucket.program.graph());
-  }
-  ASSIGN_OR_RETURN(programs.layout, WeightLayout::Create(graphs));
-  return programs;
-}
-
-PlannedBytes BytesOf(const InferencePrograms& programs) {
-  return ReportBytes(programs.layout.bytes(), AllBytes(programs));
-}
-
-uint64_t ArenaBytesOf(const InferencePrograms& programs) {
-  return SharedArenaBytes(AllBytes(programs));
 }
 
 }  // namespace gpupool::engine

@@ -1,6 +1,5 @@
-// Compiles the programs of a model: train and eval, or infer for every batch
-// bucket. Planning on the meta device and running do the same here, which is
-// why planned bytes are measured bytes.
+// Compiles the programs that train a model. Planning on the meta device and
+// running do the same here, which is why planned bytes are measured bytes.
 //
 // The results belong to one compute thread; the back end must outlive them.
 #pragma once
@@ -50,48 +49,5 @@ PlannedBytes BytesOf(const TrainingPrograms& programs);
 uint64_t ArenaBytesOf(const TrainingPrograms& programs);
 // FLOPs of one optimizer step with all its batches.
 uint64_t StepFlopsOf(const TrainingPrograms& programs);
-
-struct InferenceBucket {
-  int64_t batch = 0;
-  Program program;
-};
-
-struct InferencePrograms {
-  std::vector<InferenceBucket> buckets;  // rising batches
-  // Whether all inputs and outputs have a batch dimension. If not there is one
-  // bucket, of batch 1.
-  bool batched = true;
-  WeightLayout layout;
-  std::vector<PersistentSpec> persistents;
-  std::vector<LayerInfo> layers;
-  std::vector<std::string> warnings;
-  std::vector<ModelPort> inputs;  // of the first bucket's program
-  std::vector<ModelPort> outputs;
-  uint64_t parameters = 0;
-
-  // Rows that one run takes at most.
-  uint32_t max_batch_size() const {
-    return static_cast<uint32_t>(buckets.back().batch);
-  }
-};
-
-inline constexpr uint32_t kMaxServingBatch = 1024;
-inline constexpr uint32_t kDefaultServingBatch = 32;
-
-// 1, 2, 4, ... below `max_batch_size`, then `max_batch_size` itself.
-std::vector<int64_t> BatchBuckets(uint32_t max_batch_size);
-
-struct InferenceOptions {
-  bool input_scaling = false;
-  uint32_t max_batch_size = 1;  // 1 .. kMaxServingBatch
-};
-
-// InvalidArgument names the layer, or a max_batch_size out of range.
-absl::StatusOr<InferencePrograms> CompileInference(
-    const ModelSource& source, const InferenceOptions& options,
-    DeviceBackend* backend);
-
-PlannedBytes BytesOf(const InferencePrograms& programs);
-uint64_t ArenaBytesOf(const InferencePrograms& programs);
 
 }  // namespace gpupool::engine

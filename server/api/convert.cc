@@ -22,6 +22,7 @@ constexpr size_t kMaxFileNameBytes = 255;
 constexpr int kMaxLabelColumns = 65536;
 constexpr uint32_t kMaxDeviceIndex = 1023;
 constexpr uint32_t kMaxBatch = scheduler::kLargestMaxBatchSize;
+constexpr uint32_t kMaxPrograms = scheduler::kLargestMaxPrograms;
 constexpr uint32_t kMaxQueue = 65536;
 constexpr uint32_t kMaxDelayMicroseconds = 10'000'000;
 
@@ -259,7 +260,8 @@ absl::Status CheckServingOptions(absl::string_view field,
       {"max_batch_size", options->max_batch_size(), kMaxBatch},
       {"max_queue_size", options->max_queue_size(), kMaxQueue},
       {"max_queue_delay_microseconds", options->max_queue_delay_microseconds(),
-       kMaxDelayMicroseconds}};
+       kMaxDelayMicroseconds},
+      {"max_programs", options->max_programs(), kMaxPrograms}};
   for (const Limit& limit : limits) {
     if (limit.value <= limit.largest) continue;
     return absl::InvalidArgumentError(

@@ -23,6 +23,7 @@ constexpr int kMaxRank = 8;
 constexpr int kMaxExternalFiles = 1000;
 constexpr size_t kMaxLocationBytes = 4096;
 constexpr int kMaxDimensions = 1000;
+constexpr int kMaxBoundNumbers = 4096;
 constexpr int64_t kMaxElements = int64_t{1} << 31;
 constexpr uint32_t kDefaultAttempts = 3;
 constexpr uint32_t kMaxAttempts = 100;
@@ -148,6 +149,31 @@ bool IsPlainLocation(absl::string_view location) {
   });
 }
 
+// Form and counts; import checks the rest and knows the inputs.
+absl::Status CheckServedSizes(const std::string& field,
+                              const v1::OnnxModel& onnx) {
+  if (onnx.served_dimensions_size() + onnx.padding_size() +
+          onnx.bound_inputs_size() >
+      kMaxDimensions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " has more than ", kMaxDimensions,
+                     " served_dimensions, padding and bound_inputs"));
+  }
+  for (const auto& [name, sizes] : onnx.served_dimensions()) {
+    if (sizes.sizes_size() <= kMaxDimensions) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".served_dimensions: ", Quoted(name), " lists ",
+        sizes.sizes_size(), " sizes, the limit is ", kMaxDimensions));
+  }
+  for (const auto& [name, numbers] : onnx.bound_inputs()) {
+    if (numbers.numbers_size() <= kMaxBoundNumbers) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".bound_inputs: ", Quoted(name), " has ", numbers.numbers_size(),
+        " numbers, the limit is ", kMaxBoundNumbers));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOnnx(const std::string& field, const v1::OnnxModel& onnx) {
   if (!onnx.file().empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -183,7 +209,7 @@ absl::Status CheckOnnx(const std::string& field, const v1::OnnxModel& onnx) {
         absl::StrCat(field, ".dimensions: ", Quoted(name), " is ", size,
                      "; it must be 1 .. ", kMaxElements));
   }
-  return absl::OkStatus();
+  return CheckServedSizes(field, onnx);
 }
 
 }  // namespace

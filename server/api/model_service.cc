@@ -126,12 +126,12 @@ grpc::ServerUnaryReactor* ModelService::PlanModel(
   // The same default and limit as for serving.
   v1::ServingOptions serving;
   serving.set_max_batch_size(request->max_batch_size());
+  serving.set_max_programs(request->max_programs());
   absl::Status checked = CheckServingOptions("request", &serving);
   if (checked.ok()) checked = CheckModelSpec("spec", request->spec());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->PlanModel(request->spec(), serving.max_batch_size(),
-                      ReplyLater(reactor, response));
+  control_->PlanModel(request->spec(), serving, ReplyLater(reactor, response));
   return reactor;
 }
 

@@ -103,6 +103,7 @@ void ActionRunner::Do(const scheduler::LoadVersion& action) {
   load.set_manifest_sha256(row->manifest_sha256());
   load.set_max_batch_size(row->serving().max_batch_size());
   load.set_limit_bytes(action.limit_bytes);
+  load.set_max_programs(row->serving().max_programs());
   context_.workers->Send(
       NameOf(action.device), std::move(message), context_.options.load_timeout,
       [queue = context_.queue,

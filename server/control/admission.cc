@@ -253,12 +253,14 @@ void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
 }
 
 void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
-               uint32_t max_batch_size,
+               const v1::ServingOptions& serving,
                ControlLoop::Callback<v1::PlanModelResponse> callback) {
   worker::v1::ToWorker message;
   *message.mutable_plan_inference()->mutable_spec() = spec;
+  const v1::ServingOptions options = WithDefaults(serving);
   message.mutable_plan_inference()->set_max_batch_size(
-      max_batch_size > 0 ? max_batch_size : scheduler::kDefaultMaxBatchSize);
+      options.max_batch_size());
+  message.mutable_plan_inference()->set_max_programs(options.max_programs());
   Ask<v1::PlanModelResponse>(
       context, kMetaDevice, std::move(message), context.options.plan_timeout,
       callback, [&context, callback](const worker::v1::FromWorker& reply) {

@@ -21,7 +21,7 @@ void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
              ControlLoop::Callback<v1::PlanJobResponse> callback);
 
 void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
-               uint32_t max_batch_size,
+               const v1::ServingOptions& serving,
                ControlLoop::Callback<v1::PlanModelResponse> callback);
 
 // What the meta worker is asked for the plan of a job. Where the dataset is

@@ -91,10 +91,10 @@ void ControlLoop::PlanJob(const v1::JobSpec& spec,
 
 // ---------------------------------------------------------------------- models
 
-void ControlLoop::PlanModel(const v1::ModelSpec& spec, uint32_t max_batch_size,
+void ControlLoop::PlanModel(const v1::ModelSpec& spec,
+                            const v1::ServingOptions& serving,
                             Callback<v1::PlanModelResponse> callback) {
-  server::PlanModel(impl_->context(), spec, max_batch_size,
-                    std::move(callback));
+  server::PlanModel(impl_->context(), spec, serving, std::move(callback));
 }
 void ControlLoop::ImportModel(const v1::UploadModelRequest::Header& model,
                               Callback<v1::ModelVersion> callback) {

@@ -124,7 +124,7 @@ class ControlLoop : public WorkerObserver {
   void PlanJob(const v1::JobSpec& spec, Callback<v1::PlanJobResponse> callback);
 
   // ----------------------------------------------------------------- models
-  void PlanModel(const v1::ModelSpec& spec, uint32_t max_batch_size,
+  void PlanModel(const v1::ModelSpec& spec, const v1::ServingOptions& serving,
                  Callback<v1::PlanModelResponse> callback);
   // The files of the model are in the blob store already; a worker plans it and
   // stores it as a checkpoint, from which a version is made and loaded.

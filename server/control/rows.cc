@@ -41,6 +41,9 @@ v1::ServingOptions WithDefaults(v1::ServingOptions options) {
   if (options.max_queue_size() == 0) {
     options.set_max_queue_size(scheduler::kDefaultMaxQueueSize);
   }
+  if (options.max_programs() == 0) {
+    options.set_max_programs(scheduler::kDefaultMaxPrograms);
+  }
   return options;
 }
 

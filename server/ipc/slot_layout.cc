@@ -112,6 +112,24 @@ absl::Status CheckSlotHeader(const SlotHeader& header, uint64_t slot_bytes) {
   return CheckDisjointOutputs(header);
 }
 
+absl::Status TakeOutputDims(const SlotHeader& answer, SlotHeader* header) {
+  for (uint32_t i = 0; i < header->output_count; ++i) {
+    if (answer.output_dims[i][0] == 0) continue;
+    SlotTensor tensor = header->outputs[i];
+    for (uint32_t d = 0; d < tensor.rank; ++d) {
+      tensor.dims[d] = answer.output_dims[i][d];
+    }
+    const bool dense =
+        DenseBytes(tensor, SlotElementBytes(tensor.data_type), &tensor.bytes);
+    if (!dense || tensor.bytes > header->outputs[i].bytes) {
+      return Refuse("output", i, "size in bytes", tensor.bytes,
+                    header->outputs[i].bytes);
+    }
+    header->outputs[i] = tensor;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RingGeometry> ComputeRingGeometry(uint32_t slot_count,
                                                  uint64_t slot_bytes) {
   if (slot_count == 0 || slot_count > kMaxSlots) {

@@ -26,7 +26,7 @@
 namespace gpupool::server {
 
 inline constexpr uint64_t kRingMagic = 0x676e69727470756cULL;
-inline constexpr uint32_t kRingVersion = 2;
+inline constexpr uint32_t kRingVersion = 3;
 inline constexpr uint32_t kMaxSlotTensors = 16;
 inline constexpr uint32_t kMaxSlotRank = 8;
 inline constexpr uint32_t kMaxSlots = 4096;
@@ -66,6 +66,11 @@ struct SlotHeader {
   int64_t wait_nanos;     // from seen by the worker to compute start
   int32_t code;           // absl::StatusCode
   char error[252];        // NUL-terminated
+  // Dimensions of an output where they are not those above, which are then the
+  // most that it may have; the first is 0 where they are.
+  uint32_t output_dims[kMaxSlotTensors][kMaxSlotRank];
+  uint32_t compiled_programs;  // for this request
+  uint32_t evicted_programs;
 };
 static_assert(std::is_trivially_copyable_v<SlotHeader>);
 static_assert(sizeof(SlotHeader) <= 4096);
@@ -77,6 +82,11 @@ uint64_t SlotElementBytes(uint32_t data_type);
 // unless every tensor is well-formed, lies inside a payload of `slot_bytes`
 // and no output overlaps another tensor.
 absl::Status CheckSlotHeader(const SlotHeader& header, uint64_t slot_bytes);
+
+// Takes over the output dimensions of a worker's answer: `header.outputs` get
+// them, and the bytes that follow. InvalidArgument when they have more bytes
+// than were asked for.
+absl::Status TakeOutputDims(const SlotHeader& answer, SlotHeader* header);
 
 // Where things lie in a region; every offset and size in bytes.
 struct RingGeometry {

@@ -178,7 +178,14 @@ absl::Status SlotRingClient::ReadAnswer(uint32_t index) {
   header.code = answer.code;
   std::memcpy(header.error, answer.error, sizeof(header.error));
   header.error[sizeof(header.error) - 1] = '\0';
-  if (header.code == 0) return absl::OkStatus();
+  header.compiled_programs = answer.compiled_programs;
+  header.evicted_programs = answer.evicted_programs;
+  if (header.code == 0) {
+    const absl::Status taken = TakeOutputDims(answer, &header);
+    if (taken.ok()) return taken;
+    return absl::InternalError(
+        absl::StrCat("the worker's answer is corrupt: ", taken.message()));
+  }
   constexpr int kLargestCode = 16;  // Unauthenticated
   if (header.code < 0 || header.code > kLargestCode) {
     return absl::InternalError(absl::StrCat(

@@ -76,6 +76,10 @@ std::optional<SlotRequest> SlotRingServer::Next() {
     std::byte* const slot = SlotAddress(request.index);
     std::memcpy(&request.header, slot, sizeof(SlotHeader));
     request.header.sequence = entry >> 32;
+    std::memset(request.header.output_dims, 0,
+                sizeof(request.header.output_dims));
+    request.header.compiled_programs = 0;
+    request.header.evicted_programs = 0;
     const absl::Status status =
         CheckSlotHeader(request.header, geometry_.slot_bytes);
     if (!status.ok()) {
@@ -104,6 +108,10 @@ void SlotRingServer::Complete(const SlotRequest& request,
   shared->error[length] = '\0';
   shared->compute_nanos = request.header.compute_nanos;
   shared->wait_nanos = request.header.wait_nanos;
+  std::memcpy(shared->output_dims, request.header.output_dims,
+              sizeof(shared->output_dims));
+  shared->compiled_programs = request.header.compiled_programs;
+  shared->evicted_programs = request.header.evicted_programs;
   shared->code = static_cast<int32_t>(status.code());
   completions_.Push((request.header.sequence << 32) | request.index);
 }

@@ -113,6 +113,12 @@ MetricFamilies::MetricFamilies()
           "total.")),
       batch_size(AddHistograms(*registry, "gpupool_inference_batch_size",
                                "Rows of an executed batch.")),
+      programs_compiled(AddCounters(
+          *registry, "gpupool_inference_programs_compiled_total",
+          "Programs made because a request had sizes that none was for.")),
+      programs_evicted(
+          AddCounters(*registry, "gpupool_inference_programs_evicted_total",
+                      "Programs removed to make room for others.")),
       inference_queue_depth(
           AddGauges(*registry, "gpupool_inference_queue_depth",
                     "Inference requests that wait for a batch.")),

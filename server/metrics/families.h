@@ -54,6 +54,8 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Counter>& requests;
   prometheus::Family<prometheus::Histogram>& request_duration;
   prometheus::Family<prometheus::Histogram>& batch_size;
+  prometheus::Family<prometheus::Counter>& programs_compiled;
+  prometheus::Family<prometheus::Counter>& programs_evicted;
   prometheus::Family<prometheus::Gauge>& inference_queue_depth;
   prometheus::Family<prometheus::Gauge>& inference_queue_limit;
   prometheus::Family<prometheus::Gauge>& queue_depth;

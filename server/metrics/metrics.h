@@ -49,6 +49,8 @@ class VersionMetrics {
   virtual void ObserveTotal(absl::Duration duration) = 0;
   // Rows of one batch that was executed.
   virtual void ObserveBatch(uint32_t rows) = 0;
+  // Programs that were made for the sizes of a request, and removed for them.
+  virtual void CountPrograms(uint32_t compiled, uint32_t evicted) = 0;
   virtual void SetQueueDepth(uint64_t requests) = 0;
 };
 

@@ -28,6 +28,8 @@ class VersionSeries : public VersionMetrics {
         compute_(AddStage("compute")),
         total_(AddStage("total")),
         batch_(families_->batch_size.Add(labels_, BatchBounds())),
+        compiled_(families_->programs_compiled.Add(labels_)),
+        evicted_(families_->programs_evicted.Add(labels_)),
         depth_(families_->inference_queue_depth.Add(labels_)),
         limit_(families_->inference_queue_limit.Add(labels_)) {
     limit_.Set(static_cast<double>(queue_limit));
@@ -43,6 +45,8 @@ class VersionSeries : public VersionMetrics {
       families_->request_duration.Remove(stage);
     }
     families_->batch_size.Remove(&batch_);
+    families_->programs_compiled.Remove(&compiled_);
+    families_->programs_evicted.Remove(&evicted_);
     families_->inference_queue_depth.Remove(&depth_);
     families_->inference_queue_limit.Remove(&limit_);
     for (auto& code : codes_) {
@@ -72,6 +76,10 @@ class VersionSeries : public VersionMetrics {
     total_.Observe(absl::ToDoubleSeconds(duration));
   }
   void ObserveBatch(uint32_t rows) override { batch_.Observe(rows); }
+  void CountPrograms(uint32_t compiled, uint32_t evicted) override {
+    if (compiled > 0) compiled_.Increment(compiled);
+    if (evicted > 0) evicted_.Increment(evicted);
+  }
   void SetQueueDepth(uint64_t requests) override {
     depth_.Set(static_cast<double>(requests));
   }
@@ -90,6 +98,8 @@ class VersionSeries : public VersionMetrics {
   Histogram& compute_;
   Histogram& total_;
   Histogram& batch_;
+  Counter& compiled_;
+  Counter& evicted_;
   Gauge& depth_;
   Gauge& limit_;
   // One for each absl::StatusCode, made at its first use.

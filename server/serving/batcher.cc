@@ -6,7 +6,6 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
-#include "server/serving/slot_packing.h"
 
 namespace gpupool::server {
 
@@ -61,16 +60,21 @@ absl::Status Batcher::Admit(const InferenceCall& call) const {
   return CheckFits(call);
 }
 
+uint32_t Batcher::RowsPerSlotOf(absl::Span<const int64_t> sizes) const {
+  return RowsPerSlot(FormatsOf(sizes), ring_->slot_bytes(),
+                     options_.batch.max_batch_size);
+}
+
 absl::Status Batcher::CheckFits(const InferenceCall& call) const {
-  if (ring_ == nullptr || call.inputs.rows <= rows_per_slot_) {
-    return absl::OkStatus();
-  }
+  if (ring_ == nullptr) return absl::OkStatus();
+  const uint32_t rows_per_slot = RowsPerSlotOf(call.inputs.served);
+  if (call.inputs.rows <= rows_per_slot) return absl::OkStatus();
   const uint64_t bytes =
-      PackedBytes({options_.inputs, options_.outputs}, call.inputs.rows);
+      PackedBytes(FormatsOf(call.inputs.served), call.inputs.rows);
   return absl::ResourceExhaustedError(absl::StrCat(
       "a request of ", call.inputs.rows, " rows to model ", options_.label,
       " needs ", bytes, " bytes of a slot, which has ", ring_->slot_bytes(),
-      "; send at most ", rows_per_slot_,
+      "; send at most ", rows_per_slot,
       " rows in one request or raise the server's slot size"));
 }
 
@@ -97,9 +101,6 @@ void Batcher::SetRing(std::shared_ptr<SlotRingClient> ring) {
     if (ring == nullptr) {
       LoseRing(absl::Now());
     } else {
-      rows_per_slot_ =
-          RowsPerSlot({options_.inputs, options_.outputs}, ring->slot_bytes(),
-                      options_.batch.max_batch_size);
       ring_ = std::move(ring);
       next_expiry_ = absl::InfinitePast();  // what waits may not fit
     }
@@ -187,22 +188,31 @@ void Batcher::TakeExpired(absl::Time now, std::vector<Refusal>* refusals) {
   ReportQueueLength();
 }
 
+scheduler::BatchDecision Batcher::Decide(const scheduler::BatchOptions& limits,
+                                         absl::Time now) const {
+  absl::InlinedVector<scheduler::WaitingRequest, 64> waiting;
+  const std::vector<int64_t>& sizes = queue_.front()->inputs.served;
+  for (const InferenceCall* call : queue_) {
+    const bool fits = call->inputs.served == sizes;
+    // One of other sizes goes into the next batch, as one that is too large
+    // does, and order is kept.
+    waiting.push_back(
+        {fits ? call->inputs.rows : limits.max_batch_size, call->arrival_});
+    if (!fits || waiting.size() > limits.max_batch_size) break;
+  }
+  return scheduler::DecideBatch(waiting, limits, in_flight_, now);
+}
+
 std::unique_ptr<Batcher::Batch> Batcher::TakeBatch(
     absl::Time now, std::shared_ptr<SlotRingClient>* full_ring) {
   batch_due_ = absl::InfiniteFuture();
   if (ring_ == nullptr || waits_for_slot_) return nullptr;
   scheduler::BatchOptions limits = options_.batch;
+  if (queue_.empty() || in_flight_ >= limits.max_in_flight) return nullptr;
   limits.max_batch_size =
-      std::clamp(rows_per_slot_, uint32_t{1}, limits.max_batch_size);
-  if (in_flight_ >= limits.max_in_flight) return nullptr;
-
-  absl::InlinedVector<scheduler::WaitingRequest, 64> waiting;
-  for (const InferenceCall* call : queue_) {
-    waiting.push_back({call->inputs.rows, call->arrival_});
-    if (waiting.size() > limits.max_batch_size) break;
-  }
-  const scheduler::BatchDecision decision =
-      scheduler::DecideBatch(waiting, limits, in_flight_, now);
+      std::clamp(RowsPerSlotOf(queue_.front()->inputs.served), uint32_t{1},
+                 limits.max_batch_size);
+  const scheduler::BatchDecision decision = Decide(limits, now);
   if (decision.close_count == 0) {
     batch_due_ = decision.wait_until;
     return nullptr;
@@ -307,11 +317,11 @@ void Batcher::WaitForSlot(SlotRingClient& ring) {
 void Batcher::Launch(std::unique_ptr<Batch> batch) {
   Slot slot = *std::move(batch->slot);
   batch->slot.reset();
-  PackHeader({options_.inputs, options_.outputs}, options_.version_id,
-             batch->rows, &slot.header());
+  const SlotFormats formats = FormatsOf(batch->calls[0]->inputs.served);
+  PackHeader(formats, options_.version_id, batch->rows, &slot.header());
   uint32_t first_row = 0;
   for (const InferenceCall* call : batch->calls) {
-    CopyRows(slot.header(), call->inputs, first_row, slot.payload());
+    CopyRows(slot.header(), formats, call->inputs, first_row, slot.payload());
     first_row += call->inputs.rows;
   }
   batch->submitted = absl::Now();
@@ -349,6 +359,11 @@ void Batcher::Settle(Batch& batch, const absl::Status& status, Slot slot) {
   if (!nothing_done) Deliver(batch, status, slot);
 }
 
+std::vector<int64_t> Batcher::RowShapeOf(const SlotTensor& tensor) const {
+  return {tensor.dims + (options_.outputs[0].batched ? 1 : 0),
+          tensor.dims + tensor.rank};
+}
+
 void Batcher::Deliver(const Batch& batch, const absl::Status& status,
                       Slot& slot) {
   absl::Time now = absl::Now();
@@ -357,7 +372,9 @@ void Batcher::Deliver(const Batch& batch, const absl::Status& status,
                       .rows = batch.rows,
                       .copy_in = batch.submitted - batch.taken,
                       .compute = batch.compute,
-                      .copy_out = now - batch.answered};
+                      .copy_out = now - batch.answered,
+                      .compiled = slot.header().compiled_programs,
+                      .evicted = slot.header().evicted_programs};
   statistics_.BatchDone(summary);
   if (observer_ != nullptr) observer_->BatchDone(summary);
 
@@ -366,10 +383,13 @@ void Batcher::Deliver(const Batch& batch, const absl::Status& status,
   uint64_t first_row = 0;
   for (InferenceCall* call : batch.calls) {
     const uint32_t count = call->inputs.rows;
+    call->output_shapes.clear();
     for (size_t i = 0; status.ok() && i < rows.size(); ++i) {
-      const uint64_t row_bytes = options_.outputs[i].row_bytes;
-      rows[i] =
-          slot.output(i).subspan(first_row * row_bytes, count * row_bytes);
+      // The worker gives the bytes of outputs that vary, with whole rows.
+      const absl::Span<const std::byte> all = slot.output(i);
+      const uint64_t row_bytes = all.size() / batch.rows;
+      rows[i] = all.subspan(first_row * row_bytes, count * row_bytes);
+      call->output_shapes.push_back(RowShapeOf(slot.header().outputs[i]));
     }
     first_row += count;
     RequestSample sample{.code = status.code(),

@@ -32,6 +32,7 @@
 #include "server/ipc/slot_ring.h"
 #include "server/serving/inference_call.h"
 #include "server/serving/serving_observer.h"
+#include "server/serving/slot_packing.h"
 #include "server/serving/statistics.h"
 #include "server/serving/tensor_view.h"
 #include "server/serving/wake_timer.h"
@@ -108,11 +109,22 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckFits(const InferenceCall& call) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of requests of these sizes, in the ring that there is.
+  uint32_t RowsPerSlotOf(absl::Span<const int64_t> sizes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  SlotFormats FormatsOf(absl::Span<const int64_t> sizes) const {
+    return {options_.inputs, options_.outputs, sizes};
+  }
   absl::Status Expiry(const InferenceCall& call, absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteExpiry(const InferenceCall& call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeExpired(absl::Time now, std::vector<Refusal>* refusals)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What the policy sees: the calls that may share a batch with the first, and
+  // one more that may not.
+  scheduler::BatchDecision Decide(const scheduler::BatchOptions& limits,
+                                  absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null: nothing is due. `full_ring` is set when a slot was missing.
   std::unique_ptr<Batch> TakeBatch(absl::Time now,
@@ -131,6 +143,7 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   void Launch(std::unique_ptr<Batch> batch);
   void Settle(Batch& batch, const absl::Status& status, Slot slot);
   void Deliver(const Batch& batch, const absl::Status& status, Slot& slot);
+  std::vector<int64_t> RowShapeOf(const SlotTensor& tensor) const;
   void Refuse(const std::vector<Refusal>& refusals);
   void Record(const RequestSample& sample, absl::Time now);
 
@@ -142,7 +155,6 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   mutable absl::Mutex mutex_;
   std::deque<InferenceCall*> queue_ ABSL_GUARDED_BY(mutex_);  // oldest first
   std::shared_ptr<SlotRingClient> ring_ ABSL_GUARDED_BY(mutex_);
-  uint32_t rows_per_slot_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time ring_lost_ ABSL_GUARDED_BY(mutex_);  // while ring_ is null
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   bool waits_for_slot_ ABSL_GUARDED_BY(mutex_) = false;

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -27,6 +29,8 @@ class InferenceCall {
       absl::Span<const absl::Span<const std::byte>> outputs) = 0;
 
   CheckedInputs inputs;
+  // Of one row of each output, as served; filled in before an OK OnAnswer.
+  std::vector<std::vector<int64_t>> output_shapes;
   // The client stops waiting: answered DeadlineExceeded if still queued.
   absl::Time deadline = absl::InfiniteFuture();
   // The client would rather be refused: answered Unavailable if still queued.

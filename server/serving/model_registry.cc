@@ -10,18 +10,20 @@
 namespace gpupool::server {
 namespace {
 
-absl::StatusOr<TensorFormat> MakeServedFormat(const v1::TensorSpec& spec) {
+absl::StatusOr<TensorFormat> MakeServedFormat(
+    const v1::TensorSpec& spec, absl::Span<const SizedDimension> dimensions) {
   if (static_cast<uint32_t>(spec.shape_size()) > kMaxSlotRank) {
     return absl::InvalidArgumentError(
         absl::StrCat("tensor '", spec.name(), "' has ", spec.shape_size(),
                      " dimensions; at most ", kMaxSlotRank, " can be served"));
   }
-  return MakeTensorFormat(spec);
+  return MakeTensorFormat(spec, dimensions);
 }
 
 absl::StatusOr<std::vector<TensorFormat>> MakeFormats(
     const char* what,
-    const google::protobuf::RepeatedPtrField<v1::TensorSpec>& specs) {
+    const google::protobuf::RepeatedPtrField<v1::TensorSpec>& specs,
+    absl::Span<const SizedDimension> dimensions) {
   if (specs.empty() || specs.size() > static_cast<int>(kMaxSlotTensors)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the model has ", specs.size(), " ", what,
@@ -29,7 +31,7 @@ absl::StatusOr<std::vector<TensorFormat>> MakeFormats(
   }
   std::vector<TensorFormat> formats;
   for (const v1::TensorSpec& spec : specs) {
-    ASSIGN_OR_RETURN(TensorFormat format, MakeServedFormat(spec));
+    ASSIGN_OR_RETURN(TensorFormat format, MakeServedFormat(spec, dimensions));
     formats.push_back(std::move(format));
   }
   return formats;
@@ -47,6 +49,22 @@ absl::Status CheckBatched(const VersionFacts& facts) {
   return absl::OkStatus();
 }
 
+// Sizes are rounded up where they are listed and all inputs can be filled up.
+void SetPadding(const v1::OnnxModel& model, VersionFacts& facts) {
+  for (SizedDimension& dimension : facts.dimensions) {
+    dimension.padded = !dimension.sizes.empty();
+  }
+  for (TensorFormat& input : facts.inputs) {
+    const auto pad = model.padding().find(input.name);
+    const bool filled = pad != model.padding().end();
+    if (filled) input.pad = ElementOf(input.data_type, pad->second);
+    for (const TensorFormat::Variable& variable : input.variable) {
+      if (filled || variable.dimension < 0) continue;
+      facts.dimensions[static_cast<size_t>(variable.dimension)].padded = false;
+    }
+  }
+}
+
 uint32_t MaxBatchSize(const v1::ServingOptions& serving) {
   if (serving.max_batch_size() == 0) return scheduler::kDefaultMaxBatchSize;
   return std::min(serving.max_batch_size(), scheduler::kLargestMaxBatchSize);
@@ -56,10 +74,13 @@ uint32_t MaxBatchSize(const v1::ServingOptions& serving) {
 
 absl::StatusOr<VersionFacts> MakeVersionFacts(const v1::ModelVersion& version) {
   VersionFacts facts;
-  ASSIGN_OR_RETURN(facts.inputs,
-                   MakeFormats("inputs", version.plan().inputs()));
-  ASSIGN_OR_RETURN(facts.outputs,
-                   MakeFormats("outputs", version.plan().outputs()));
+  facts.dimensions = SizedDimensions(version.spec());
+  ASSIGN_OR_RETURN(facts.inputs, MakeFormats("inputs", version.plan().inputs(),
+                                             facts.dimensions));
+  ASSIGN_OR_RETURN(
+      facts.outputs,
+      MakeFormats("outputs", version.plan().outputs(), facts.dimensions));
+  SetPadding(version.spec().onnx(), facts);
   facts.batched = facts.inputs[0].batched;
   RETURN_IF_ERROR(CheckBatched(facts));
   facts.id = version.id();

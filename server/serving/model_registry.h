@@ -33,6 +33,7 @@ struct VersionFacts {
   std::string label;  // for messages: "'digits' version 1"
   std::vector<TensorFormat> inputs;
   std::vector<TensorFormat> outputs;
+  std::vector<SizedDimension> dimensions;  // of several sizes, by name
   bool batched = true;  // whether the tensors have a batch dimension
   uint32_t max_batch_size = 0;
   absl::Duration max_queue_delay;

@@ -36,6 +36,8 @@ struct BatchSample {
   absl::Duration copy_in;
   absl::Duration compute;
   absl::Duration copy_out;
+  uint32_t compiled = 0;  // programs that were made for its sizes
+  uint32_t evicted = 0;   // and removed for them
 };
 
 class VersionObserver {

@@ -8,7 +8,8 @@
 namespace gpupool::server {
 namespace {
 
-uint64_t PackTensors(absl::Span<const TensorFormat> formats, uint32_t rows,
+uint64_t PackTensors(absl::Span<const TensorFormat> formats,
+                     absl::Span<const int64_t> sizes, uint32_t rows,
                      uint64_t offset, SlotTensor* tensors) {
   for (size_t i = 0; i < formats.size(); ++i) {
     const TensorFormat& format = formats[i];
@@ -17,10 +18,10 @@ uint64_t PackTensors(absl::Span<const TensorFormat> formats, uint32_t rows,
     const uint32_t batch_rank = format.batched ? 1 : 0;
     tensor.rank = static_cast<uint32_t>(format.row_shape.size()) + batch_rank;
     tensor.dims[0] = rows;  // written over where there is no batch
-    std::copy(format.row_shape.begin(), format.row_shape.end(),
-              tensor.dims + batch_rank);
+    const std::vector<int64_t> row_shape = format.RowShape(sizes);
+    std::copy(row_shape.begin(), row_shape.end(), tensor.dims + batch_rank);
     tensor.offset = offset;
-    tensor.bytes = rows * format.row_bytes;
+    tensor.bytes = rows * format.RowBytes(sizes);
     offset = engine::AlignUp(offset + tensor.bytes, kSlotTensorAlignment);
   }
   return offset;
@@ -32,7 +33,8 @@ uint64_t PackedBytes(const SlotFormats& formats, uint32_t rows) {
   uint64_t bytes = 0;
   for (const auto& tensors : {formats.inputs, formats.outputs}) {
     for (const TensorFormat& format : tensors) {
-      bytes += engine::AlignUp(rows * format.row_bytes, kSlotTensorAlignment);
+      bytes += engine::AlignUp(rows * format.RowBytes(formats.sizes),
+                               kSlotTensorAlignment);
     }
   }
   return bytes;
@@ -55,18 +57,29 @@ void PackHeader(const SlotFormats& formats, uint64_t version_id, uint32_t rows,
   header->rows = rows;
   header->input_count = static_cast<uint32_t>(formats.inputs.size());
   header->output_count = static_cast<uint32_t>(formats.outputs.size());
-  const uint64_t offset = PackTensors(formats.inputs, rows, 0, header->inputs);
-  PackTensors(formats.outputs, rows, offset, header->outputs);
+  const uint64_t offset =
+      PackTensors(formats.inputs, formats.sizes, rows, 0, header->inputs);
+  PackTensors(formats.outputs, formats.sizes, rows, offset, header->outputs);
 }
 
-void CopyRows(const SlotHeader& header, const CheckedInputs& inputs,
-              uint32_t first_row, absl::Span<std::byte> payload) {
+void CopyRows(const SlotHeader& header, const SlotFormats& formats,
+              const CheckedInputs& inputs, uint32_t first_row,
+              absl::Span<std::byte> payload) {
   for (size_t i = 0; i < inputs.bytes.size(); ++i) {
     const absl::Span<const std::byte> rows = inputs.bytes[i];
-    const uint64_t row_bytes = rows.size() / inputs.rows;
-    std::memcpy(
-        payload.data() + header.inputs[i].offset + first_row * row_bytes,
-        rows.data(), rows.size());
+    const SlotTensor& tensor = header.inputs[i];
+    const TensorFormat& format = formats.inputs[i];
+    std::byte* const to = payload.data() + tensor.offset +
+                          first_row * (tensor.bytes / header.rows);
+    if (format.variable.empty() || inputs.sizes == inputs.served) {
+      std::memcpy(to, rows.data(), rows.size());
+      continue;
+    }
+    std::vector<int64_t> came = format.RowShape(inputs.sizes);
+    std::vector<int64_t> served = format.RowShape(inputs.served);
+    came.insert(came.begin(), inputs.rows);
+    served.insert(served.begin(), inputs.rows);
+    PadTensor({came, rows.data()}, format.pad, {served, to});
   }
 }
 

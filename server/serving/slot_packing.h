@@ -17,6 +17,8 @@ namespace gpupool::server {
 struct SlotFormats {
   absl::Span<const TensorFormat> inputs;   // 1 .. kMaxSlotTensors
   absl::Span<const TensorFormat> outputs;  // 1 .. kMaxSlotTensors
+  // Of the dimensions of several sizes; none: the largest.
+  absl::Span<const int64_t> sizes = {};
 };
 
 // Most rows of one batch in `slot_bytes`, at most `limit`. 0: not even one.
@@ -30,9 +32,11 @@ uint64_t PackedBytes(const SlotFormats& formats, uint32_t rows);
 void PackHeader(const SlotFormats& formats, uint64_t version_id, uint32_t rows,
                 SlotHeader* header);
 
-// Copies one request's rows behind those that are there already. `header` is
-// PackHeader's; `first_row` + inputs.rows <= header.rows.
-void CopyRows(const SlotHeader& header, const CheckedInputs& inputs,
-              uint32_t first_row, absl::Span<std::byte> payload);
+// Copies one request's rows behind those that are there already, filled up to
+// the served sizes. `header` is PackHeader's of `formats` with these sizes;
+// `first_row` + inputs.rows <= header.rows.
+void CopyRows(const SlotHeader& header, const SlotFormats& formats,
+              const CheckedInputs& inputs, uint32_t first_row,
+              absl::Span<std::byte> payload);
 
 }  // namespace gpupool::server

@@ -33,12 +33,14 @@ int64_t RowsOf(const TensorFormat& format, const TensorView& input) {
 
 absl::Status CheckShape(absl::string_view model, const TensorFormat& format,
                         uint32_t max_batch_size, const TensorView& input) {
-  const size_t batch_rank = format.batched ? 1 : 0;
-  const bool same_row =
-      input.shape.size() == format.row_shape.size() + batch_rank &&
-      std::equal(format.row_shape.begin(), format.row_shape.end(),
-                 input.shape.begin() + batch_rank);
-  if (!same_row) {
+  const std::vector<int64_t> declared = format.DeclaredShape();
+  const bool same =
+      input.shape.size() == declared.size() &&
+      std::equal(declared.begin(), declared.end(), input.shape.begin(),
+                 [](int64_t taken, int64_t came) {
+                   return taken == -1 || taken == came;
+                 });
+  if (!same) {
     return absl::InvalidArgumentError(absl::StrCat(
         "unexpected shape for input '", input.name, "' for model ", model,
         ": expected ", ShapeText(format), ", got ", ShapeText(input.shape)));
@@ -53,23 +55,73 @@ absl::Status CheckShape(absl::string_view model, const TensorFormat& format,
   return absl::OkStatus();
 }
 
-absl::Status CheckInput(absl::string_view model, const TensorFormat& format,
-                        uint32_t max_batch_size, const TensorView& input) {
+absl::Status CheckType(absl::string_view model, const TensorFormat& format,
+                       const TensorView& input) {
   const absl::string_view wanted = DataTypeName(format.data_type);
   if (input.data_type != wanted) {
     return absl::InvalidArgumentError(absl::StrCat(
         "inference input '", input.name, "' data-type is '", input.data_type,
         "', but model ", model, " expects '", wanted, "'"));
   }
-  RETURN_IF_ERROR(CheckShape(model, format, max_batch_size, input));
-  // Both factors are bounded by the checks above: no overflow.
+  return absl::OkStatus();
+}
+
+// The sizes of the input's dimensions; those that are known must agree.
+absl::Status TakeSizes(absl::string_view model, const TensorFormat& format,
+                       const TensorView& input,
+                       absl::Span<const SizedDimension> dimensions,
+                       CheckedInputs& checked) {
+  for (const TensorFormat::Variable& variable : format.variable) {
+    if (variable.dimension < 0) continue;
+    const auto dimension = static_cast<size_t>(variable.dimension);
+    const int64_t size = input.shape[variable.axis + (format.batched ? 1 : 0)];
+    ASSIGN_OR_RETURN(
+        checked.served[dimension],
+        SizeToServe(model, input.name, dimensions[dimension], size));
+    int64_t& known = checked.sizes[dimension];
+    if (known != 0 && known != size) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input '", input.name, "' has ", size, " for dimension '",
+          dimensions[dimension].name, "', another place of the request ", known,
+          "; send the same in all"));
+    }
+    known = size;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBytes(absl::string_view model, const TensorFormat& format,
+                        absl::Span<const int64_t> sizes,
+                        const TensorView& input) {
+  const absl::string_view wanted = DataTypeName(format.data_type);
+  // Both factors are bounded by the checks before: no overflow.
   const uint64_t expected =
-      static_cast<uint64_t>(RowsOf(format, input)) * format.row_bytes;
+      static_cast<uint64_t>(RowsOf(format, input)) * format.RowBytes(sizes);
   if (input.bytes.size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat(
         "unexpected total byte size ", input.bytes.size(), " for input '",
         input.name, "' for model ", model, ", expecting ", expected, " for ",
         wanted, " ", ShapeText(input.shape)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddVariable(const v1::TensorSpec& spec,
+                         absl::Span<const SizedDimension> dimensions,
+                         TensorFormat& format) {
+  for (const v1::VariableDimension& variable : spec.variable()) {
+    auto& added = format.variable.emplace_back();
+    added.axis = variable.axis() - (format.batched ? 1 : 0);
+    if (variable.name().empty()) continue;
+    for (size_t i = 0; i < dimensions.size(); ++i) {
+      if (dimensions[i].name == variable.name()) {
+        added.dimension = static_cast<int>(i);
+      }
+    }
+    if (added.dimension >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", spec.name(), "' has the dimension '",
+                     variable.name(), "', of which the model has no sizes"));
   }
   return absl::OkStatus();
 }
@@ -83,7 +135,31 @@ std::vector<int64_t> TensorFormat::Shape(int64_t rows) const {
   return shape;
 }
 
-absl::StatusOr<TensorFormat> MakeTensorFormat(const v1::TensorSpec& spec) {
+std::vector<int64_t> TensorFormat::DeclaredShape() const {
+  std::vector<int64_t> shape = Shape(-1);
+  for (const Variable& one : variable) shape[one.axis + (batched ? 1 : 0)] = -1;
+  return shape;
+}
+
+std::vector<int64_t> TensorFormat::RowShape(
+    absl::Span<const int64_t> sizes) const {
+  std::vector<int64_t> shape = row_shape;
+  for (const Variable& one : variable) {
+    if (one.dimension < 0 || sizes.empty()) continue;
+    shape[one.axis] = sizes[static_cast<size_t>(one.dimension)];
+  }
+  return shape;
+}
+
+uint64_t TensorFormat::RowBytes(absl::Span<const int64_t> sizes) const {
+  if (variable.empty() || sizes.empty()) return row_bytes;
+  uint64_t bytes = ElementBytes(data_type);
+  for (int64_t size : RowShape(sizes)) bytes *= static_cast<uint64_t>(size);
+  return bytes;
+}
+
+absl::StatusOr<TensorFormat> MakeTensorFormat(
+    const v1::TensorSpec& spec, absl::Span<const SizedDimension> dimensions) {
   TensorFormat format;
   format.name = spec.name();
   format.data_type = spec.data_type();
@@ -93,9 +169,18 @@ absl::StatusOr<TensorFormat> MakeTensorFormat(const v1::TensorSpec& spec) {
   if (format.row_bytes == 0) {
     return absl::InvalidArgumentError(absl::StrCat(what, ": no data type"));
   }
-  format.batched = !spec.shape().empty() && spec.shape(0) == -1;
-  for (int i = format.batched ? 1 : 0; i < spec.shape_size(); ++i) {
-    const int64_t size = spec.shape(i);
+  std::vector<int64_t> shape(spec.shape().begin(), spec.shape().end());
+  for (const v1::VariableDimension& variable : spec.variable()) {
+    if (variable.axis() >= shape.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, " has no dimension ", variable.axis()));
+    }
+    shape[variable.axis()] = variable.maximum();
+  }
+  format.batched = !shape.empty() && shape[0] == -1;
+  RETURN_IF_ERROR(AddVariable(spec, dimensions, format));
+  for (size_t i = format.batched ? 1 : 0; i < shape.size(); ++i) {
+    const int64_t size = shape[i];
     if (size < 1 ||
         static_cast<uint64_t>(size) >
             kMaxRowBytes / std::max<uint64_t>(1, format.row_bytes)) {
@@ -110,8 +195,11 @@ absl::StatusOr<TensorFormat> MakeTensorFormat(const v1::TensorSpec& spec) {
 
 absl::StatusOr<CheckedInputs> CheckInputs(
     absl::string_view model, absl::Span<const TensorFormat> formats,
-    uint32_t max_batch_size, absl::Span<const TensorView> inputs) {
+    uint32_t max_batch_size, absl::Span<const TensorView> inputs,
+    absl::Span<const SizedDimension> dimensions) {
   CheckedInputs checked;
+  checked.sizes.resize(dimensions.size());
+  checked.served.resize(dimensions.size());
   checked.bytes.resize(formats.size());
   std::vector<const TensorView*> found(formats.size(), nullptr);
   for (const TensorView& input : inputs) {
@@ -126,7 +214,10 @@ absl::StatusOr<CheckedInputs> CheckInputs(
       return absl::InvalidArgumentError(
           absl::StrCat("input '", input.name, "' already exists in request"));
     }
-    RETURN_IF_ERROR(CheckInput(model, *format, max_batch_size, input));
+    RETURN_IF_ERROR(CheckType(model, *format, input));
+    RETURN_IF_ERROR(CheckShape(model, *format, max_batch_size, input));
+    RETURN_IF_ERROR(TakeSizes(model, *format, input, dimensions, checked));
+    RETURN_IF_ERROR(CheckBytes(model, *format, checked.sizes, input));
     found[index] = &input;
     checked.bytes[index] = input.bytes;
     const uint32_t rows = static_cast<uint32_t>(RowsOf(*format, input));
@@ -150,7 +241,7 @@ std::string ShapeText(absl::Span<const int64_t> shape) {
 }
 
 std::string ShapeText(const TensorFormat& format) {
-  return ShapeText(format.Shape(-1));
+  return ShapeText(format.DeclaredShape());
 }
 
 }  // namespace gpupool::server

@@ -40,17 +40,32 @@ class Training {
   virtual v1::MemoryUse memory() const = 0;
 };
 
+// One span per input and output, each of `rows` rows; as
+// engine::InferenceBatch.
+struct ServedBatch {
+  uint32_t rows = 1;
+  absl::Span<const int64_t> sizes;  // of ServedModel::dimensions
+  absl::Span<const absl::Span<const std::byte>> inputs;
+  absl::Span<const absl::Span<std::byte>> outputs;
+};
+
+struct ServedAnswer {
+  std::vector<std::vector<int64_t>> shapes;  // of the outputs, whole
+  uint32_t compiled = 0;                     // programs
+  uint32_t evicted = 0;
+};
+
 // A version that answers, as engine::LoadedModel.
 class ServedModel {
  public:
   virtual ~ServedModel() = default;
   virtual const std::vector<v1::TensorSpec>& inputs() const = 0;
   virtual const std::vector<v1::TensorSpec>& outputs() const = 0;
+  // Names of those of several sizes, rising.
+  virtual const std::vector<std::string>& dimensions() const = 0;
   virtual uint64_t measured_bytes() const = 0;
-  // One span per input and output, each of `rows` rows.
-  virtual absl::Status Infer(
-      uint32_t rows, absl::Span<const absl::Span<const std::byte>> inputs,
-      absl::Span<const absl::Span<std::byte>> outputs) = 0;
+  virtual absl::Status Infer(const ServedBatch& batch,
+                             ServedAnswer* answer) = 0;
 };
 
 class Engine {

@@ -1,5 +1,6 @@
 #include "server/worker/served_models.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -16,12 +17,17 @@ using Inputs = std::vector<absl::Span<const std::byte>>;
 using Outputs = std::vector<absl::Span<std::byte>>;
 
 // The tensor must be of the model's type and hold `rows` examples of the
-// model's shape; how their dimensions are split does not matter.
+// model's shape; how their dimensions are split does not matter, but for those
+// that vary.
 absl::Status CheckTensor(const SlotTensor& tensor, const v1::TensorSpec& spec,
                          uint32_t rows) {
   uint64_t elements = rows;
   for (int64_t dimension : spec.shape()) {
     if (dimension >= 0) elements *= static_cast<uint64_t>(dimension);
+  }
+  // The ring has checked that all dimensions make the tensor's bytes.
+  for (const v1::VariableDimension& variable : spec.variable()) {
+    elements *= static_cast<uint64_t>(tensor.dims[variable.axis()]);
   }
   const auto data_type = static_cast<uint32_t>(spec.data_type());
   const uint64_t bytes = elements * SlotElementBytes(data_type);
@@ -32,6 +38,51 @@ absl::Status CheckTensor(const SlotTensor& tensor, const v1::TensorSpec& spec,
       "tensor \"", spec.name(), "\": ", tensor.bytes, " bytes of data type ",
       tensor.data_type, " came for ", rows, " rows; the model wants ", bytes,
       " of data type ", data_type));
+}
+
+// The sizes of the model's dimensions in one tensor; those that are known must
+// agree.
+absl::Status TakeSizes(const SlotTensor& tensor, const v1::TensorSpec& spec,
+                       const std::vector<std::string>& names,
+                       std::vector<int64_t>& sizes) {
+  if (spec.variable().empty()) return absl::OkStatus();
+  if (tensor.rank != static_cast<uint32_t>(spec.shape_size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor \"", spec.name(), "\" has ", tensor.rank,
+                     " dimensions; the model's has ", spec.shape_size()));
+  }
+  for (const v1::VariableDimension& variable : spec.variable()) {
+    const int64_t size = tensor.dims[variable.axis()];
+    const auto found = std::find(names.begin(), names.end(), variable.name());
+    if (found == names.end()) continue;
+    int64_t& known = sizes[static_cast<size_t>(found - names.begin())];
+    if (size < 1 || size > variable.maximum() ||
+        (known != 0 && known != size)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor \"", spec.name(), "\" has ", size,
+                       " for dimension \"", variable.name(), "\"; it is ",
+                       known, " elsewhere and at most ", variable.maximum()));
+    }
+    known = size;
+  }
+  return absl::OkStatus();
+}
+
+// Says so where an output is not as large as the slot has room for.
+void SetOutputDims(const ServedAnswer& answer, SlotHeader& header) {
+  const size_t count =
+      std::min<size_t>(answer.shapes.size(), header.output_count);
+  for (size_t i = 0; i < count; ++i) {
+    const std::vector<int64_t>& shape = answer.shapes[i];
+    const SlotTensor& asked = header.outputs[i];
+    if (shape.size() != asked.rank ||
+        std::equal(shape.begin(), shape.end(), asked.dims)) {
+      continue;
+    }
+    for (size_t d = 0; d < shape.size(); ++d) {
+      header.output_dims[i][d] = static_cast<uint32_t>(shape[d]);
+    }
+  }
 }
 
 }  // namespace
@@ -91,21 +142,36 @@ absl::Status ServedModels::Answer(SlotRequest* request) {
                      header.output_count, " outputs; the model has ",
                      model.inputs().size(), " and ", model.outputs().size()));
   }
+  return Compute(model, request);
+}
+
+absl::Status ServedModels::Compute(ServedModel& model, SlotRequest* request) {
+  SlotHeader& header = request->header;
+  std::vector<int64_t> sizes(model.dimensions().size(), 0);
   Inputs inputs;
   for (size_t i = 0; i < model.inputs().size(); ++i) {
     const SlotTensor& tensor = header.inputs[i];
-    RETURN_IF_ERROR(CheckTensor(tensor, model.inputs()[i], header.rows));
+    const v1::TensorSpec& spec = model.inputs()[i];
+    RETURN_IF_ERROR(TakeSizes(tensor, spec, model.dimensions(), sizes));
+    RETURN_IF_ERROR(CheckTensor(tensor, spec, header.rows));
     inputs.push_back(request->payload.subspan(tensor.offset, tensor.bytes));
   }
   Outputs outputs;
   for (size_t i = 0; i < model.outputs().size(); ++i) {
     const SlotTensor& tensor = header.outputs[i];
-    RETURN_IF_ERROR(CheckTensor(tensor, model.outputs()[i], header.rows));
+    const v1::TensorSpec& spec = model.outputs()[i];
+    RETURN_IF_ERROR(TakeSizes(tensor, spec, model.dimensions(), sizes));
+    RETURN_IF_ERROR(CheckTensor(tensor, spec, header.rows));
     outputs.push_back(request->payload.subspan(tensor.offset, tensor.bytes));
   }
   const Clock::time_point start = Clock::now();
-  const absl::Status status = model.Infer(header.rows, inputs, outputs);
+  ServedAnswer answer;
+  const absl::Status status =
+      model.Infer({header.rows, sizes, inputs, outputs}, &answer);
   header.compute_nanos = std::chrono::nanoseconds(Clock::now() - start).count();
+  header.compiled_programs = answer.compiled;
+  header.evicted_programs = answer.evicted;
+  if (status.ok()) SetOutputDims(answer, header);
   return status;
 }
 

@@ -34,6 +34,7 @@ class ServedModels {
   absl::Status Answer(SlotRequest* request);
 
  private:
+  static absl::Status Compute(ServedModel& model, SlotRequest* request);
   worker::v1::VersionReply Describe(uint64_t version_id,
                                     const ServedModel& model) const;
 

@@ -53,10 +53,17 @@ class SessionModel : public ServedModel {
     return model_->outputs();
   }
   uint64_t measured_bytes() const override { return model_->measured_bytes(); }
-  absl::Status Infer(uint32_t rows,
-                     absl::Span<const absl::Span<const std::byte>> inputs,
-                     absl::Span<const absl::Span<std::byte>> outputs) override {
-    return model_->Infer({rows, inputs, outputs});
+  const std::vector<std::string>& dimensions() const override {
+    return model_->dimensions();
+  }
+  absl::Status Infer(const ServedBatch& batch, ServedAnswer* answer) override {
+    engine::InferenceAnswer given;
+    const absl::Status status = model_->Infer(
+        {batch.rows, batch.sizes, batch.inputs, batch.outputs}, &given);
+    answer->shapes = std::move(given.shapes);
+    answer->compiled = given.compiled;
+    answer->evicted = given.evicted;
+    return status;
   }
 
  private:
@@ -94,7 +101,9 @@ class SessionEngine : public Engine {
     worker::v1::PlanReply reply;
     ASSIGN_OR_RETURN(
         *reply.mutable_plan(),
-        session_->PlanInference(request.spec(), request.max_batch_size()));
+        session_->PlanInference(request.spec(),
+                                {.max_batch_size = request.max_batch_size(),
+                                 .max_programs = request.max_programs()}));
     return reply;
   }
 
@@ -118,7 +127,8 @@ class SessionEngine : public Engine {
     ASSIGN_OR_RETURN(
         engine::ImportedModel imported,
         session_->ImportModel(request.spec(), request.weights_sha256(),
-                              request.max_batch_size()));
+                              {.max_batch_size = request.max_batch_size(),
+                               .max_programs = request.max_programs()}));
     worker::v1::ImportReply reply;
     *reply.mutable_plan() = std::move(imported.plan);
     reply.set_manifest_sha256(imported.manifest_sha256);
@@ -171,10 +181,11 @@ class SessionEngine : public Engine {
     load.manifest_sha256 = request.manifest_sha256();
     load.max_batch_size = request.max_batch_size();
     load.limit_bytes = request.limit_bytes();
+    load.max_programs = request.max_programs();
     auto model = session_->LoadModel(load);
     if (absl::IsResourceExhausted(model.status()) && load.limit_bytes > 0) {
       SayPlanIsOld(absl::StrCat("model ", load.name), model.status());
-      load.limit_bytes = 0;  // a model allocates while it is loaded, then never
+      load.limit_bytes = 0;  // then what is planned here is the limit
       model = session_->LoadModel(load);
     }
     RETURN_IF_ERROR(model.status());

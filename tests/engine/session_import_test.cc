@@ -73,7 +73,8 @@ class SessionImportTest : public SessionFixture {
 
 TEST_F(SessionImportTest, AnExportedModelIsImportedWithTheSameResults) {
   const std::vector<float> trained = Answer(trained_);
-  auto imported = Open("meta")->ImportModel(Exported(), "", 4);
+  auto imported =
+      Open("meta")->ImportModel(Exported(), "", {.max_batch_size = 4});
   ASSERT_TRUE(imported.ok()) << imported.status();
   ASSERT_EQ(imported->plan.inputs_size(), 1);
   EXPECT_THAT(imported->plan.inputs(0).shape(), ElementsAre(-1, 1, 8, 8));
@@ -91,7 +92,8 @@ TEST_F(SessionImportTest, WeightsAreExportedAndImportedWithTheirLayers) {
   auto weights = session_->ExportModel(checkpoint->manifest_sha256(),
                                        ExportFormat::kSafetensors);
   ASSERT_TRUE(weights.ok()) << weights.status();
-  auto imported = session_->ImportModel(job.model(), weights->sha256, 4);
+  auto imported = session_->ImportModel(job.model(), weights->sha256,
+                                        {.max_batch_size = 4});
   ASSERT_TRUE(imported.ok()) << imported.status();
   ExpectClose(Answer(imported->manifest_sha256),
               Answer(checkpoint->manifest_sha256()));
@@ -99,12 +101,15 @@ TEST_F(SessionImportTest, WeightsAreExportedAndImportedWithTheirLayers) {
 
 TEST_F(SessionImportTest, WeightsMustBeTheModels) {
   v1::ModelSpec spec = DigitsJob().model();
-  EXPECT_THAT(session_->ImportModel(spec, "", 4).status().message(),
-              HasSubstr("safetensors"));
+  EXPECT_THAT(
+      session_->ImportModel(spec, "", {.max_batch_size = 4}).status().message(),
+      HasSubstr("safetensors"));
   auto weights = session_->ExportModel(trained_, ExportFormat::kSafetensors);
   ASSERT_TRUE(weights.ok());
   spec.mutable_layers(0)->mutable_conv2d()->set_filters(17);
-  EXPECT_EQ(session_->ImportModel(spec, weights->sha256, 4).status().code(),
+  EXPECT_EQ(session_->ImportModel(spec, weights->sha256, {.max_batch_size = 4})
+                .status()
+                .code(),
             absl::StatusCode::kInvalidArgument);
 }
 
@@ -132,7 +137,7 @@ TEST_F(SessionImportTest, TrainingBeginsWithTheFilesWeights) {
   v1::ModelSpec spec;
   spec.mutable_onnx()->set_sha256(again->sha256);
   spec.mutable_onnx()->set_bytes(again->bytes);
-  auto imported = session_->ImportModel(spec, "", 4);
+  auto imported = session_->ImportModel(spec, "", {.max_batch_size = 4});
   ASSERT_TRUE(imported.ok()) << imported.status();
   ExpectClose(Answer(imported->manifest_sha256), tuned);
 }
@@ -140,10 +145,12 @@ TEST_F(SessionImportTest, TrainingBeginsWithTheFilesWeights) {
 TEST_F(SessionImportTest, AMissingFileIsNotFound) {
   v1::ModelSpec spec = Exported();
   std::filesystem::remove(blob_dir_ + "/" + spec.onnx().sha256());
-  EXPECT_EQ(session_->ImportModel(spec, "", 4).status().code(),
-            absl::StatusCode::kNotFound);
-  EXPECT_EQ(session_->PlanInference(spec, 4).status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_EQ(
+      session_->ImportModel(spec, "", {.max_batch_size = 4}).status().code(),
+      absl::StatusCode::kNotFound);
+  EXPECT_EQ(
+      session_->PlanInference(spec, {.max_batch_size = 4}).status().code(),
+      absl::StatusCode::kNotFound);
 }
 
 }  // namespace

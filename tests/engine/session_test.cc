@@ -197,7 +197,8 @@ TEST_F(SessionTest, MetaNeitherTrainsNorServes) {
 }
 
 TEST_F(SessionTest, PlansNameLayersParametersAndFlops) {
-  auto plan = session_->PlanInference(DigitsJob().model(), 8);
+  auto plan =
+      session_->PlanInference(DigitsJob().model(), {.max_batch_size = 8});
   ASSERT_TRUE(plan.ok()) << plan.status();
   const uint64_t conv0 = 16 * 9 + 16, conv1 = 32 * 16 * 9 + 32;
   const uint64_t dense = 32 * 4 * 4 * 10 + 10;

@@ -142,6 +142,8 @@ absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
                     DTypeName(tensor.dtype), " numbers for ",
                     tensor.shape.ToString(), " ", DTypeName(dtype));
     }
+    importer.model().bound.push_back(
+        {input.name(), ValueId{}, dtype, tensor.shape, false});
     scope.Define(scope_name,
                  Entry::Tensor(importer.values().Constant(std::move(tensor))));
     return absl::OkStatus();

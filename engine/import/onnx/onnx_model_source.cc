@@ -7,6 +7,7 @@
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/mapped_file.h"
+#include "engine/import/onnx/bind_inputs.h"
 #include "engine/import/onnx/onnx_file.h"
 #include "engine/import/onnx/onnx_import.h"
 #include "engine/import/onnx/replace_weights.h"
@@ -48,8 +49,8 @@ absl::StatusOr<std::string> CheckedBlob(const std::string& sha256,
 class OnnxModelSource : public ModelSource {
  public:
   OnnxModelSource(std::shared_ptr<const OnnxFile> file,
-                  const v1::OnnxModel& model)
-      : file_(std::move(file)), model_(model) {}
+                  const v1::OnnxModel& model, ServedSizes served)
+      : file_(std::move(file)), model_(model), served_(std::move(served)) {}
 
   absl::StatusOr<ModelGraph> Build(const BuildOptions& options) const override {
     OnnxBuildOptions build{.batch = options.batch,
@@ -60,8 +61,17 @@ class OnnxModelSource : public ModelSource {
                             model_.dimensions().end());
     build.unbatched_inputs.insert(model_.unbatched_inputs().begin(),
                                   model_.unbatched_inputs().end());
+    for (const ServedDimension& dimension : served_.dimensions) {
+      if (build.dimensions.contains(dimension.name)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dimension '", dimension.name, "' has several sizes, which only ",
+          "serving can do; give one under `dimensions`"));
+    }
+    ASSIGN_OR_RETURN(build.bound, BindInputs(*file_, build, options.bound));
     return ImportOnnx(*file_, build);
   }
+
+  const ServedSizes& served() const override { return served_; }
 
   absl::Status ReadStored(absl::string_view name,
                           absl::Span<std::byte> to) const override {
@@ -88,18 +98,21 @@ class OnnxModelSource : public ModelSource {
  private:
   const std::shared_ptr<const OnnxFile> file_;
   const v1::OnnxModel model_;
+  const ServedSizes served_;
 };
 
 absl::StatusOr<std::shared_ptr<const ModelSource>> OpenAt(
     const v1::OnnxModel& model, const std::string& path,
     ExternalFiles external) {
+  ASSIGN_OR_RETURN(ServedSizes served, ReadServedSizes(model));
   ASSIGN_OR_RETURN(const MappedFile bytes, MappedFile::Open(path));
   ASSIGN_OR_RETURN(std::shared_ptr<const OnnxFile> file,
                    OnnxFile::Parse(absl::string_view(bytes.bytes().data(),
                                                      bytes.bytes().size()),
                                    std::move(external)));
   RETURN_IF_ERROR(CheckOperators(*file));
-  return std::make_shared<OnnxModelSource>(std::move(file), model);
+  return std::make_shared<OnnxModelSource>(std::move(file), model,
+                                           std::move(served));
 }
 
 }  // namespace

@@ -11,14 +11,40 @@
 namespace gpupool::server {
 namespace {
 
-void AddOutput(const TensorFormat& format, uint32_t rows,
-               absl::Span<const std::byte> bytes,
-               inference::ModelInferResponse* response) {
+// The rows of one output as the worker gave them.
+struct Rows {
+  const std::vector<int64_t>& shape;  // of one
+  absl::Span<const std::byte> bytes;
+};
+
+// Cut back to the sizes that the request had.
+void AddOutput(const TensorFormat& format, const CheckedInputs& inputs,
+               const Rows& rows, inference::ModelInferResponse* response) {
   auto* output = response->add_outputs();
   output->set_name(format.name);
   output->set_datatype(std::string(DataTypeName(format.data_type)));
-  for (int64_t size : format.Shape(rows)) output->add_shape(size);
-  response->add_raw_output_contents(bytes.data(), bytes.size());
+  std::vector<int64_t> shape = rows.shape;
+  for (const TensorFormat::Variable& variable : format.variable) {
+    if (variable.dimension < 0) continue;
+    shape[variable.axis] =
+        inputs.sizes[static_cast<size_t>(variable.dimension)];
+  }
+  if (format.batched) output->add_shape(inputs.rows);
+  for (int64_t size : shape) output->add_shape(size);
+  if (shape == rows.shape) {
+    response->add_raw_output_contents(rows.bytes.data(), rows.bytes.size());
+    return;
+  }
+  std::vector<int64_t> from = rows.shape;
+  from.insert(from.begin(), inputs.rows);
+  shape.insert(shape.begin(), inputs.rows);
+  const uint64_t element_bytes = ElementBytes(format.data_type);
+  uint64_t bytes = element_bytes;
+  for (int64_t size : shape) bytes *= static_cast<uint64_t>(size);
+  std::string* raw = response->add_raw_output_contents();
+  raw->resize(bytes);
+  CutTensor({from, rows.bytes.data()}, element_bytes,
+            {shape, reinterpret_cast<std::byte*>(raw->data())});
 }
 
 }  // namespace
@@ -76,8 +102,9 @@ absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
   const VersionFacts& facts = version->facts();
   ASSIGN_OR_RETURN(const RequestParameters parameters, ReadParameters(request));
   ASSIGN_OR_RETURN(tensors_, ViewInputs(facts.label, request));
-  ASSIGN_OR_RETURN(inputs, CheckInputs(facts.label, facts.inputs,
-                                       facts.max_batch_size, tensors_.inputs));
+  ASSIGN_OR_RETURN(inputs,
+                   CheckInputs(facts.label, facts.inputs, facts.max_batch_size,
+                               tensors_.inputs, facts.dimensions));
   ASSIGN_OR_RETURN(outputs_,
                    SelectOutputs(facts.label, facts.outputs, request));
   deadline = request_deadline;
@@ -111,7 +138,9 @@ void InferRequest::OnAnswer(
     response_->set_model_name(facts.model);
     response_->set_model_version(std::to_string(facts.version));
     for (int index : outputs_) {
-      AddOutput(facts.outputs[index], inputs.rows, outputs[index], response_);
+      AddOutput(facts.outputs[index], inputs,
+                {output_shapes[static_cast<size_t>(index)], outputs[index]},
+                response_);
     }
   }
   Finished(status);

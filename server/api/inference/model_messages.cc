@@ -19,7 +19,7 @@ using TensorMetadata = inference::ModelMetadataResponse::TensorMetadata;
 void FillTensor(const TensorFormat& format, TensorMetadata* tensor) {
   tensor->set_name(format.name);
   tensor->set_datatype(std::string(DataTypeName(format.data_type)));
-  for (int64_t size : format.Shape(-1)) tensor->add_shape(size);
+  for (int64_t size : format.DeclaredShape()) tensor->add_shape(size);
 }
 
 inference::DataType ConfigType(v1::DataType type) {
@@ -33,7 +33,10 @@ template <typename Tensor>
 void FillConfigTensor(const TensorFormat& format, Tensor* tensor) {
   tensor->set_name(format.name);
   tensor->set_data_type(ConfigType(format.data_type));
-  for (int64_t size : format.row_shape) tensor->add_dims(size);
+  const std::vector<int64_t> shape = format.DeclaredShape();
+  for (size_t i = format.batched ? 1 : 0; i < shape.size(); ++i) {
+    tensor->add_dims(shape[i]);
+  }
 }
 
 void FillStage(const StageSum& sum, inference::StatisticDuration* duration) {

@@ -106,10 +106,14 @@ class StoredSource : public ModelSource {
     for (std::byte& byte : to) byte = static_cast<std::byte>(to.size());
     return absl::OkStatus();
   }
+  const ServedSizes& served() const override { return served_; }
   absl::StatusOr<std::string> ExportOnnx(
       const std::vector<WeightTensor>&) const override {
     return absl::UnimplementedError("");
   }
+
+ private:
+  const ServedSizes served_;
 };
 
 TEST_F(InitialWeightsTest, StoredValuesOfAnyTypeComeFromTheSource) {

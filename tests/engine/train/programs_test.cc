@@ -9,7 +9,6 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class ProgramsTest : public RunFixture {
@@ -33,13 +32,6 @@ class ProgramsTest : public RunFixture {
     return spec;
   }
 };
-
-TEST(BatchBucketsTest, ArePowersOfTwoAndTheLimit) {
-  EXPECT_THAT(BatchBuckets(1), ElementsAre(1));
-  EXPECT_THAT(BatchBuckets(2), ElementsAre(1, 2));
-  EXPECT_THAT(BatchBuckets(8), ElementsAre(1, 2, 4, 8));
-  EXPECT_THAT(BatchBuckets(11), ElementsAre(1, 2, 4, 8, 11));
-}
 
 TEST_F(ProgramsTest, TrainAndEvalShareTheirWeights) {
   v1::JobSpec spec = Job();
@@ -78,39 +70,6 @@ TEST_F(ProgramsTest, StepsOfSeveralBatchesHaveAProgramMore) {
   ASSERT_TRUE(three->accumulate.has_value());
   EXPECT_GT(StepFlopsOf(*three), 2 * StepFlopsOf(*one));
   EXPECT_GT(BytesOf(*three).optimizer, BytesOf(*one).optimizer);
-}
-
-TEST_F(ProgramsTest, InferenceHasAProgramForEachBucket) {
-  auto programs = CompileInference(*Source(Job().model()),
-                                   {.max_batch_size = 4}, &backend_);
-  ASSERT_TRUE(programs.ok()) << programs.status();
-  EXPECT_EQ(programs->buckets.size(), 3u);
-  EXPECT_EQ(programs->inputs[0].example(), Shape({4}));
-  EXPECT_EQ(programs->outputs[0].example(), Shape({3}));
-  EXPECT_EQ(programs->layout.entries().size(), 4u);
-  EXPECT_EQ(BytesOf(*programs).optimizer, 0u);
-  uint64_t largest = 0;
-  for (const InferenceBucket& bucket : programs->buckets) {
-    largest = std::max(largest, bucket.program.bytes().arena);
-  }
-  EXPECT_EQ(ArenaBytesOf(*programs), largest);
-}
-
-TEST_F(ProgramsTest, ScalingAddsTwoStates) {
-  auto programs =
-      CompileInference(*Source(Job().model()),
-                       {.input_scaling = true, .max_batch_size = 1}, &backend_);
-  ASSERT_TRUE(programs.ok()) << programs.status();
-  EXPECT_NE(programs->layout.Find("input.scale"), nullptr);
-  EXPECT_NE(programs->layout.Find("input.shift"), nullptr);
-}
-
-TEST_F(ProgramsTest, BatchLimitsAreNamed) {
-  for (uint32_t batch : {0u, 1025u}) {
-    auto programs = CompileInference(*Source(Job().model()),
-                                     {.max_batch_size = batch}, &backend_);
-    EXPECT_THAT(programs.status().message(), HasSubstr("from 1 to 1024"));
-  }
 }
 
 TEST_F(ProgramsTest, ErrorsNameTheLayer) {

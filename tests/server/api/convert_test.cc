@@ -172,6 +172,10 @@ TEST(CheckServingOptionsTest, FillsDefaultsAndNamesTheLimit) {
   options.set_max_batch_size(1025);
   Refused(CheckServingOptions("serving", &options),
           {"serving.max_batch_size", "1025", "1024"});
+  options.set_max_batch_size(0);
+  options.set_max_programs(257);
+  Refused(CheckServingOptions("serving", &options),
+          {"serving.max_programs", "257", "256"});
 }
 
 TEST(CheckPromoteTest, NeedsAJobAndLeavesAbsentOptionsAbsent) {

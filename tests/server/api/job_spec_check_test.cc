@@ -231,6 +231,14 @@ TEST(CheckModelSpecTest, AnOnnxModelNamesItsFiles) {
   (*onnx.mutable_dimensions())["sequence"] = 0;
   EXPECT_THAT(error(), HasSubstr("sequence"));
   onnx.clear_dimensions();
+  auto& numbers = (*onnx.mutable_bound_inputs())["shape"];
+  numbers.mutable_numbers()->Resize(4097, 0);
+  EXPECT_THAT(error(), HasSubstr("4097 numbers, the limit is 4096"));
+  onnx.clear_bound_inputs();
+  auto& sizes = (*onnx.mutable_served_dimensions())["sequence"];
+  sizes.mutable_sizes()->Resize(1001, 1);
+  EXPECT_THAT(error(), HasSubstr("lists 1001 sizes, the limit is 1000"));
+  onnx.clear_served_dimensions();
   onnx.set_file("model.onnx");
   EXPECT_THAT(error(), HasSubstr("is for job files"));
   onnx.clear_file();

@@ -150,7 +150,9 @@ TEST_F(AdmissionTest, PlanningNeedsNoDatasetYet) {
 
 TEST_F(AdmissionTest, PlanModelUsesTheInferenceBytes) {
   Answer<v1::PlanModelResponse> answer;
-  loop->PlanModel({}, 8, answer.callback());
+  v1::ServingOptions serving;
+  serving.set_max_batch_size(8);
+  loop->PlanModel({}, serving, answer.callback());
   EXPECT_EQ(answer.Wait()->plan().inference().peak(), 50u);
 }
 

@@ -20,6 +20,7 @@ TEST(RowsTest, DefaultsFillWhatTheSpecLeavesOut) {
   EXPECT_EQ(event.first_backoff, absl::Seconds(1));
   EXPECT_EQ(WithDefaults({}).max_batch_size(), 32u);
   EXPECT_EQ(WithDefaults({}).max_queue_size(), 1024u);
+  EXPECT_EQ(WithDefaults({}).max_programs(), 16u);
 }
 
 TEST(RowsTest, AModelIsNamedAfterTheJobUnlessSaidOtherwise) {

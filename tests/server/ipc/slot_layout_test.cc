@@ -1,6 +1,7 @@
 #include "server/ipc/slot_layout.h"
 
 #include <limits>
+#include <utility>
 
 #include "gtest/gtest.h"
 
@@ -136,6 +137,33 @@ TEST(SlotLayoutTest, RefusesGeometryOutOfRange) {
   EXPECT_FALSE(ComputeRingGeometry(kMaxSlots + 1, 1).ok());
   EXPECT_FALSE(ComputeRingGeometry(1, 0).ok());
   EXPECT_FALSE(ComputeRingGeometry(1, kMaxSlotBytes + 1).ok());
+}
+
+TEST(TakeOutputDimsTest, AnOutputMayBeSmallerThanAsked) {
+  SlotHeader header = GoodHeader();
+  SlotHeader answer = header;
+  ASSERT_TRUE(TakeOutputDims(answer, &header).ok());
+  EXPECT_EQ(header.outputs[0].dims[1], 10);
+  answer.output_dims[0][0] = 2;
+  answer.output_dims[0][1] = 7;
+  ASSERT_TRUE(TakeOutputDims(answer, &header).ok());
+  EXPECT_EQ(header.outputs[0].dims[1], 7);
+  EXPECT_EQ(header.outputs[0].bytes, 56u);
+  EXPECT_EQ(header.outputs[0].offset, 512u);
+}
+
+TEST(TakeOutputDimsTest, AnOutputIsNeverLargerThanAsked) {
+  const uint32_t huge = std::numeric_limits<uint32_t>::max();
+  for (const auto& [rows, columns] :
+       {std::pair{2u, 11u}, {huge, huge}, {2u, 0u}, {1u, huge}}) {
+    SlotHeader header = GoodHeader();
+    SlotHeader answer = header;
+    answer.output_dims[0][0] = rows;
+    answer.output_dims[0][1] = columns;
+    EXPECT_EQ(TakeOutputDims(answer, &header).code(),
+              absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(header.outputs[0].bytes, 80u);
+  }
 }
 
 }  // namespace

@@ -356,5 +356,43 @@ TEST_F(BatcherTest, ManyThreadsGetTheirOwnAnswersWhileAWorkerIsReplaced) {
   EXPECT_EQ(right, kThreads * kCalls);
 }
 
+// Rows of one or two numbers, rounded up to two.
+class SizedCall : public TestCall {
+ public:
+  SizedCall(std::vector<float> values, int64_t size, int64_t served)
+      : TestCall(1, std::move(values)) {
+    inputs.sizes = {size};
+    inputs.served = {served};
+  }
+};
+
+TEST_F(BatcherTest, RequestsOfOtherSizesWaitForTheNextBatch) {
+  FakeWorker worker;
+  BatcherOptions options = Options();
+  options.inputs[0] = Format("input", 4);
+  options.inputs[0].variable = {{.axis = 0, .dimension = 0}};
+  options.inputs[0].pad.assign(4, std::byte{0});
+  options.outputs[0] = Format("output", 4);
+  options.outputs[0].variable = {{.axis = 0, .dimension = 0}};
+  auto batcher = Make(options, worker.ring());
+  worker.Pause();
+  SizedCall first({1, 2}, 2, 2), second({3}, 1, 2), third({4}, 1, 2),
+      other({5, 6, 7}, 3, 4), last({8}, 1, 2);
+  for (SizedCall* call : {&first, &second, &third, &other, &last}) {
+    batcher->Enqueue(call);
+  }
+  WaitForQueue(*batcher, 4);  // the first is with the worker
+  worker.Resume();
+  for (SizedCall* call : {&first, &second, &third, &other, &last}) {
+    ASSERT_TRUE(call->WaitUntilDone());
+    EXPECT_TRUE(call->status().ok()) << call->status();
+  }
+  EXPECT_THAT(worker.batches(), ElementsAre(1, 2, 1, 1));
+  EXPECT_THAT(first.output(), ElementsAre(2, 4));
+  EXPECT_THAT(third.output(), ElementsAre(8, 0));
+  EXPECT_THAT(other.output(), ElementsAre(10, 12, 14, 0));
+  EXPECT_THAT(other.output_shapes, ElementsAre(ElementsAre(4)));
+}
+
 }  // namespace
 }  // namespace gpupool::server

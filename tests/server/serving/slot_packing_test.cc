@@ -57,11 +57,34 @@ TEST_F(SlotPackingTest, CopiesRowsBehindEarlierOnes) {
   inputs.bytes = {
       absl::MakeConstSpan(reinterpret_cast<const std::byte*>(wide), 24),
       absl::MakeConstSpan(reinterpret_cast<const std::byte*>(narrow), 8)};
-  CopyRows(header, inputs, 1, absl::MakeSpan(payload));
+  CopyRows(header, formats_, inputs, 1, absl::MakeSpan(payload));
   EXPECT_EQ(
       std::memcmp(payload.data() + header.inputs[0].offset + 12, wide, 24), 0);
   EXPECT_EQ(
       std::memcmp(payload.data() + header.inputs[1].offset + 4, narrow, 8), 0);
+}
+
+TEST_F(SlotPackingTest, RowsAreFilledUpToTheServedSizes) {
+  inputs_[0].variable = {{.axis = 0, .dimension = 0}};
+  inputs_[0].pad.assign(4, std::byte{0});
+  const std::vector<int64_t> served = {3};
+  const SlotFormats formats{inputs_, outputs_, served};
+  SlotHeader header = {};
+  PackHeader(formats, 1, 2, &header);
+  EXPECT_EQ(header.inputs[0].dims[1], 3);
+  std::vector<std::byte> payload(PackedBytes(formats, 2), std::byte{255});
+  const float wide[4] = {1, 2, 3, 4};
+  const float narrow[2] = {7, 8};
+  CheckedInputs inputs;
+  inputs.rows = 2;
+  inputs.sizes = {2};
+  inputs.served = served;
+  inputs.bytes = {
+      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(wide), 16),
+      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(narrow), 8)};
+  CopyRows(header, formats, inputs, 0, absl::MakeSpan(payload));
+  const float expected[6] = {1, 2, 0, 3, 4, 0};
+  EXPECT_EQ(std::memcmp(payload.data(), expected, sizeof(expected)), 0);
 }
 
 }  // namespace

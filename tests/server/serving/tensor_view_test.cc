@@ -139,5 +139,81 @@ TEST_F(TensorViewTest, WithoutABatchTheWholeShapeIsTheModels) {
       Check({{"image", "FP32", other, Bytes(24)}, scale}).status()));
 }
 
+// ids and mask [-1, sequence], where sequence is rounded up to 4 or 8.
+class SizedViewTest : public ::testing::Test {
+ protected:
+  SizedViewTest() {
+    for (const char* name : {"ids", "mask"}) {
+      v1::TensorSpec spec;
+      spec.set_name(name);
+      spec.set_data_type(v1::INT64);
+      spec.add_shape(-1);
+      spec.add_shape(-1);
+      v1::VariableDimension* variable = spec.add_variable();
+      variable->set_axis(1);
+      variable->set_name("sequence");
+      variable->set_maximum(8);
+      formats_.push_back(*MakeTensorFormat(spec, dimensions_));
+    }
+  }
+  absl::StatusOr<CheckedInputs> Check(std::vector<int64_t> ids,
+                                      std::vector<int64_t> mask) {
+    const auto bytes = [&](const std::vector<int64_t>& shape) {
+      return absl::MakeConstSpan(storage_).first(
+          static_cast<size_t>(shape[0] * shape[1]) * 8);
+    };
+    return CheckInputs("'m' version 3", formats_, 4,
+                       {{"ids", "INT64", ids, bytes(ids)},
+                        {"mask", "INT64", mask, bytes(mask)}},
+                       dimensions_);
+  }
+
+  std::vector<std::byte> storage_{4096};
+  std::vector<SizedDimension> dimensions_ = {{"sequence", 4, 8, {4, 8}, true}};
+  std::vector<TensorFormat> formats_;
+};
+
+TEST_F(SizedViewTest, SizesAreRoundedUp) {
+  const auto checked = Check({2, 5}, {2, 5});
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->rows, 2u);
+  EXPECT_EQ(checked->sizes, std::vector<int64_t>{5});
+  EXPECT_EQ(checked->served, std::vector<int64_t>{8});
+  EXPECT_EQ(formats_[0].RowBytes({}), 64u);
+  EXPECT_EQ(formats_[0].RowBytes(checked->sizes), 40u);
+  EXPECT_EQ(ShapeText(formats_[0]), "[-1,-1]");
+}
+
+TEST_F(SizedViewTest, InputsMustAgree) {
+  const auto checked = Check({2, 5}, {2, 6});
+  EXPECT_THAT(std::string(checked.status().message()),
+              AllOf(HasSubstr("'mask' has 6 for dimension 'sequence'"),
+                    HasSubstr("another place of the request 5")));
+}
+
+TEST_F(SizedViewTest, SizesMustBeServed) {
+  EXPECT_THAT(std::string(Check({2, 9}, {2, 9}).status().message()),
+              HasSubstr("'sequence' of input 'ids' is 9"));
+}
+
+TEST_F(SizedViewTest, DimensionsMustBeKnown) {
+  v1::TensorSpec spec;
+  spec.set_name("x");
+  spec.set_data_type(v1::FLOAT32);
+  spec.add_shape(-1);
+  v1::VariableDimension* variable = spec.add_variable();
+  variable->set_name("width");
+  variable->set_maximum(4);
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(MakeTensorFormat(spec, dimensions_).status()));
+  variable->set_name("sequence");
+  const auto format = MakeTensorFormat(spec, dimensions_);
+  ASSERT_TRUE(format.ok());
+  EXPECT_FALSE(format->batched);  // its first dimension varies
+  variable->set_axis(1);
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(MakeTensorFormat(spec, dimensions_).status()));
+}
+
 }  // namespace
 }  // namespace gpupool::server

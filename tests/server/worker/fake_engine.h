@@ -123,15 +123,16 @@ class FakeModel : public ServedModel {
   const std::vector<v1::TensorSpec>& inputs() const override { return specs_; }
   const std::vector<v1::TensorSpec>& outputs() const override { return specs_; }
   uint64_t measured_bytes() const override { return 99; }
-  absl::Status Infer(uint32_t rows,
-                     absl::Span<const absl::Span<const std::byte>> inputs,
-                     absl::Span<const absl::Span<std::byte>> outputs) override {
+  const std::vector<std::string>& dimensions() const override {
+    return dimensions_;
+  }
+  absl::Status Infer(const ServedBatch& batch, ServedAnswer*) override {
     std::this_thread::sleep_for(settings_.infer_time);
-    for (uint32_t i = 0; i < 2 * rows; ++i) {
+    for (uint32_t i = 0; i < 2 * batch.rows; ++i) {
       float value = 0;
-      std::memcpy(&value, inputs[0].data() + 4 * i, 4);
+      std::memcpy(&value, batch.inputs[0].data() + 4 * i, 4);
       value *= 2;
-      std::memcpy(outputs[0].data() + 4 * i, &value, 4);
+      std::memcpy(batch.outputs[0].data() + 4 * i, &value, 4);
     }
     return absl::OkStatus();
   }
@@ -139,6 +140,7 @@ class FakeModel : public ServedModel {
  private:
   const FakeEngineSettings settings_;
   std::vector<v1::TensorSpec> specs_{1};
+  std::vector<std::string> dimensions_;
 };
 
 class FakeEngine : public Engine {

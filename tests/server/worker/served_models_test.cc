@@ -117,12 +117,13 @@ class AddingModel : public ServedModel {
   const std::vector<v1::TensorSpec>& inputs() const override { return specs_; }
   const std::vector<v1::TensorSpec>& outputs() const override { return sum_; }
   uint64_t measured_bytes() const override { return 0; }
-  absl::Status Infer(uint32_t,
-                     absl::Span<const absl::Span<const std::byte>> inputs,
-                     absl::Span<const absl::Span<std::byte>> outputs) override {
-    const auto* a = reinterpret_cast<const float*>(inputs[0].data());
-    const auto* b = reinterpret_cast<const int64_t*>(inputs[1].data());
-    auto* sum = reinterpret_cast<float*>(outputs[0].data());
+  const std::vector<std::string>& dimensions() const override {
+    return dimensions_;
+  }
+  absl::Status Infer(const ServedBatch& batch, ServedAnswer*) override {
+    const auto* a = reinterpret_cast<const float*>(batch.inputs[0].data());
+    const auto* b = reinterpret_cast<const int64_t*>(batch.inputs[1].data());
+    auto* sum = reinterpret_cast<float*>(batch.outputs[0].data());
     for (int i = 0; i < 2; ++i) sum[i] = a[i] + static_cast<float>(b[i]);
     return absl::OkStatus();
   }
@@ -130,6 +131,7 @@ class AddingModel : public ServedModel {
  private:
   std::vector<v1::TensorSpec> specs_{2};
   std::vector<v1::TensorSpec> sum_{1};
+  std::vector<std::string> dimensions_;
 };
 
 class AddingEngine : public testing_engine::FakeEngine {

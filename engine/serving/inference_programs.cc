@@ -1,0 +1,245 @@
+#include "engine/serving/inference_programs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/import/model_programs.h"
+#include "engine/passes/pipeline.h"
+#include "engine/serving/bound_numbers.h"
+#include "engine/serving/resident_budget.h"
+#include "engine/serving/size_analysis.h"
+
+namespace gpupool::engine {
+namespace {
+
+// "sequence=64, batch 8"; empty for models of one size.
+std::string KeyText(const ServedSizes& served, const ProgramKey& key) {
+  std::string text;
+  for (size_t i = 0; i < key.sizes.size(); ++i) {
+    absl::StrAppend(&text, served.dimensions[i].name, "=", key.sizes[i], ", ");
+  }
+  if (!served.empty()) absl::StrAppend(&text, "batch ", key.batch);
+  return text;
+}
+
+absl::Status At(const std::string& where, const absl::Status& status) {
+  if (where.empty()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("for ", where, ": ", status.message()));
+}
+
+absl::Status AskForNumbers(const absl::Status& status) {
+  if (!absl::IsFailedPrecondition(status)) return status;
+  return absl::FailedPreconditionError(absl::StrCat(
+      status.message(), "; to serve the model give numbers of them to plan ",
+      "with, the largest that will come (bound_inputs, --bound NAME=NUMBERS)"));
+}
+
+// Makes the programs of one model.
+class Compiler {
+ public:
+  Compiler(const ModelSource& source, bool input_scaling,
+           DeviceBackend* backend)
+      : source_(source), input_scaling_(input_scaling), backend_(backend) {}
+
+  absl::StatusOr<ModelGraph> Build(
+      const ProgramKey& key,
+      absl::flat_hash_map<std::string, std::vector<double>> bound) const {
+    BuildOptions options{.batch = key.batch,
+                         .bound = std::move(bound),
+                         .input_scaling = input_scaling_};
+    const auto& dimensions = source_.served().dimensions;
+    for (size_t i = 0; i < dimensions.size(); ++i) {
+      options.dimensions[dimensions[i].name] = key.sizes[i];
+    }
+    absl::StatusOr<ModelGraph> model = BuildInferenceGraph(source_, options);
+    if (model.ok()) return model;
+    return At(KeyText(source_.served(), key), AskForNumbers(model.status()));
+  }
+
+  absl::StatusOr<InferenceProgram> Compile(const ProgramKey& key,
+                                           ModelGraph model) const {
+    std::vector<Shape> outputs;
+    for (const ModelPort& port : model.outputs) outputs.push_back(port.shape);
+    absl::StatusOr<Program> program = CompileGraph(std::move(model.graph));
+    if (!program.ok()) {
+      return At(KeyText(source_.served(), key), program.status());
+    }
+    return InferenceProgram{key, *std::move(program), std::move(outputs)};
+  }
+
+ private:
+  absl::StatusOr<Program> CompileGraph(Graph graph) const {
+    RETURN_IF_ERROR(RunPasses(graph, {}, nullptr));
+    return Program::Compile(std::move(graph), backend_);
+  }
+
+  const ModelSource& source_;
+  const bool input_scaling_;
+  DeviceBackend* const backend_;
+};
+
+bool AllBatched(const std::vector<ModelPort>& ports) {
+  return std::all_of(ports.begin(), ports.end(),
+                     [](const ModelPort& port) { return port.batched; });
+}
+
+// Everything but programs, layout and the variable axes.
+void Describe(const ModelGraph& model, InferencePrograms& programs) {
+  programs.batched = AllBatched(model.inputs) && AllBatched(model.outputs) &&
+                     model.bound.empty();
+  programs.parameters = model.parameters();
+  programs.persistents = model.persistents;
+  programs.layers = model.layers;
+  programs.warnings = model.warnings;
+  for (const ModelPort& port : model.inputs) programs.inputs.push_back({port});
+  for (const ModelPort& port : model.bound) {
+    programs.inputs.push_back({.port = port, .bound = true});
+  }
+  std::sort(programs.inputs.end() - static_cast<int64_t>(model.bound.size()),
+            programs.inputs.end(), [](const auto& a, const auto& b) {
+              return a.port.name < b.port.name;
+            });
+  for (const ModelPort& port : model.outputs) {
+    programs.outputs.push_back({port});
+  }
+}
+
+absl::Status CheckOptions(const InferenceOptions& options) {
+  if (options.max_batch_size < 1 || options.max_batch_size > kMaxServingBatch) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_batch_size ", options.max_batch_size,
+                     " must be from 1 to ", kMaxServingBatch));
+  }
+  if (options.max_programs < 1 || options.max_programs > kMaxServingPrograms) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_programs ", options.max_programs,
+                     " must be from 1 to ", kMaxServingPrograms));
+  }
+  return absl::OkStatus();
+}
+
+// Plans a model; fills in `programs` step by step.
+class Planner {
+ public:
+  Planner(const ModelSource& source, const InferenceOptions& options,
+          DeviceBackend* backend)
+      : served_(source.served()),
+        options_(options),
+        compiler_(source, options.input_scaling, backend) {}
+
+  absl::StatusOr<InferencePrograms> Plan() {
+    ASSIGN_OR_RETURN(const auto sizes, SizesToPlan(served_.dimensions));
+    for (int64_t batch : BatchBuckets(options_.max_batch_size)) {
+      RETURN_IF_ERROR(Add({.batch = batch, .sizes = sizes[0]}));
+      programs_.max_batch_size = static_cast<uint32_t>(batch);
+      if (!programs_.batched) break;
+    }
+    for (size_t i = 1; i < sizes.size(); ++i) {
+      RETURN_IF_ERROR(
+          Add({.batch = int64_t{programs_.max_batch_size}, .sizes = sizes[i]}));
+    }
+    if (!served_.empty()) {
+      programs_.max_programs = options_.max_programs;
+      for (auto& probe : SizesToProbe(served_.dimensions)) {
+        const ProgramKey key{.batch = 1, .sizes = std::move(probe)};
+        ASSIGN_OR_RETURN(const ModelGraph model,
+                         compiler_.Build(key, PlannedNumbers()));
+        analysis_.Add(key.sizes, model);
+      }
+      RETURN_IF_ERROR(analysis_.Finish(served_, programs_));
+    }
+    std::vector<const Graph*> graphs;
+    for (const InferenceProgram& program : programs_.programs) {
+      graphs.push_back(&program.program.graph());
+    }
+    ASSIGN_OR_RETURN(programs_.layout, WeightLayout::Create(graphs));
+    return std::move(programs_);
+  }
+
+ private:
+  absl::flat_hash_map<std::string, std::vector<double>> PlannedNumbers() const {
+    return {served_.bound.begin(), served_.bound.end()};
+  }
+
+  absl::Status Add(ProgramKey key) {
+    ASSIGN_OR_RETURN(ModelGraph model, compiler_.Build(key, PlannedNumbers()));
+    if (programs_.programs.empty()) Describe(model, programs_);
+    ASSIGN_OR_RETURN(key.bound,
+                     PlannedBoundBytes(served_.bound, programs_.inputs));
+    analysis_.Add(key.sizes, model);
+    ASSIGN_OR_RETURN(InferenceProgram program,
+                     compiler_.Compile(key, std::move(model)));
+    programs_.programs.push_back(std::move(program));
+    return absl::OkStatus();
+  }
+
+  const ServedSizes& served_;
+  const InferenceOptions& options_;
+  const Compiler compiler_;
+  SizeAnalysis analysis_;
+  InferencePrograms programs_;
+};
+
+std::vector<SizedBytes> AllBytes(const InferencePrograms& programs) {
+  std::vector<SizedBytes> bytes;
+  for (const InferenceProgram& program : programs.programs) {
+    bytes.push_back({program.key.sizes, program.program.bytes()});
+  }
+  return bytes;
+}
+
+std::vector<ProgramBytes> PlainBytes(const InferencePrograms& programs) {
+  std::vector<ProgramBytes> bytes;
+  for (const InferenceProgram& program : programs.programs) {
+    bytes.push_back(program.program.bytes());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<int64_t> BatchBuckets(uint32_t max_batch_size) {
+  std::vector<int64_t> buckets;
+  for (int64_t batch = 1; batch < int64_t{max_batch_size}; batch *= 2) {
+    buckets.push_back(batch);
+  }
+  buckets.push_back(max_batch_size);
+  return buckets;
+}
+
+absl::StatusOr<InferencePrograms> CompileInference(
+    const ModelSource& source, const InferenceOptions& options,
+    DeviceBackend* backend) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  return Planner(source, options, backend).Plan();
+}
+
+absl::StatusOr<InferenceProgram> CompileProgram(
+    const ModelSource& source, const InferencePrograms& planned,
+    bool input_scaling, const ProgramKey& key, DeviceBackend* backend) {
+  const Compiler compiler(source, input_scaling, backend);
+  ASSIGN_OR_RETURN(auto bound, BoundNumbers(planned.inputs, key.bound));
+  ASSIGN_OR_RETURN(ModelGraph model, compiler.Build(key, std::move(bound)));
+  return compiler.Compile(key, std::move(model));
+}
+
+PlannedBytes BytesOf(const InferencePrograms& programs) {
+  const std::vector<ProgramBytes> bytes = PlainBytes(programs);
+  PlannedBytes report = ReportBytes(programs.layout.bytes(), bytes);
+  if (programs.max_programs == 0) return report;
+  const uint64_t planned = ResidentBytes(bytes);
+  const uint64_t budget =
+      ResidentBudget(AllBytes(programs), programs.max_programs);
+  report.workspace = report.workspace - planned + budget;
+  report.peak = report.peak - planned + budget;
+  return report;
+}
+
+uint64_t ArenaBytesOf(const InferencePrograms& programs) {
+  return SharedArenaBytes(PlainBytes(programs));
+}
+
+}  // namespace gpupool::engine

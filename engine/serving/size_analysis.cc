@@ -1,0 +1,243 @@
+#include "engine/serving/size_analysis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/tensor/convert.h"
+
+namespace gpupool::engine {
+namespace {
+
+// Falling, the ends of a range alone.
+std::vector<int64_t> SizesOf(const ServedDimension& dimension) {
+  if (!dimension.sizes.empty()) {
+    return {dimension.sizes.rbegin(), dimension.sizes.rend()};
+  }
+  if (dimension.minimum == dimension.maximum) return {dimension.maximum};
+  return {dimension.maximum, dimension.minimum};
+}
+
+bool HasDimension(const ServedPort& port, size_t dimension) {
+  return std::any_of(port.variable.begin(), port.variable.end(),
+                     [&](const VariableAxis& axis) {
+                       return axis.dimension == static_cast<int>(dimension);
+                     });
+}
+
+const ServedPort* FindInput(const InferencePrograms& programs,
+                            const std::string& name) {
+  for (const ServedPort& input : programs.inputs) {
+    if (input.port.name == name) return &input;
+  }
+  return nullptr;
+}
+
+// Dimensions with a list of sizes whose inputs are all filled up.
+bool IsPadded(const ServedSizes& served, size_t dimension,
+              const InferencePrograms& programs) {
+  if (served.dimensions[dimension].sizes.empty()) return false;
+  return std::all_of(programs.inputs.begin(), programs.inputs.end(),
+                     [&](const ServedPort& input) {
+                       return !HasDimension(input, dimension) ||
+                              served.padding.contains(input.port.name);
+                     });
+}
+
+absl::Status CheckPad(const ServedSizes& served, const std::string& name,
+                      double number, const InferencePrograms& programs) {
+  const ServedPort* input = FindInput(programs, name);
+  bool listed = false;
+  for (size_t d = 0; input != nullptr && d < served.dimensions.size(); ++d) {
+    listed |= HasDimension(*input, d) && !served.dimensions[d].sizes.empty();
+  }
+  if (!listed) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "padding: ", input == nullptr ? "the model has no input '" : "input '",
+        name, input == nullptr ? "'" : "' has no dimension with listed sizes",
+        "; only such can be filled up"));
+  }
+  const DType dtype = input->port.dtype;
+  if (RoundToDType(dtype, number) == number) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("padding: ", number, " is no number of input '", name,
+                   "', which is ", DTypeName(dtype)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::vector<int64_t>>> SizesToPlan(
+    const std::vector<ServedDimension>& dimensions) {
+  std::vector<std::vector<int64_t>> all = {{}};
+  for (const ServedDimension& dimension : dimensions) {
+    std::vector<std::vector<int64_t>> longer;
+    for (const auto& start : all) {
+      for (const int64_t size : SizesOf(dimension)) {
+        longer.push_back(start);
+        longer.back().push_back(size);
+      }
+    }
+    if (longer.size() > kMaxPlannedSizes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dimension '", dimension.name, "': the listed sizes make more than ",
+          kMaxPlannedSizes, " combinations; list fewer or give a range"));
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+std::vector<std::vector<int64_t>> SizesToProbe(
+    const std::vector<ServedDimension>& dimensions) {
+  std::vector<int64_t> largest;
+  for (const ServedDimension& dimension : dimensions) {
+    largest.push_back(dimension.maximum);
+  }
+  std::vector<std::vector<int64_t>> probes;
+  for (size_t d = 0; d < dimensions.size(); ++d) {
+    if (dimensions[d].minimum < dimensions[d].maximum || largest[d] == 1) {
+      continue;
+    }
+    probes.push_back(largest);
+    --probes.back()[d];
+  }
+  return probes;
+}
+
+void SizeAnalysis::Add(const std::vector<int64_t>& sizes,
+                       const ModelGraph& model) {
+  Sample& sample = samples_.emplace_back();
+  sample.sizes = sizes;
+  for (const ModelPort& port : model.inputs) {
+    sample.inputs.push_back(port.shape);
+  }
+  for (const ModelPort& port : model.outputs) {
+    sample.outputs.push_back(port.shape);
+  }
+}
+
+absl::Status SizeAnalysis::FindAxesOf(const ServedSizes& served, size_t index,
+                                      bool output,
+                                      InferencePrograms& programs) const {
+  ServedPort& port = (output ? programs.outputs : programs.inputs)[index];
+  const auto shape_of = [&](const Sample& sample) -> const Shape& {
+    return (output ? sample.outputs : sample.inputs)[index];
+  };
+  const bool follows_numbers = output && !served.bound.empty();
+  const Shape& first = shape_of(samples_[0]);
+  for (const Sample& sample : samples_) {
+    if (shape_of(sample).rank() == first.rank()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("output '", port.port.name, "' has ", first.rank(), " or ",
+                     shape_of(sample).rank(),
+                     " dimensions, depending on sizes; ", "serve one size"));
+  }
+  for (int axis = programs.batched ? 1 : 0; axis < first.rank(); ++axis) {
+    VariableAxis found{.axis = axis, .maximum = first[axis]};
+    bool fixed = !follows_numbers;
+    std::vector<bool> equal(served.dimensions.size(), !follows_numbers);
+    for (const Sample& sample : samples_) {
+      const int64_t size = shape_of(sample)[axis];
+      fixed = fixed && size == first[axis];
+      found.maximum = std::max(found.maximum, size);
+      for (size_t d = 0; d < equal.size(); ++d) {
+        equal[d] = equal[d] && size == sample.sizes[d];
+      }
+    }
+    if (fixed) continue;
+    const auto dimension = std::find(equal.begin(), equal.end(), true);
+    if (dimension != equal.end()) {
+      found.dimension = static_cast<int>(dimension - equal.begin());
+    }
+    port.variable.push_back(found);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SizeAnalysis::FindAxes(const ServedSizes& served, bool output,
+                                    InferencePrograms& programs) const {
+  const size_t count =
+      output ? samples_[0].outputs.size() : samples_[0].inputs.size();
+  for (size_t i = 0; i < count; ++i) {
+    for (const Sample& sample : samples_) {
+      const size_t found =
+          output ? sample.outputs.size() : sample.inputs.size();
+      if (found == count) continue;
+      return absl::InvalidArgumentError(
+          "the number of outputs depends on sizes; serve one size");
+    }
+    RETURN_IF_ERROR(FindAxesOf(served, i, output, programs));
+  }
+  return absl::OkStatus();
+}
+
+bool SizeAnalysis::Depends(size_t output, int axis, size_t dimension) const {
+  for (const Sample& a : samples_) {
+    for (const Sample& b : samples_) {
+      std::vector<int64_t> sizes = b.sizes;
+      sizes[dimension] = a.sizes[dimension];
+      if (sizes == a.sizes &&
+          a.outputs[output][axis] != b.outputs[output][axis]) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+absl::Status SizeAnalysis::CheckCutting(
+    const ServedSizes& served, size_t dimension,
+    const InferencePrograms& programs) const {
+  for (size_t i = 0; i < programs.outputs.size(); ++i) {
+    const ServedPort& output = programs.outputs[i];
+    for (const VariableAxis& axis : output.variable) {
+      if (axis.dimension >= 0 || !Depends(i, axis.axis, dimension)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "padding: dimension ", axis.axis, " of output '", output.port.name,
+          "' follows from '", served.dimensions[dimension].name,
+          "' but is not as large, so that results of padded requests cannot ",
+          "be cut back; leave the padding away"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SizeAnalysis::CheckPadding(
+    const ServedSizes& served, const InferencePrograms& programs) const {
+  if (served.padding.empty()) return absl::OkStatus();
+  if (!served.bound.empty()) {
+    return absl::InvalidArgumentError(
+        "padding: the model has bound inputs, whose shapes cannot be cut "
+        "back; leave the padding away");
+  }
+  for (const auto& [name, number] : served.padding) {
+    RETURN_IF_ERROR(CheckPad(served, name, number, programs));
+  }
+  for (size_t d = 0; d < served.dimensions.size(); ++d) {
+    if (!IsPadded(served, d, programs)) continue;
+    RETURN_IF_ERROR(CheckCutting(served, d, programs));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SizeAnalysis::Finish(const ServedSizes& served,
+                                  InferencePrograms& programs) const {
+  RETURN_IF_ERROR(FindAxes(served, false, programs));
+  RETURN_IF_ERROR(FindAxes(served, true, programs));
+  for (size_t d = 0; d < served.dimensions.size(); ++d) {
+    const bool used =
+        served.dimensions[d].maximum == 1 ||
+        std::any_of(
+            programs.inputs.begin(), programs.inputs.end(),
+            [&](const ServedPort& input) { return HasDimension(input, d); });
+    if (used) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("no input of the model has a dimension '",
+                     served.dimensions[d].name, "'"));
+  }
+  return CheckPadding(served, programs);
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,62 @@
+// Which dimensions of a model's inputs and outputs follow the served sizes, as
+// seen by comparing the shapes of programs for several sizes.
+//
+// Belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/serving/inference_programs.h"
+
+namespace gpupool::engine {
+
+inline constexpr size_t kMaxPlannedSizes = 32;
+
+// The combinations of sizes to plan, the largest of all first: every listed
+// size, both ends of every range. InvalidArgument when there are more than
+// kMaxPlannedSizes.
+absl::StatusOr<std::vector<std::vector<int64_t>>> SizesToPlan(
+    const std::vector<ServedDimension>& dimensions);
+
+// What a comparison needs beside them: dimensions of one size at another.
+std::vector<std::vector<int64_t>> SizesToProbe(
+    const std::vector<ServedDimension>& dimensions);
+
+class SizeAnalysis {
+ public:
+  // The shapes of a model for these sizes; the first are the largest.
+  void Add(const std::vector<int64_t>& sizes, const ModelGraph& model);
+
+  // Fills in the variable axes of `programs`. InvalidArgument when
+  //   * a dimension is of no input, or a padded one is unknown
+  //   * padding is no number of the input's type
+  //   * an output's number of dimensions depends on sizes
+  //   * an output depends on a padded dimension in a way that forbids cutting
+  //     it back
+  absl::Status Finish(const ServedSizes& served,
+                      InferencePrograms& programs) const;
+
+ private:
+  struct Sample {
+    std::vector<int64_t> sizes;
+    std::vector<Shape> inputs;
+    std::vector<Shape> outputs;
+  };
+  absl::Status FindAxes(const ServedSizes& served, bool output,
+                        InferencePrograms& programs) const;
+  absl::Status FindAxesOf(const ServedSizes& served, size_t index, bool output,
+                          InferencePrograms& programs) const;
+  // Whether an output's axis changes when only that dimension does.
+  bool Depends(size_t output, int axis, size_t dimension) const;
+  absl::Status CheckPadding(const ServedSizes& served,
+                            const InferencePrograms& programs) const;
+  absl::Status CheckCutting(const ServedSizes& served, size_t dimension,
+                            const InferencePrograms& programs) const;
+
+  std::vector<Sample> samples_;
+};
+
+}  // namespace gpupool::engine

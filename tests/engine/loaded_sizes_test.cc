@@ -1,0 +1,304 @@
+// Models whose dimensions have several sizes, or whose shapes depend on numbers
+// of their inputs, loaded and asked.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/sha256.h"
+#include "tests/engine/import/onnx/model_text.h"
+#include "tests/engine/session_fixture.h"
+
+namespace gpupool::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Embeddings that attend to each other where the mask is 1.
+constexpr char kEncoder[] = R"((int64[N, T] ids, float[N, T] mask)
+  => (float[N, T, D] y)
+  <float[5, 2] table = {0.1, -0.4, 0.9, 0.3, -0.7, 0.2, 0.5, 0.8, -0.2, 0.6},
+   float[1] big = {10000}, float[1] unit = {1}, int64[1] one = {1}> {
+    x = Gather(table, ids)
+    xt = Transpose <perm = [0, 2, 1]> (x)
+    s = MatMul(x, xt)
+    m = Unsqueeze(mask, one)
+    d = Sub(m, unit)
+    b = Mul(d, big)
+    t = Add(s, b)
+    p = Softmax <axis = -1> (t)
+    y = MatMul(p, x)
+  })";
+
+class LoadedSizesTest : public SessionFixture {
+ protected:
+  v1::ModelSpec Model(const std::string& graph) {
+    const std::string bytes =
+        onnx_import::ModelOfGraph(graph).SerializeAsString();
+    v1::ModelSpec spec;
+    spec.mutable_onnx()->set_sha256(Sha256Hex(bytes));
+    std::ofstream(blob_dir_ + "/" + spec.onnx().sha256(), std::ios::binary)
+        << bytes;
+    return spec;
+  }
+
+  v1::ModelSpec Encoder(const std::vector<int64_t>& listed) {
+    v1::ModelSpec spec = Model(kEncoder);
+    auto& sizes = (*spec.mutable_onnx()->mutable_served_dimensions())["T"];
+    sizes.mutable_sizes()->Add(listed.begin(), listed.end());
+    if (listed.empty()) {
+      sizes.set_minimum(1);
+      sizes.set_maximum(12);
+    }
+    return spec;
+  }
+
+  // Null when importing or loading fails.
+  std::unique_ptr<LoadedModel> Load(const v1::ModelSpec& spec,
+                                    uint32_t max_programs = 16) {
+    const ServingLimits limits{.max_batch_size = 4,
+                               .max_programs = max_programs};
+    auto imported = session_->ImportModel(spec, "", limits);
+    EXPECT_TRUE(imported.ok()) << imported.status();
+    if (!imported.ok()) return nullptr;
+    planned_ = imported->plan.inference().peak();
+    auto model =
+        session_->LoadModel({.version_id = 1,
+                             .name = absl::StrCat("encoder/", ++loads_),
+                             .manifest_sha256 = imported->manifest_sha256,
+                             .max_batch_size = 4,
+                             .limit_bytes = planned_,
+                             .max_programs = max_programs});
+    EXPECT_TRUE(model.ok()) << model.status();
+    return model.ok() ? *std::move(model) : nullptr;
+  }
+
+  struct Texts {
+    uint32_t rows = 1;
+    int64_t size = 1;
+    std::vector<int64_t> ids;
+    std::vector<float> mask;
+  };
+
+  Texts RandomTexts(int64_t size) {
+    Texts texts{.rows = static_cast<uint32_t>(1 + random_() % 4), .size = size};
+    for (int64_t i = 0; i < texts.rows * size; ++i) {
+      texts.ids.push_back(static_cast<int64_t>(random_() % 5));
+      texts.mask.push_back(i % size == 0 || random_() % 4 > 0 ? 1 : 0);
+    }
+    return texts;
+  }
+
+  static Texts PadTo(const Texts& texts, int64_t size) {
+    Texts padded{.rows = texts.rows, .size = size};
+    for (uint32_t row = 0; row < texts.rows; ++row) {
+      for (int64_t i = 0; i < size; ++i) {
+        const bool real = i < texts.size;
+        const size_t at = static_cast<size_t>(row * texts.size + i);
+        padded.ids.push_back(real ? texts.ids[at] : 0);
+        padded.mask.push_back(real ? texts.mask[at] : 0);
+      }
+    }
+    return padded;
+  }
+
+  absl::StatusOr<std::vector<float>> Ask(LoadedModel& model,
+                                         const Texts& texts) {
+    const absl::Span<const std::byte> inputs[] = {
+        {reinterpret_cast<const std::byte*>(texts.ids.data()),
+         texts.ids.size() * 8},
+        {reinterpret_cast<const std::byte*>(texts.mask.data()),
+         texts.mask.size() * 4}};
+    std::vector<float> y(texts.ids.size() * 2);
+    const absl::Span<std::byte> output(reinterpret_cast<std::byte*>(y.data()),
+                                       y.size() * 4);
+    answer_ = {};
+    const absl::Status status =
+        model.Infer({.rows = texts.rows,
+                     .sizes = absl::MakeConstSpan(&texts.size, 1),
+                     .inputs = inputs,
+                     .outputs = absl::MakeConstSpan(&output, 1)},
+                    &answer_);
+    if (!status.ok()) return status;
+    return y;
+  }
+
+  uint64_t planned_ = 0;
+  int loads_ = 0;  // memory is counted by name
+  InferenceAnswer answer_;
+  std::mt19937 random_{20};
+};
+
+TEST_F(LoadedSizesTest, EverySizeOfARangeAnswersAsAModelOfThatSizeAlone) {
+  auto model = Load(Encoder({}), 3);
+  ASSERT_NE(model, nullptr);
+  EXPECT_THAT(model->inputs()[0].shape(), ElementsAre(-1, -1));
+  EXPECT_THAT(model->outputs()[0].shape(), ElementsAre(-1, -1, 2));
+  EXPECT_THAT(model->dimensions(), ElementsAre("T"));
+  uint32_t compiled = 0;
+  uint32_t evicted = 0;
+  for (int round = 0; round < 12; ++round) {
+    const Texts texts = RandomTexts(1 + static_cast<int64_t>(random_() % 12));
+    const auto y = Ask(*model, texts);
+    ASSERT_TRUE(y.ok()) << y.status();
+    EXPECT_THAT(answer_.shapes,
+                ElementsAre(ElementsAre(texts.rows, texts.size, 2)));
+    compiled += answer_.compiled;
+    evicted += answer_.evicted;
+    v1::ModelSpec fixed = Model(kEncoder);
+    (*fixed.mutable_onnx()->mutable_dimensions())["T"] = texts.size;
+    const auto plan = session_->ImportModel(fixed, "", {.max_batch_size = 4});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    auto alone = session_->LoadModel({.name = "fixed/1",
+                                      .manifest_sha256 = plan->manifest_sha256,
+                                      .max_batch_size = 4});
+    ASSERT_TRUE(alone.ok());
+    Texts same = texts;
+    const int64_t size = std::exchange(same.size, 0);
+    const absl::Span<const std::byte> inputs[] = {
+        {reinterpret_cast<const std::byte*>(same.ids.data()),
+         same.ids.size() * 8},
+        {reinterpret_cast<const std::byte*>(same.mask.data()),
+         same.mask.size() * 4}};
+    std::vector<float> expected(y->size());
+    const absl::Span<std::byte> output(
+        reinterpret_cast<std::byte*>(expected.data()), expected.size() * 4);
+    ASSERT_TRUE((*alone)
+                    ->Infer({.rows = same.rows,
+                             .inputs = inputs,
+                             .outputs = absl::MakeConstSpan(&output, 1)})
+                    .ok())
+        << size;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_NEAR((*y)[i], expected[i], 1e-5) << "size " << size;
+    }
+    EXPECT_LE(model->measured_bytes(), planned_);
+  }
+  EXPECT_GT(compiled, 0u);
+  EXPECT_GT(evicted, 0u);
+}
+
+TEST_F(LoadedSizesTest, AMaskedRequestThatIsFilledUpHasTheSameResult) {
+  auto exact = Load(Encoder({}));
+  auto listed = Load(Encoder({4, 12}));
+  ASSERT_TRUE(exact != nullptr && listed != nullptr);
+  for (int round = 0; round < 20; ++round) {
+    const Texts texts = RandomTexts(1 + static_cast<int64_t>(random_() % 12));
+    const Texts padded = PadTo(texts, texts.size <= 4 ? 4 : 12);
+    const auto expected = Ask(*exact, texts);
+    const auto y = Ask(*listed, padded);
+    ASSERT_TRUE(expected.ok() && y.ok()) << y.status();
+    for (uint32_t row = 0; row < texts.rows; ++row) {
+      for (int64_t i = 0; i < texts.size * 2; ++i) {
+        EXPECT_NEAR((*y)[static_cast<size_t>(row * padded.size * 2 + i)],
+                    (*expected)[static_cast<size_t>(row * texts.size * 2 + i)],
+                    1e-5)
+            << "size " << texts.size << " row " << row;
+      }
+    }
+  }
+}
+
+TEST_F(LoadedSizesTest, AProgramIsMadeOncePerSize) {
+  auto model = Load(Encoder({}));
+  ASSERT_NE(model, nullptr);
+  const Texts texts = RandomTexts(5);
+  ASSERT_TRUE(Ask(*model, texts).ok());
+  EXPECT_EQ(answer_.compiled, 1u);
+  ASSERT_TRUE(Ask(*model, texts).ok());
+  EXPECT_EQ(answer_.compiled, 0u);
+}
+
+TEST_F(LoadedSizesTest, ListedSizesAreThereFromTheStart) {
+  auto model = Load(Encoder({4, 12}));
+  ASSERT_NE(model, nullptr);
+  for (int64_t size : {4, 12}) {
+    Texts texts = PadTo(RandomTexts(3), size);
+    while (texts.rows != 4) texts = PadTo(RandomTexts(3), size);
+    ASSERT_TRUE(Ask(*model, texts).ok());
+    EXPECT_EQ(answer_.compiled, 0u) << size;
+  }
+}
+
+TEST_F(LoadedSizesTest, OtherSizesAreRefused) {
+  auto model = Load(Encoder({4, 12}));
+  ASSERT_NE(model, nullptr);
+  EXPECT_THAT(Ask(*model, RandomTexts(5)).status().message(),
+              HasSubstr("dimension 'T' is 5; encoder/1 takes 4, 12"));
+  Texts texts = RandomTexts(4);
+  texts.size = 12;
+  EXPECT_THAT(Ask(*model, texts).status().message(), HasSubstr("input 'ids'"));
+}
+
+TEST_F(LoadedSizesTest, TrainingTakesOneSize) {
+  v1::JobSpec job = DigitsJob();
+  *job.mutable_model() = Encoder({4});
+  EXPECT_THAT(session_->PlanTraining(job, Digits()).status().message(),
+              HasSubstr("dimension 'T' has several sizes"));
+}
+
+class LoadedBoundTest : public LoadedSizesTest {
+ protected:
+  // The numbers of `x` in the shape that `shape` says, twice.
+  v1::ModelSpec Reshape() {
+    return Model(R"((float[6] x, int64[2] shape) => (float[A, B] y)
+        <float[1] two = {2}> {
+          r = Reshape(x, shape)
+          y = Mul(r, two)
+        })");
+  }
+  absl::Status Ask(LoadedModel& model, std::vector<int64_t> shape) {
+    const std::vector<float> x = {1, 2, 3, 4, 5, 6};
+    const absl::Span<const std::byte> inputs[] = {
+        {reinterpret_cast<const std::byte*>(x.data()), 24},
+        {reinterpret_cast<const std::byte*>(shape.data()), 16}};
+    y_.assign(6, 0);
+    const absl::Span<std::byte> output(reinterpret_cast<std::byte*>(y_.data()),
+                                       24);
+    answer_ = {};
+    return model.Infer({.rows = 1,
+                        .inputs = inputs,
+                        .outputs = absl::MakeConstSpan(&output, 1)},
+                       &answer_);
+  }
+  std::vector<float> y_;
+};
+
+TEST_F(LoadedBoundTest, WithoutNumbersImportNamesTheInput) {
+  const auto imported =
+      session_->ImportModel(Reshape(), "", {.max_batch_size = 4});
+  EXPECT_EQ(imported.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(imported.status().message(), HasSubstr("'shape'"));
+  EXPECT_THAT(imported.status().message(), HasSubstr("--bound"));
+}
+
+TEST_F(LoadedBoundTest, EachValueHasAProgram) {
+  v1::ModelSpec spec = Reshape();
+  auto& numbers = (*spec.mutable_onnx()->mutable_bound_inputs())["shape"];
+  numbers.add_numbers(2);
+  numbers.add_numbers(3);
+  auto model = Load(spec, 2);
+  ASSERT_NE(model, nullptr);
+  ASSERT_EQ(model->inputs().size(), 2u);
+  EXPECT_TRUE(model->inputs()[1].bound());
+  ASSERT_TRUE(Ask(*model, {2, 3}).ok());
+  EXPECT_EQ(answer_.compiled, 0u);
+  EXPECT_THAT(answer_.shapes, ElementsAre(ElementsAre(2, 3)));
+  const absl::Status status = Ask(*model, {6, 1});
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(answer_.compiled, 1u);
+  EXPECT_THAT(answer_.shapes, ElementsAre(ElementsAre(6, 1)));
+  EXPECT_THAT(y_, ElementsAre(2, 4, 6, 8, 10, 12));
+  ASSERT_TRUE(Ask(*model, {3, 2}).ok());
+  EXPECT_EQ(answer_.evicted, 1u);
+  EXPECT_FALSE(Ask(*model, {4, 2}).ok());
+  EXPECT_LE(model->measured_bytes(), planned_);
+}
+
+}  // namespace
+}  // namespace gpupool::engine

@@ -1,0 +1,94 @@
+#include "engine/serving/inference_programs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "engine/backends/cpu/cpu_backend.h"
+#include "gpupool/v1/model.pb.h"
+
+namespace gpupool::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class InferenceProgramsTest : public testing::Test {
+ protected:
+  static std::shared_ptr<const ModelSource> Source(const v1::ModelSpec& model) {
+    auto source = ModelSource::Open(model, "");
+    EXPECT_TRUE(source.ok()) << source.status();
+    return *source;
+  }
+  static v1::ModelSpec Model() {
+    v1::ModelSpec spec;
+    spec.add_input_shape(4);
+    spec.add_layers()->mutable_dense()->set_units(8);
+    spec.add_layers()->mutable_relu();
+    spec.add_layers()->mutable_dense()->set_units(3);
+    return spec;
+  }
+
+  CpuBackend backend_{1};
+};
+
+TEST(BatchBucketsTest, ArePowersOfTwoAndTheLimit) {
+  EXPECT_THAT(BatchBuckets(1), ElementsAre(1));
+  EXPECT_THAT(BatchBuckets(2), ElementsAre(1, 2));
+  EXPECT_THAT(BatchBuckets(8), ElementsAre(1, 2, 4, 8));
+  EXPECT_THAT(BatchBuckets(11), ElementsAre(1, 2, 4, 8, 11));
+}
+
+TEST_F(InferenceProgramsTest, InferenceHasAProgramForEachBucket) {
+  auto programs =
+      CompileInference(*Source(Model()), {.max_batch_size = 4}, &backend_);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_EQ(programs->programs.size(), 3u);
+  EXPECT_EQ(programs->inputs[0].port.example(), Shape({4}));
+  EXPECT_EQ(programs->outputs[0].port.example(), Shape({3}));
+  EXPECT_EQ(programs->layout.entries().size(), 4u);
+  EXPECT_EQ(BytesOf(*programs).optimizer, 0u);
+  uint64_t largest = 0;
+  for (const InferenceProgram& program : programs->programs) {
+    largest = std::max(largest, program.program.bytes().arena);
+  }
+  EXPECT_EQ(ArenaBytesOf(*programs), largest);
+}
+
+TEST_F(InferenceProgramsTest, ScalingAddsTwoStates) {
+  auto programs =
+      CompileInference(*Source(Model()),
+                       {.input_scaling = true, .max_batch_size = 1}, &backend_);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_NE(programs->layout.Find("input.scale"), nullptr);
+  EXPECT_NE(programs->layout.Find("input.shift"), nullptr);
+}
+
+TEST_F(InferenceProgramsTest, BatchLimitsAreNamed) {
+  for (uint32_t batch : {0u, 1025u}) {
+    auto programs = CompileInference(*Source(Model()),
+                                     {.max_batch_size = batch}, &backend_);
+    EXPECT_THAT(programs.status().message(), HasSubstr("from 1 to 1024"));
+  }
+}
+
+TEST_F(InferenceProgramsTest, TheNumberOfProgramsIsLimited) {
+  for (uint32_t count : {0u, 257u}) {
+    auto programs = CompileInference(
+        *Source(Model()), {.max_batch_size = 1, .max_programs = count},
+        &backend_);
+    EXPECT_THAT(programs.status().message(), HasSubstr("from 1 to 256"));
+  }
+}
+
+// One size needs no room for others.
+TEST_F(InferenceProgramsTest, APlanOfOneSizeIsForItsProgramsAlone) {
+  auto programs =
+      CompileInference(*Source(Model()), {.max_batch_size = 4}, &backend_);
+  ASSERT_TRUE(programs.ok());
+  EXPECT_EQ(programs->max_programs, 0u);
+}
+
+}  // namespace
+}  // namespace gpupool::engine

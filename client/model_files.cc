@@ -190,9 +190,12 @@ absl::Status UploadModelFiles(Client& client, const std::string& base,
       (std::filesystem::path(base) / model.onnx().file()).native();
   absl::StatusOr<v1::OnnxModel> uploaded = UploadOnnx(client, path, progress);
   if (!uploaded.ok()) return uploaded.status();
-  *uploaded->mutable_dimensions() = model.onnx().dimensions();
-  *uploaded->mutable_unbatched_inputs() = model.onnx().unbatched_inputs();
-  *model.mutable_onnx() = *std::move(uploaded);
+  // What the upload tells takes the place of the path; all else stays.
+  v1::OnnxModel& onnx = *model.mutable_onnx();
+  onnx.clear_file();
+  onnx.set_sha256(uploaded->sha256());
+  onnx.set_bytes(uploaded->bytes());
+  *onnx.mutable_external_files() = uploaded->external_files();
   return absl::OkStatus();
 }
 

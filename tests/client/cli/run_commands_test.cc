@@ -130,7 +130,7 @@ TEST_F(RunTest, UploadsTheDataOnce) {
   const std::string data = WriteFile("letters.csv", "1,2,0\n");
   EXPECT_EQ(Run({"run", file_, "--data", data, "--label-column", "0"}), 0);
   EXPECT_THAT(err(), HasSubstr("dataset letters: uploaded, 1,797 rows"));
-  EXPECT_EQ(Run({"run", file_, "--data", data}), 0);
+  EXPECT_EQ(Run({"run", file_, "--data", data, "--label-column", "0"}), 0);
   EXPECT_THAT(err(), HasSubstr("dataset letters: present, 1,797 rows"));
   absl::MutexLock lock(&server_.state.mutex);
   EXPECT_EQ(server_.state.uploaded_bytes, "1,2,0\n");

@@ -28,7 +28,7 @@ TEST(NpzReaderTest, ReadsStoredAndDeflatedArchives) {
     auto table = ReadNpz(Zip(Members(), deflated), {}, {});
     ASSERT_TRUE(table.ok()) << table.status();
     EXPECT_THAT(table->features, ElementsAre(1, 2, 3, 4));
-    EXPECT_THAT(table->classes, ElementsAre(0, 1));
+    EXPECT_THAT(table->labels, ElementsAre(0, 1));
   }
 }
 

@@ -31,13 +31,16 @@ class ProgramsTest : public RunFixture {
     spec.mutable_training()->set_epochs(1);
     return spec;
   }
+
+  // A hundred rows of four numbers, in three classes.
+  DataFacts Data() { return {100, {4}, {.whole = true, .maximum = 2}}; }
 };
 
 TEST_F(ProgramsTest, TrainAndEvalShareTheirWeights) {
   v1::JobSpec spec = Job();
   spec.mutable_data()->mutable_held_out()->set_last(5);
   auto programs =
-      CompileTraining(*Source(spec.model()), spec, {100, {4}, 3}, &backend_);
+      CompileTraining(*Source(spec.model()), spec, Data(), &backend_);
   ASSERT_TRUE(programs.ok()) << programs.status();
   ASSERT_TRUE(programs->eval.has_value());
   EXPECT_EQ(programs->eval_batch, 5) << "no larger than what is held out";
@@ -53,18 +56,16 @@ TEST_F(ProgramsTest, TrainAndEvalShareTheirWeights) {
 
 TEST_F(ProgramsTest, WithoutHeldOutRowsThereIsNoEvalProgram) {
   auto programs =
-      CompileTraining(*Source(Job().model()), Job(), {100, {4}, 3}, &backend_);
+      CompileTraining(*Source(Job().model()), Job(), Data(), &backend_);
   ASSERT_TRUE(programs.ok()) << programs.status();
   EXPECT_FALSE(programs->eval.has_value());
 }
 
 TEST_F(ProgramsTest, StepsOfSeveralBatchesHaveAProgramMore) {
   v1::JobSpec spec = Job();
-  auto one =
-      CompileTraining(*Source(spec.model()), spec, {100, {4}, 3}, &backend_);
+  auto one = CompileTraining(*Source(spec.model()), spec, Data(), &backend_);
   spec.mutable_training()->set_accumulate_batches(3);
-  auto three =
-      CompileTraining(*Source(spec.model()), spec, {100, {4}, 3}, &backend_);
+  auto three = CompileTraining(*Source(spec.model()), spec, Data(), &backend_);
   ASSERT_TRUE(one.ok() && three.ok()) << three.status();
   EXPECT_FALSE(one->accumulate.has_value());
   ASSERT_TRUE(three->accumulate.has_value());
@@ -76,7 +77,7 @@ TEST_F(ProgramsTest, ErrorsNameTheLayer) {
   v1::JobSpec spec = Job();
   spec.mutable_model()->mutable_layers(2)->mutable_dense()->set_units(0);
   auto programs =
-      CompileTraining(*Source(spec.model()), spec, {100, {4}, 3}, &backend_);
+      CompileTraining(*Source(spec.model()), spec, Data(), &backend_);
   EXPECT_EQ(programs.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(programs.status().message(), HasSubstr("dense_2"));
 }

@@ -42,6 +42,7 @@ ONLY_IN = [
     (re.compile(r"<cuda|<cudnn|<cublas|<nccl|<nvml"), "CUDA", ["engine/backends/cuda"]),
     (re.compile(r"dnnl|oneapi/"), "oneDNN", ["engine/backends/cpu"]),
     (re.compile(r'[<"]hwy/'), "Highway", ["engine/backends/cpu"]),
+    (re.compile(r"[<\"]gloo/"), "Gloo", ["engine/collective"]),
     (re.compile(r"[<\"]onnx/"), "libonnx", ["engine/import/onnx"]),
     (re.compile(r"SQLiteCpp|sqlite3\.h"), "SQLite", ["server/store"]),
     (re.compile(r"prometheus/"), "prometheus-cpp", ["server/metrics"]),

@@ -1,0 +1,92 @@
+// Connections between all ranks of a group, over Gloo's TCP transport. Only
+// the transport of Gloo is used: its own algorithms do not say which rank was
+// lost. No exception leaves this class.
+//
+// One thread makes, uses and destroys a mesh; it must have SIGPIPE blocked,
+// since Gloo writes to sockets whose other end may be gone. Any thread may
+// call Cancel.
+//
+// Gloo trusts whoever connects: use it on the loopback or on a network of the
+// cluster's own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "engine/collective/rendezvous.h"
+
+namespace gloo {
+class Context;
+namespace transport {
+class UnboundBuffer;
+}  // namespace transport
+}  // namespace gloo
+
+namespace gpupool::engine {
+
+struct MeshPlace {
+  int rank = 0;
+  int size = 1;
+  // Network interface to bind to, as "eth0"; empty: the loopback.
+  std::string interface;
+  // What the keys in the rendezvous begin with.
+  std::string key_prefix;
+};
+
+// Bytes to or from another rank. Empty ones are skipped on both sides.
+struct MeshPart {
+  int peer = 0;
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+};
+
+class GlooMesh {
+ public:
+  // Returns when all ranks have connected. UNAVAILABLE after `deadline`.
+  static absl::StatusOr<std::unique_ptr<GlooMesh>> Connect(
+      const MeshPlace& place, RendezvousStore& store, absl::Time deadline);
+  ~GlooMesh();
+  GlooMesh(const GlooMesh&) = delete;
+  GlooMesh& operator=(const GlooMesh&) = delete;
+
+  // Sends and receives all parts at the same time; returns when all are
+  // through. Both ends must give the same `slot` and sizes; slots are not
+  // used again while others may still be in them.
+  //   UNAVAILABLE  the connection to lost_peer() broke, or that rank did not
+  //                take part before `deadline`. The mesh is of no use then.
+  //   CANCELLED    by Cancel
+  absl::Status Exchange(absl::Span<const MeshPart> out,
+                        absl::Span<const MeshPart> in, uint64_t slot,
+                        absl::Time deadline);
+  // After UNAVAILABLE from Exchange; -1 before.
+  int lost_peer() const { return lost_peer_; }
+
+  // Ends the Exchange that runs and all later ones.
+  void Cancel();
+
+ private:
+  enum class Direction { kReceive, kSend };
+
+  GlooMesh() = default;
+  std::unique_ptr<::gloo::transport::UnboundBuffer> BufferOf(
+      const MeshPart& part);
+  absl::Status Await(::gloo::transport::UnboundBuffer& buffer,
+                     Direction direction, absl::Time deadline);
+
+  std::shared_ptr<::gloo::Context> context_;
+  int lost_peer_ = -1;
+  absl::Mutex mutex_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  // What the mesh's thread waits for; null when for nothing.
+  ::gloo::transport::UnboundBuffer* awaited_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace gpupool::engine

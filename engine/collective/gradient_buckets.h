@@ -1,0 +1,73 @@
+// Which gradients travel together in data parallel training: flat buckets in
+// the order in which gradients are produced, the first one small so that
+// communication begins early. Pure planning.
+//
+// Sizes and the closing rule are PyTorch's (torch/csrc/distributed/c10d/
+// reducer.hpp, kDefaultFirstBucketBytes and kDefaultBucketBytesCap): a bucket
+// is closed as soon as it holds at least its size, so one large gradient may
+// make it larger.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace gpupool::engine {
+
+struct BucketSizes {
+  uint64_t first_bytes = uint64_t{1} << 20;
+  uint64_t other_bytes = uint64_t{25} << 20;
+};
+
+// The place of one parameter's gradient.
+struct BucketSlot {
+  int bucket = 0;
+  uint64_t offset = 0;  // in its bucket, in elements
+  uint64_t elements = 0;
+};
+
+// A run of elements of the flat buffer that holds all buckets in their order.
+struct Bucket {
+  uint64_t begin = 0;
+  uint64_t elements = 0;
+  std::vector<int> parameters;  // in the order of their offsets
+};
+
+class GradientBuckets {
+ public:
+  // elements[i]: float32 numbers of parameter i, at least 1. `order`: the
+  // parameters in the order in which their gradients are produced. All ranks
+  // must plan from the same numbers. INVALID_ARGUMENT when `order` is not a
+  // permutation, a parameter is empty, a size is 0 or the sum overflows.
+  static absl::StatusOr<GradientBuckets> Plan(
+      absl::Span<const uint64_t> elements, absl::Span<const int> order,
+      const BucketSizes& sizes = {});
+
+  absl::Span<const Bucket> buckets() const { return buckets_; }
+  // By parameter.
+  absl::Span<const BucketSlot> slots() const { return slots_; }
+  uint64_t elements() const { return elements_; }
+
+  // For each bucket the number of gradients that must have appeared before
+  // its all-reduce can start, when they appear in `appearance`. Buckets start
+  // in their order on all ranks, so the numbers never fall. INVALID_ARGUMENT
+  // when `appearance` is not a permutation of the parameters.
+  absl::StatusOr<std::vector<int>> StartPoints(
+      absl::Span<const int> appearance) const;
+
+ private:
+  std::vector<Bucket> buckets_;
+  std::vector<BucketSlot> slots_;
+  uint64_t elements_ = 0;
+};
+
+// count-1, ..., 1, 0: backward reaches the last parameter first. What to plan
+// with before the real order of a program is known.
+std::vector<int> ReverseOrder(int count);
+
+// The average from the sum over `ranks` ranks, in place.
+void DivideByRanks(absl::Span<float> sums, int ranks);
+
+}  // namespace gpupool::engine

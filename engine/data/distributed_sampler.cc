@@ -1,0 +1,60 @@
+#include "engine/data/distributed_sampler.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/philox.h"
+
+namespace gpupool::engine {
+
+absl::StatusOr<DistributedSampler> DistributedSampler::Create(
+    const DistributedSamplerOptions& options, std::vector<uint32_t> rows) {
+  if (options.rank >= options.ranks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", options.rank, " of ", options.ranks,
+                     ": ranks are counted from 0"));
+  }
+  const uint64_t up =
+      options.tail == Tail::kRepeatFromStart ? options.ranks - 1 : 0;
+  const uint64_t rank_rows = (rows.size() + up) / options.ranks;
+  if (options.batch_size < 1 || rows.empty() ||
+      options.batch_size > rank_rows) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "batch_size ", options.batch_size, " for each of ", options.ranks,
+        " ranks must be from 1 to the ", rank_rows, " rows that each has of ",
+        rows.size(), "; lower batch_size or the number of devices"));
+  }
+  return DistributedSampler(options, std::move(rows), rank_rows);
+}
+
+DistributedSampler::DistributedSampler(const DistributedSamplerOptions& options,
+                                       std::vector<uint32_t> rows,
+                                       uint64_t rank_rows)
+    : options_(options),
+      rows_(std::move(rows)),
+      rank_rows_(rank_rows),
+      batches_per_epoch_(rank_rows / options.batch_size) {}
+
+absl::Span<const uint32_t> DistributedSampler::Next() {
+  const uint64_t epoch = position_ / batches_per_epoch_;
+  const uint64_t batch = position_ % batches_per_epoch_;
+  if (epoch != shuffled_epoch_) Shuffle(epoch);
+  ++position_;
+  return absl::MakeConstSpan(order_).subspan(batch * options_.batch_size,
+                                             options_.batch_size);
+}
+
+void DistributedSampler::Shuffle(uint64_t epoch) {
+  // The same stream as Sampler's: one device and many see the same order.
+  const std::vector<uint32_t> permutation = PhiloxPermutation(
+      options_.seed, PhiloxStreamId(PhiloxStream::kShuffle, epoch),
+      rows_.size());
+  order_.resize(rank_rows_);
+  for (uint64_t i = 0; i < rank_rows_; ++i) {
+    const uint64_t entry = i * options_.ranks + options_.rank;
+    order_[i] = rows_[permutation[entry % permutation.size()]];
+  }
+  shuffled_epoch_ = epoch;
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,145 @@
+#include "engine/data/distributed_sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/data/sampler.h"
+
+namespace gpupool::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kSeed = 9;
+
+std::vector<uint32_t> Rows(uint32_t count) {
+  std::vector<uint32_t> rows;
+  for (uint32_t i = 0; i < count; ++i) rows.push_back(100 + i);
+  return rows;
+}
+
+template <typename AnySampler>
+std::vector<uint32_t> Take(AnySampler& sampler) {
+  const auto batch = sampler.Next();
+  return {batch.begin(), batch.end()};
+}
+
+std::vector<DistributedSampler> AllRanks(DistributedSamplerOptions options,
+                                         uint32_t rows) {
+  std::vector<DistributedSampler> ranks;
+  for (options.rank = 0; options.rank < options.ranks; ++options.rank) {
+    ranks.push_back(*DistributedSampler::Create(options, Rows(rows)));
+  }
+  return ranks;
+}
+
+TEST(DistributedSamplerTest, TogetherTheRanksSeeTheBatchesOfOneDevice) {
+  for (const uint32_t rows : {24u, 25u, 41u}) {
+    for (const uint32_t ranks : {1u, 2u, 3u}) {
+      Sampler one(kSeed, Rows(rows), 4 * ranks);
+      auto many =
+          AllRanks({.seed = kSeed, .batch_size = 4, .ranks = ranks}, rows);
+      EXPECT_EQ(many[0].batches_per_epoch(), one.batches_per_epoch());
+      for (int step = 0; step < 20; ++step) {
+        std::vector<uint32_t> together(4 * ranks);
+        for (uint32_t r = 0; r < ranks; ++r) {
+          const auto batch = many[r].Next();
+          ASSERT_EQ(batch.size(), 4u);
+          for (uint32_t i = 0; i < 4; ++i) together[i * ranks + r] = batch[i];
+        }
+        EXPECT_EQ(together, Take(one)) << rows << " rows, step " << step;
+      }
+    }
+  }
+}
+
+TEST(DistributedSamplerTest, RowsThatDoNotDivideAreRepeatedFromTheStart) {
+  // 10 rows on 4 ranks: 3 rows each, the first two entries a second time.
+  auto ranks = AllRanks({.seed = kSeed,
+                         .batch_size = 3,
+                         .ranks = 4,
+                         .tail = Tail::kRepeatFromStart},
+                        10);
+  Sampler whole(kSeed, Rows(10), 10);
+  const std::vector<uint32_t> order = Take(whole);
+  std::map<uint32_t, int> seen;
+  for (DistributedSampler& rank : ranks) {
+    EXPECT_EQ(rank.batches_per_epoch(), 1u);
+    for (const uint32_t row : Take(rank)) ++seen[row];
+  }
+  EXPECT_EQ(seen.size(), 10u);
+  for (size_t i = 0; i < order.size(); ++i) {
+    EXPECT_EQ(seen[order[i]], i < 2 ? 2 : 1) << i;
+  }
+}
+
+TEST(DistributedSamplerTest, FewerRowsThanRanksAreRepeatedAsOftenAsNeeded) {
+  auto ranks = AllRanks({.seed = kSeed,
+                         .batch_size = 1,
+                         .ranks = 7,
+                         .tail = Tail::kRepeatFromStart},
+                        3);
+  Sampler whole(kSeed, Rows(3), 3);
+  const std::vector<uint32_t> order = Take(whole);
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    EXPECT_EQ(Take(ranks[r])[0], order[r % 3]);
+  }
+}
+
+TEST(DistributedSamplerTest, DroppedRowsAreSeenByNobody) {
+  auto ranks = AllRanks({.seed = kSeed, .batch_size = 2, .ranks = 4}, 11);
+  std::set<uint32_t> seen;
+  for (DistributedSampler& rank : ranks) {
+    for (const uint32_t row : Take(rank)) {
+      EXPECT_TRUE(seen.insert(row).second) << row;
+    }
+  }
+  EXPECT_EQ(seen.size(), 8u);
+}
+
+TEST(DistributedSamplerTest, EpochsHaveTheirOwnOrder) {
+  auto ranks = AllRanks({.seed = kSeed, .batch_size = 32, .ranks = 2}, 64);
+  const auto first = Take(ranks[0]);
+  EXPECT_NE(first, Take(ranks[0]));
+}
+
+TEST(DistributedSamplerTest, SeekContinuesAsIfNeverInterrupted) {
+  const DistributedSamplerOptions options = {
+      .seed = kSeed, .batch_size = 3, .rank = 1, .ranks = 2};
+  auto whole = *DistributedSampler::Create(options, Rows(17));
+  std::vector<std::vector<uint32_t>> batches;
+  for (int i = 0; i < 20; ++i) batches.push_back(Take(whole));
+  for (const uint64_t position : {0u, 1u, 2u, 11u}) {
+    auto resumed = *DistributedSampler::Create(options, Rows(17));
+    resumed.Seek(position);
+    for (uint64_t i = position; i < 20; ++i) {
+      ASSERT_EQ(Take(resumed), batches[i]) << position << " " << i;
+    }
+    EXPECT_EQ(resumed.position(), 20u);
+  }
+}
+
+TEST(DistributedSamplerTest, RefusesWhatGivesNoBatch) {
+  const auto refused = [](DistributedSamplerOptions options, uint32_t rows) {
+    return DistributedSampler::Create(options, Rows(rows)).status();
+  };
+  EXPECT_TRUE(absl::IsInvalidArgument(refused({.rank = 2, .ranks = 2}, 9)));
+  EXPECT_TRUE(absl::IsInvalidArgument(refused({.ranks = 0}, 9)));
+  EXPECT_TRUE(absl::IsInvalidArgument(refused({.batch_size = 0}, 9)));
+  EXPECT_TRUE(absl::IsInvalidArgument(refused({}, 0)));
+  const absl::Status few = refused({.batch_size = 5, .ranks = 2}, 9);
+  EXPECT_TRUE(absl::IsInvalidArgument(few));
+  EXPECT_THAT(std::string(few.message()), HasSubstr("4 rows"));
+  EXPECT_TRUE(
+      refused({.batch_size = 5, .ranks = 2, .tail = Tail::kRepeatFromStart}, 9)
+          .ok());
+}
+
+}  // namespace
+}  // namespace gpupool::engine

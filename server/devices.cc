@@ -38,6 +38,17 @@ uint64_t MemoryBytes() {
   return bytes;
 }
 
+// Device files /dev/nvidia0, /dev/nvidia1, ...: in containers the driver's
+// folder in /proc is not always there.
+uint32_t CountGpuFiles() {
+  uint32_t gpus = 0;
+  std::error_code error;
+  while (std::filesystem::exists(absl::StrCat("/dev/nvidia", gpus), error)) {
+    ++gpus;
+  }
+  return gpus;
+}
+
 uint32_t CountGpus() {
   std::error_code error;
   uint32_t gpus = 0;
@@ -47,7 +58,16 @@ uint32_t CountGpus() {
        !error && entry != end; entry.increment(error)) {
     ++gpus;
   }
-  return gpus;
+  return gpus > 0 ? gpus : CountGpuFiles();
+}
+
+// In an installation ../lib of the binaries, in a build folder too; beside the
+// worker where somebody put all files into one folder.
+bool HasCudaModule(const std::string& worker_binary) {
+  const auto folder = std::filesystem::path(worker_binary).parent_path();
+  std::error_code error;
+  return std::filesystem::exists(folder / "../lib/libgpupool_cuda.so", error) ||
+         std::filesystem::exists(folder / "libgpupool_cuda.so", error);
 }
 
 absl::Status BadDevices(absl::string_view devices) {
@@ -75,13 +95,13 @@ std::vector<DeviceChoice> CpuDevices(uint32_t count, uint64_t memory_bytes,
 absl::Status CheckGpu(uint32_t index, const MachineFacts& machine) {
   if (!machine.cuda_module) {
     return absl::FailedPreconditionError(
-        "this build of gpupool has no CUDA module (libgpupool_cuda.so beside "
-        "gpupool-worker); use --devices cpu:N");
+        "this build of gpupool has no CUDA module (libgpupool_cuda.so in "
+        "../lib of gpupool-worker); use --devices cpu:N");
   }
   if (index < machine.gpus) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "there is no GPU ", index, ": the NVIDIA driver shows ", machine.gpus,
-      "; use --devices cpu:N or install the driver"));
+      " CUDA devices; use --devices cpu:N or install the driver"));
 }
 
 absl::StatusOr<std::vector<DeviceChoice>> GpuDevices(
@@ -108,10 +128,7 @@ MachineFacts ReadMachineFacts(const std::string& worker_binary) {
   machine.cores = CountCores();
   machine.memory_bytes = MemoryBytes();
   machine.gpus = CountGpus();
-  const std::filesystem::path module =
-      std::filesystem::path(worker_binary).parent_path() / "libgpupool_cuda.so";
-  std::error_code error;
-  machine.cuda_module = std::filesystem::exists(module, error);
+  machine.cuda_module = HasCudaModule(worker_binary);
   return machine;
 }
 

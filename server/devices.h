@@ -20,7 +20,7 @@ struct MachineFacts {
   uint32_t cores = 1;         // that this process may use
   uint64_t memory_bytes = 0;  // of the machine, or of its container
   uint32_t gpus = 0;
-  bool cuda_module = false;  // libgpupool_cuda.so lies beside the worker
+  bool cuda_module = false;  // libgpupool_cuda.so lies in ../lib of the worker
 };
 
 struct DeviceChoice {

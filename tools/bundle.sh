@@ -16,8 +16,24 @@ for binary in gpupool gpupoold gpupool-worker; do
   strip -o "$out/$name/bin/$binary" "$build/bin/$binary"
 done
 chmod +x "$out/$name/bin/"*
-ldd "$out/$name/bin/"* | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
-  grep -Ev '/(libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*)\.so' |
+# The CUDA module and the GPU suite, where they were built. CUDA's own
+# libraries stay out: the target machine has them with its driver and toolkit.
+parts=("$out/$name/bin/"*)
+module=$build/lib/libgpupool_cuda.so
+if [ -f "$module" ]; then
+  strip -o "$out/$name/lib/libgpupool_cuda.so" "$module"
+  parts+=("$out/$name/lib/libgpupool_cuda.so")
+  mkdir -p "$out/$name/tests" "$out/$name/tools"
+  for test in "$build/tests/"*gpu*_test; do
+    [ -x "$test" ] || continue
+    strip -o "$out/$name/tests/$(basename "$test")" "$test"
+    chmod +x "$out/$name/tests/$(basename "$test")"
+    parts+=("$out/$name/tests/$(basename "$test")")
+  done
+  cp tools/gpu_test.sh "$out/$name/tools/"
+fi
+ldd "${parts[@]}" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
+  grep -Ev '/(libcuda|libnvidia|libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*)\.so' |
   while read -r library; do
     strip -o "$out/$name/lib/$(basename "$library")" "$(realpath "$library")"
   done

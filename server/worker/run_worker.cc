@@ -42,6 +42,14 @@ int Refuse(const absl::Status& status, int code) {
   return code;
 }
 
+// What trying again cannot change has a code of its own.
+int ExitWithoutEngine(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsNotFound(status) ||
+                 absl::IsUnimplemented(status)
+             ? kWorkerNoDevice
+             : kWorkerFailed;
+}
+
 // When memory runs out, a worker goes before the daemon: its jobs resume from
 // their checkpoints. Allowed to fail.
 void OfferToOutOfMemoryKiller() {
@@ -127,12 +135,6 @@ absl::Status Serve(const WorkerOptions& worker, const WorkerPaths& paths,
 }  // namespace
 
 int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
-  if (absl::StartsWith(worker.engine.device, "cuda:")) {
-    return Refuse(absl::UnimplementedError(absl::StrCat(
-                      "this build has no CUDA back end: it cannot own ",
-                      worker.engine.device, "; use cpu:N")),
-                  kWorkerUsage);
-  }
   const absl::StatusOr<WorkerPaths> paths =
       WorkerPathsFor(worker.state_dir, worker.engine.device);
   if (!paths.ok()) return Refuse(paths.status(), kWorkerUsage);
@@ -147,7 +149,11 @@ int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
   StartLog(paths->log);
   worker.engine.blob_dir = paths->blobs;
   const auto engine = make_engine(worker.engine);
-  if (!engine.ok()) return Refuse(engine.status(), kWorkerFailed);
+  if (!engine.ok()) {
+    spdlog::error("no engine error=\"{}\"",
+                  std::string(engine.status().message()));
+    return Refuse(engine.status(), ExitWithoutEngine(engine.status()));
+  }
   const absl::Status served = Serve(worker, *paths, stop.get(), engine->get());
   return served.ok() ? kWorkerDone : Refuse(served, kWorkerFailed);
 }

@@ -11,8 +11,9 @@ namespace gpupool::server {
 enum WorkerExit : int {
   kWorkerDone = 0,
   kWorkerFailed = 1,     // see the log
-  kWorkerUsage = 2,      // bad flags, or a device this build cannot drive
+  kWorkerUsage = 2,      // bad flags
   kWorkerLeaseHeld = 3,  // another worker owns the device
+  kWorkerNoDevice = 4,   // no module, no driver or no such GPU
 };
 
 struct WorkerOptions {

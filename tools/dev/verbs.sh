@@ -15,7 +15,8 @@ usage: ./dev VERB [arguments]
   bench [name]     run the benchmarks; one JSON line per figure
                    (--peers first: install PyTorch and ONNX Runtime beside)
   bundle           a relocatable tree of binaries with their libraries
-  gpu-test         the GPU suite (says so when there is nothing to run)
+  gpu-test         the GPU suite, a table of what passed; from a bundle:
+                   tools/gpu_test.sh (says so when there is nothing to run)
   image-test       build the CPU container image from scratch and try it
   setup            install the packages that building and testing need
   clean            remove build/
@@ -24,7 +25,14 @@ TXT
 
 verb_setup() { need build test lint; }
 
-verb_build() { build_preset "${1:-release}"; }
+verb_build() {
+  build_preset "${1:-release}"
+  if [ -f "build/${1:-release}/lib/libgpupool_cuda.so" ]; then
+    say "the CUDA module was built: build/${1:-release}/lib/libgpupool_cuda.so"
+  else
+    say "without the CUDA module: no nvcc in PATH or /usr/local/cuda/bin"
+  fi
+}
 
 verb_demo() {
   need build
@@ -91,7 +99,13 @@ verb_bundle() {
 }
 
 verb_gpu_test() {
-  say "there is no GPU suite yet: this version has no CUDA back end"
+  need build
+  build_preset release
+  if [ ! -f build/release/lib/libgpupool_cuda.so ]; then
+    say "there is nothing to run: the CUDA module was not built (no nvcc here)"
+    return
+  fi
+  tools/gpu_test.sh "$@"
 }
 
 verb_image_test() {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "absl/strings/match.h"
 #include "server/worker/explain_command.h"
 #include "server/worker/session_engine.h"
 #include "tests/server/worker/fake_engine.h"
@@ -13,6 +14,9 @@ namespace gpupool::server {
 
 absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
     const EngineOptions& options) {
+  if (absl::StartsWith(options.device, "cuda:")) {
+    return absl::FailedPreconditionError("the stand-in drives no GPU");
+  }
   testing_engine::FakeEngineSettings settings;
   const char* const micros = std::getenv("GPUPOOL_STEP_MICROS");
   settings.step_time =

@@ -79,14 +79,11 @@ TEST_F(RunWorkerTest, BadFlagsAreUsageErrors) {
       kWorkerUsage);
 }
 
-TEST_F(RunWorkerTest, RefusesCudaPolitely) {
+TEST_F(RunWorkerTest, ADeviceThatIsNotThereHasAnExitCodeOfItsOwn) {
   const Outcome outcome =
       Run(absl::StrCat("--device cuda:0 --state-dir ", state_dir_));
-  EXPECT_EQ(outcome.exit_code, kWorkerUsage);
-  EXPECT_EQ(outcome.output,
-            "gpupool-worker: this build has no CUDA back end: it cannot own "
-            "cuda:0; use cpu:N\n");
-  EXPECT_TRUE(std::filesystem::is_empty(state_dir_));
+  EXPECT_EQ(outcome.exit_code, kWorkerNoDevice);
+  EXPECT_EQ(outcome.output, "gpupool-worker: the stand-in drives no GPU\n");
 }
 
 TEST_F(RunWorkerTest, SecondWorkerOfADeviceIsRefusedAndNamesTheFirst) {

@@ -1,0 +1,59 @@
+#include "engine/backends/cuda/cuda_device.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/cuda_status.h"
+#include "engine/backends/cuda/device_query.h"
+#include "engine/backends/cuda/libraries.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::engine::cuda {
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(
+    const ModuleDeviceOptions& options) {
+  ASSIGN_OR_RETURN(DeviceFacts facts, DescribeGpu(options.index));
+  std::unique_ptr<CudaDevice> device(
+      new CudaDevice(options.index, std::move(facts)));
+  RETURN_IF_ERROR(device->Start(options));
+  return device;
+}
+
+absl::Status CudaDevice::MakeCurrent() {
+  return StatusOf(cudaSetDevice(index_), absl::StrCat("using GPU ", index_));
+}
+
+absl::Status CudaDevice::Start(const ModuleDeviceOptions& options) {
+  RETURN_IF_ERROR(MakeCurrent());
+  // Makes the context now, where an error has a name.
+  RETURN_IF_ERROR(
+      StatusOf(cudaFree(nullptr), absl::StrCat("opening GPU ", index_)));
+  ASSIGN_OR_RETURN(const DriverFunctions driver, FindDriverFunctions());
+  ASSIGN_OR_RETURN(streams_, Streams::Create());
+  ASSIGN_OR_RETURN(pages_, CudaPageSource::Create(driver, index_));
+  ASSIGN_OR_RETURN(timeline_, CudaTimeline::Create(driver, streams_));
+  ASSIGN_OR_RETURN(backend_, CudaBackend::Create(&streams_.compute));
+  AddLibraries({index_, streams_.compute.handle(), options.library_dir},
+               *backend_);
+  StartReadings();
+  return absl::OkStatus();
+}
+
+void CudaDevice::StartReadings() {
+  absl::MutexLock lock(&nvml_mutex_);
+  auto nvml = Nvml::Open();
+  no_readings_ = nvml.status();
+  if (!nvml.ok()) return;
+  no_readings_ = (*nvml)->Watch(facts_.uuid);
+  if (!no_readings_.ok()) return;
+  facts_.driver_version = (*nvml)->driver_version();
+  nvml_ = *std::move(nvml);
+}
+
+absl::StatusOr<DeviceReadings> CudaDevice::Read() {
+  absl::MutexLock lock(&nvml_mutex_);
+  if (nvml_ != nullptr) return nvml_->Read();
+  return absl::UnimplementedError(no_readings_.message());
+}
+
+}  // namespace gpupool::engine::cuda

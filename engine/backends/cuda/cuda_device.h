@@ -1,0 +1,51 @@
+// One GPU, opened: its context, streams, memory and back end.
+//
+// Thread-safety: as ModuleDevice. Opening makes the device current on the
+// calling thread; other threads that compute call MakeCurrent.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/backends/cuda/cuda_backend.h"
+#include "engine/backends/cuda/cuda_pages.h"
+#include "engine/backends/cuda/cuda_timeline.h"
+#include "engine/backends/cuda/nvml.h"
+#include "engine/runtime/device_module.h"
+
+namespace gpupool::engine::cuda {
+
+class CudaDevice : public ModuleDevice {
+ public:
+  // Status codes as DeviceModule::Open.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(
+      const ModuleDeviceOptions& options);
+
+  absl::Status MakeCurrent() override;
+  DeviceBackend& backend() override { return *backend_; }
+  PageSource& pages() override { return *pages_; }
+  TimelineSource& timeline() override { return *timeline_; }
+  const DeviceFacts& facts() const override { return facts_; }
+  absl::StatusOr<DeviceReadings> Read() override;
+
+ private:
+  CudaDevice(int index, DeviceFacts facts)
+      : index_(index), facts_(std::move(facts)) {}
+  absl::Status Start(const ModuleDeviceOptions& options);
+  // Readings are a comfort: without them the device works.
+  void StartReadings();
+
+  const int index_;
+  DeviceFacts facts_;
+  Streams streams_;
+  std::unique_ptr<CudaPageSource> pages_;
+  std::unique_ptr<CudaTimeline> timeline_;
+  std::unique_ptr<CudaBackend> backend_;
+  absl::Mutex nvml_mutex_;
+  std::unique_ptr<Nvml> nvml_ ABSL_GUARDED_BY(nvml_mutex_);
+  absl::Status no_readings_;  // why nvml_ is null
+};
+
+}  // namespace gpupool::engine::cuda

@@ -1,0 +1,111 @@
+// The launches of portable/launch.h as CUDA kernels. Included by the .cu files
+// that instantiate them, one a family, and by nobody else.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "engine/backends/portable/group.h"
+#include "engine/backends/portable/launch.h"
+
+namespace gpupool::engine::portable {
+
+inline constexpr int kForThreads = 256;
+// Several waves of blocks on the largest chips; the rest of the indices is
+// walked in steps of the grid.
+inline constexpr int64_t kMaxForBlocks = 4096;
+inline constexpr int kRowThreads = 128;
+inline constexpr int64_t kMaxRowBlocks = 1 << 20;
+inline constexpr int kWarp = 32;
+
+// The threads of a block on one row; the members of SingleLane.
+class BlockGroup {
+ public:
+  __device__ int lane() const { return static_cast<int>(threadIdx.x); }
+  __device__ int lanes() const { return kRowThreads; }
+
+  template <typename T>
+  __device__ T Sum(T value) const {
+    return Combine(value, [](T a, T b) { return a + b; });
+  }
+  // Not a number wins, as it does in a sum.
+  template <typename T>
+  __device__ T Max(T value) const {
+    return Combine(value, [](T a, T b) { return a != a || a > b ? a : b; });
+  }
+  __device__ void Meet() const { __syncthreads(); }
+
+ private:
+  // In a tree of fixed form, so that the result is the same in every run.
+  template <typename T, typename Operation>
+  __device__ T Combine(T value, const Operation& operation) const {
+    __shared__ T parts[kRowThreads / kWarp];
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+      value = operation(value, __shfl_xor_sync(0xffffffffu, value, step));
+    }
+    __syncthreads();  // the parts of the combination before were read
+    if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    T result = parts[0];
+    for (int i = 1; i < kRowThreads / kWarp; ++i) {
+      result = operation(result, parts[i]);
+    }
+    return result;
+  }
+};
+
+template <typename Functor>
+__global__ void __launch_bounds__(kForThreads)
+    ForKernel(int64_t count, const __grid_constant__ Functor functor) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kForThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kForThreads + threadIdx.x;
+       i < count; i += stride) {
+    functor(i);
+  }
+}
+
+template <typename Functor>
+__global__ void __launch_bounds__(kRowThreads)
+    RowsKernel(int64_t rows, const __grid_constant__ Functor functor) {
+  const BlockGroup group;
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    functor(group, row);
+  }
+}
+
+// A refused launch is found by whoever finishes the run.
+template <typename Functor>
+void LaunchFor(LaunchStream stream, int64_t count, const Functor& functor) {
+  static_assert(std::is_trivially_copyable_v<Functor> &&
+                sizeof(Functor) <= kMaxFunctorBytes);
+  if (count <= 0) return;
+  const int64_t blocks =
+      std::min(kMaxForBlocks, (count + kForThreads - 1) / kForThreads);
+  ForKernel<Functor><<<static_cast<unsigned>(blocks), kForThreads, 0,
+                       static_cast<cudaStream_t>(stream.handle)>>>(count,
+                                                                   functor);
+}
+
+template <typename Functor>
+void LaunchRows(LaunchStream stream, int64_t rows, const Functor& functor) {
+  static_assert(std::is_trivially_copyable_v<Functor> &&
+                sizeof(Functor) <= kMaxFunctorBytes);
+  if (rows <= 0) return;
+  const int64_t blocks = std::min(kMaxRowBlocks, rows);
+  RowsKernel<Functor><<<static_cast<unsigned>(blocks), kRowThreads, 0,
+                        static_cast<cudaStream_t>(stream.handle)>>>(rows,
+                                                                    functor);
+}
+
+}  // namespace gpupool::engine::portable
+
+// Variadic: a functor's name may hold commas.
+#define GPUPOOL_INSTANTIATE_FOR(...)                      \
+  template void LaunchFor<__VA_ARGS__>(LaunchStream, int64_t, \
+                                       const __VA_ARGS__&);
+#define GPUPOOL_INSTANTIATE_ROWS(...)                      \
+  template void LaunchRows<__VA_ARGS__>(LaunchStream, int64_t, \
+                                        const __VA_ARGS__&);

@@ -1,0 +1,33 @@
+// The border of libgpupool_cuda.so.
+#include "engine/backends/cuda/cuda_device.h"
+#include "engine/backends/cuda/device_query.h"
+#include "engine/base/status_macros.h"
+#include "engine/runtime/module_build_id.h"
+
+namespace gpupool::engine::cuda {
+namespace {
+
+class CudaModule : public DeviceModule {
+ public:
+  absl::StatusOr<int> CountDevices() override { return CountGpus(); }
+  absl::StatusOr<DeviceFacts> Describe(int index) override {
+    return DescribeGpu(index);
+  }
+  absl::StatusOr<std::unique_ptr<ModuleDevice>> Open(
+      const ModuleDeviceOptions& options) override {
+    ASSIGN_OR_RETURN(std::unique_ptr<ModuleDevice> device,
+                     CudaDevice::Open(options));
+    return device;
+  }
+};
+
+}  // namespace
+}  // namespace gpupool::engine::cuda
+
+// The only symbol that the module exports.
+extern "C" __attribute__((visibility("default"))) void gpupool_device_module(
+    gpupool::engine::ModuleEntry* entry) {
+  static gpupool::engine::cuda::CudaModule module;
+  entry->build_id = gpupool::engine::ModuleBuildId();
+  entry->module = &module;
+}

@@ -1,0 +1,35 @@
+#include "engine/backends/cuda/shared_library.h"
+
+#include <dlfcn.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace gpupool::engine::cuda {
+
+absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name,
+                                                  const std::string& folder) {
+  constexpr int kFlags = RTLD_LAZY | RTLD_LOCAL;
+  if (!folder.empty()) {
+    void* handle = ::dlopen(absl::StrCat(folder, "/", name).c_str(), kFlags);
+    if (handle != nullptr) return SharedLibrary(name, handle);
+  }
+  void* handle = ::dlopen(name.c_str(), kFlags);
+  if (handle != nullptr) return SharedLibrary(name, handle);
+  const char* reason = ::dlerror();
+  return absl::NotFoundError(
+      absl::StrCat(name, " is neither where the system keeps libraries",
+                   folder.empty() ? "" : absl::StrCat(" nor in ", folder), ": ",
+                   reason == nullptr ? "no reason was given" : reason));
+}
+
+absl::Status SharedLibrary::FindAddress(const char* name,
+                                        void*& address) const {
+  address = ::dlsym(handle_, name);
+  if (address != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(name_, " has no ", name, "; install a newer one"));
+}
+
+}  // namespace gpupool::engine::cuda

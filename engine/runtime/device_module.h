@@ -1,0 +1,81 @@
+// Back ends that come as a module: a shared library that a worker loads when
+// it is asked for a device of its kind, so that one worker binary runs on
+// machines with and without a driver.
+//
+// Everything crosses the border by the virtual functions declared here and in
+// device_backend.h, device_memory.h and page_source.h. Both sides compile the
+// same headers: the loader asks for the build id before anything else.
+//
+// Thread-safety: a module's functions may be called from any thread; an open
+// device is as its back end, but facts() and Read() may be called from any
+// thread. Ownership: a module outlives its devices and is never unloaded.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/memory/page_source.h"
+#include "engine/memory/timeline.h"
+#include "engine/runtime/device_backend.h"
+#include "engine/runtime/device_facts.h"
+
+namespace gpupool::engine {
+
+struct ModuleDeviceOptions {
+  int index = 0;
+  // Where to look for the vendor's libraries before the linker's own places.
+  std::string library_dir;
+};
+
+class ModuleDevice {
+ public:
+  virtual ~ModuleDevice() = default;
+
+  // To be called on each thread that computes or allocates, before it does.
+  virtual absl::Status MakeCurrent() = 0;
+  virtual DeviceBackend& backend() = 0;
+  // The device's memory and streams, for an allocator.
+  virtual PageSource& pages() = 0;
+  virtual TimelineSource& timeline() = 0;
+  virtual const DeviceFacts& facts() const = 0;
+  // UNIMPLEMENTED where the machine has nothing that could tell; DATA_LOSS
+  // when the device is lost.
+  virtual absl::StatusOr<DeviceReadings> Read() = 0;
+};
+
+class DeviceModule {
+ public:
+  virtual ~DeviceModule() = default;
+
+  // FAILED_PRECONDITION when there is no driver or it is too old.
+  virtual absl::StatusOr<int> CountDevices() = 0;
+  // NOT_FOUND for an index that no device has.
+  virtual absl::StatusOr<DeviceFacts> Describe(int index) = 0;
+  // As both; RESOURCE_EXHAUSTED when the device has no memory for a context.
+  virtual absl::StatusOr<std::unique_ptr<ModuleDevice>> Open(
+      const ModuleDeviceOptions& options) = 0;
+};
+
+// What a module exports, under this name: fills `entry`.
+inline constexpr char kModuleSymbol[] = "gpupool_device_module";
+struct ModuleEntry {
+  const char* build_id = nullptr;
+  DeviceModule* module = nullptr;  // lives as long as the process
+};
+using ModuleFunction = void (*)(ModuleEntry* entry);
+
+// Loads a module and leaves it loaded.
+//   NOT_FOUND            there is no such file
+//   FAILED_PRECONDITION  it cannot be linked, is no module, or is of another
+//                        build
+absl::StatusOr<DeviceModule*> LoadDeviceModule(const std::string& path);
+
+// The first of `folders`' files "libgpupool_cuda.so" that exists; NOT_FOUND
+// with all of them named.
+absl::StatusOr<std::string> FindCudaModule(
+    const std::vector<std::string>& folders);
+
+}  // namespace gpupool::engine

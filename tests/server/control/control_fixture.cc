@@ -3,7 +3,6 @@
 #include <thread>
 
 namespace gpupool::server {
-namespace {
 
 bool Eventually(const std::function<bool()>& condition) {
   for (int i = 0; i < 5000; ++i) {
@@ -12,8 +11,6 @@ bool Eventually(const std::function<bool()>& condition) {
   }
   return false;
 }
-
-}  // namespace
 
 void ControlTest::SetUp() {
   std::string name = std::filesystem::temp_directory_path() / "gpupoolXXXXXX";

@@ -76,6 +76,9 @@ class Answer {
   std::future<absl::StatusOr<T>> future_ = promise_->get_future();
 };
 
+// Whether it becomes true within some seconds.
+bool Eventually(const std::function<bool()>& condition);
+
 class ControlTest : public ::testing::Test {
  protected:
   static constexpr uint64_t kLimit = 1000;

@@ -106,8 +106,8 @@ TEST_F(PlanRenewalTest, AMetaWorkerThatLeavesIsAskedAgainWhenItComesBack) {
   Hello("cpu:0");
   FakeWorkers::Pending post;
   ASSERT_TRUE(workers->NextPost(post));
-  Barrier();
-  EXPECT_EQ(loop->GetJob(1)->plan().training().peak(), 300u);
+  EXPECT_TRUE(Eventually(
+      [&] { return loop->GetJob(1)->plan().training().peak() == 300; }));
 }
 
 TEST_F(PlanRenewalTest, APlanThatCannotBeMadeLeavesTheOldOneAndTheRest) {

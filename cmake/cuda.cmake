@@ -1,5 +1,5 @@
 # Finds nvcc. Sets GPUPOOL_BUILD_CUDA; nothing else changes where there is none.
-set(GPUPOOL_CUDA OFF CACHE STRING "build the CUDA module: AUTO, ON or OFF")
+set(GPUPOOL_CUDA AUTO CACHE STRING "build the CUDA module: AUTO, ON or OFF")
 set(GPUPOOL_CUDA_ARCHITECTURES 90 CACHE STRING
     "compute capabilities without the dot, separated by ;")
 set(GPUPOOL_BUILD_CUDA OFF)
@@ -22,7 +22,7 @@ else()
 endif()
 
 # gpupool_cuda_objects(OUTPUT SOURCES ...)
-# Compiles .cu files and sets OUTPUT to their objects. By custom commands: the
+# Compiles .cu files, given by absolute paths, and sets OUTPUT to their objects. By custom commands: the
 # build has one place that knows nvcc's flags, and machines without nvcc need
 # no language that CMake would look for.
 function(gpupool_cuda_objects output)
@@ -42,12 +42,13 @@ function(gpupool_cuda_objects output)
   endif()
   set(objects "")
   foreach(source ${arg_SOURCES})
-    set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
+    get_filename_component(name ${source} NAME)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.o)
     add_custom_command(OUTPUT ${object}
       COMMAND ${launcher} ${GPUPOOL_NVCC} ${flags} -MD -MF ${object}.d -MT
-              ${object} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
+              ${object} -c ${source} -o ${object}
       DEPENDS ${source} DEPFILE ${object}.d VERBATIM
-      COMMENT "Building CUDA object ${source}.o")
+      COMMENT "Building CUDA object ${name}.o")
     list(APPEND objects ${object})
   endforeach()
   set(${output} ${objects} PARENT_SCOPE)

@@ -8,6 +8,7 @@
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/loaded_model_impl.h"
+#include "engine/runtime/weight_view.h"
 #include "engine/session_convert.h"
 #include "engine/train/initial_weights.h"
 
@@ -87,7 +88,8 @@ absl::Status LoadedModel::Impl::LoadPrograms(const ModelSource& source) {
   arena_bytes_ = ArenaBytesOf(planned_);
   ASSIGN_OR_RETURN(
       weights_,
-      WeightStore::Create(planned_.layout, holder_.name(), device_.allocator));
+      WeightStore::Create(planned_.layout, holder_.name(), device_.allocator,
+                          device_.backend->transfer()));
   ASSIGN_OR_RETURN(arena_, device_.allocator->Allocate(
                                arena_bytes_, {holder_.name(), "arena"}));
   RETURN_IF_ERROR(SetWeights(source));
@@ -109,12 +111,14 @@ absl::Status LoadedModel::Impl::SetWeights(const ModelSource& source) {
     return SetInitialWeights(source, planned_.persistents, manifest_.seed,
                              *weights_);
   }
+  ASSIGN_OR_RETURN(const WeightView view, WeightView::OfNew(*weights_));
   std::vector<TensorBytes> tensors;
-  for (const WeightEntry& entry : weights_->layout().entries()) {
+  for (const WeightEntry& entry : view.layout().entries()) {
     tensors.push_back(
-        {{entry.name, entry.dtype, entry.shape}, weights_->bytes_of(entry)});
+        {{entry.name, entry.dtype, entry.shape}, view.bytes_of(entry)});
   }
-  return ReadTensors(device_.blob_dir, manifest_, "weights", tensors);
+  RETURN_IF_ERROR(ReadTensors(device_.blob_dir, manifest_, "weights", tensors));
+  return view.Commit();
 }
 
 absl::StatusOr<ProgramCache::Entry*> LoadedModel::Impl::Insert(

@@ -78,11 +78,6 @@ class WeightStore {
   }
   absl::Span<std::byte> block(bool optimizer) const;
 
-  // The same for hosts that reach the device's memory.
-  absl::Span<std::byte> bytes_of(const WeightEntry& entry) const {
-    return {address_of(entry), entry.bytes()};
-  }
-
   // Sets a value. InvalidArgument when the store has none of that name with
   // so many bytes.
   absl::Status Write(absl::string_view name,

@@ -23,6 +23,7 @@
 #include "engine/base/philox.h"
 #include "engine/import/model_programs.h"
 #include "engine/memory/caching_allocator.h"
+#include "engine/memory/host_page_source.h"
 #include "engine/passes/pipeline.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/weight_view.h"
@@ -110,7 +111,7 @@ class OurStep {
   }
 
   CpuBackend backend_;
-  HostSegmentSource source_;
+  HostPageSource source_;
   CachingAllocator allocator_;
   std::unique_ptr<WeightStore> weights_;
   Allocation arena_;

@@ -16,7 +16,7 @@
 #include "engine/data/dataset_reader.h"
 #include "engine/loaded_model_impl.h"
 #include "engine/memory/caching_allocator.h"
-#include "engine/memory/segment_source.h"
+#include "engine/memory/host_page_source.h"
 #include "engine/serving/inference_programs.h"
 #include "engine/session_convert.h"
 #include "engine/train/device_context.h"
@@ -136,7 +136,7 @@ class Session::Impl {
 
  private:
   const SessionOptions options_;
-  HostSegmentSource source_;
+  HostPageSource source_;
   CachingAllocator allocator_;
   CpuBackend backend_;
   const std::string description_;

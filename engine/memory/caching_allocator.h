@@ -1,37 +1,46 @@
 // Gives out a device's memory under a byte limit, remembers who holds every
-// block, and keeps freed memory for the next request.
+// block, and keeps freed memory for the next request. The same code serves
+// every kind of device; a PageSource says where memory comes from and a
+// TimelineSource how far the device's streams are.
 //
-// The limit bounds what owners hold (allocated bytes). A request within it
-// never fails because of fragmentation: cached segments are given back to
-// the source before reserved bytes pass the limit, and only the free parts
-// of segments in use may carry reserved bytes above it.
+// Below it lies one growing range of addresses, mapped page by page, in which
+// free blocks are found in constant time (block_heap.h). Memory that no block
+// needs can be unmapped anywhere in the range, so that a request within the
+// limit is not refused because of fragmentation: whole free chunks go back to
+// the source before reserved bytes pass the limit, and only the free parts of
+// chunks in use may carry reserved bytes above it.
 //
 // Invariants
-//   1. Blocks tile their segment without gap or overlap.
-//   2. No two neighbouring blocks are both free.
-//   3. Block sizes are multiples of kAlignmentBytes, and so are addresses.
-//   4. allocated <= limit, allocated <= reserved, requested <= allocated.
-//   5. A holder's bytes never pass the limit set for it.
+//   1. Blocks tile every mapped run without gap or overlap.
+//   2. Block sizes and addresses are multiples of kBlockUnitBytes.
+//   3. Owners are charged what they ask for, rounded up to kAlignmentBytes:
+//      what plans count. requested <= allocated <= limit.
+//   4. A holder's bytes never pass the limit set for it.
+//   5. Memory is given to a stream only when every earlier use of it has
+//      ended, comes earlier in the same stream, or is waited for (wait()).
 //
-// Thread-safety: every function may be called from any thread.
+// Thread-safety: every function may be called from any thread. A request that
+// waits for a stream does so without the lock.
 // Ownership: an Allocation gives its block back when it is destroyed; the
 // allocator must outlive its allocations.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
-#include "engine/memory/segment_source.h"
+#include "absl/types/span.h"
+#include "engine/memory/block_heap.h"
+#include "engine/memory/fast_mutex.h"
+#include "engine/memory/owner_ledger.h"
+#include "engine/memory/page_source.h"
 #include "engine/memory/statistics.h"
+#include "engine/memory/timeline.h"
 
 namespace gpupool::engine {
 
@@ -41,41 +50,67 @@ class CachingAllocator;
 class Allocation {
  public:
   Allocation() = default;
-  Allocation(Allocation&& other) noexcept { *this = std::move(other); }
+  Allocation(Allocation&& other) noexcept
+      : allocator_(other.allocator_), block_(std::exchange(other.block_, {})) {}
   Allocation& operator=(Allocation&& other) noexcept;
   ~Allocation() { Reset(); }
 
   // Null when empty. Contents are undefined at first.
-  std::byte* data() const { return data_; }
+  std::byte* data() const {
+    return block_ == nullptr ? nullptr
+                             : reinterpret_cast<std::byte*>(block_->address);
+  }
   // As requested.
-  uint64_t bytes() const { return bytes_; }
-  // Gives the block back.
-  void Reset();
+  uint64_t bytes() const {
+    return block_ == nullptr ? 0 : block_->requested_bytes;
+  }
+  // What the stream of the allocation must wait for, on the device, before
+  // it uses the memory. Only where AllocateOptions accepted that.
+  std::optional<Moment> wait() const;
+  // Gives the block back. All uses have ended.
+  void Reset() {
+    if (block_ != nullptr) ResetAfter({});
+  }
+  // Gives the block back at once, although work that was put on streams uses
+  // it up to these moments. The moment given for the stream of the allocation
+  // also ends whatever that stream had to wait for.
+  void ResetAfter(absl::Span<const Moment> uses);
 
  private:
   friend class CachingAllocator;
-  Allocation(CachingAllocator* allocator, std::byte* data, uint64_t bytes)
-      : allocator_(allocator), data_(data), bytes_(bytes) {}
+  Allocation(CachingAllocator* allocator, Block* block)
+      : allocator_(allocator), block_(block) {}
 
   CachingAllocator* allocator_ = nullptr;
-  std::byte* data_ = nullptr;
-  uint64_t bytes_ = 0;
+  // What is read of it here does not change while it is held.
+  Block* block_ = nullptr;
+};
+
+struct AllocateOptions {
+  // On which the memory is used first.
+  StreamId stream = kDefaultStream;
+  // Rather than map more memory, take what another stream is not past yet;
+  // the caller lets its stream wait for Allocation::wait().
+  bool accept_wait = false;
 };
 
 class CachingAllocator {
  public:
-  // `device` names it in texts. `source` must outlive the allocator.
-  CachingAllocator(std::string device, uint64_t limit_bytes,
-                   SegmentSource* source);
-  // All allocations must be gone.
-  ~CachingAllocator();
+  // `device` names it in texts. The sources must outlive the allocator;
+  // `timeline` may be null on a device without streams.
+  CachingAllocator(std::string device, uint64_t limit_bytes, PageSource* source,
+                   TimelineSource* timeline = nullptr);
+  // All allocations must be gone, and streams past the uses that were named.
+  ~CachingAllocator() = default;
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   // `bytes` may be 0: an empty allocation that costs nothing.
-  //   RESOURCE_EXHAUSTED  the limit, the holder's limit or the source; the
+  //   RESOURCE_EXHAUSTED  the limit, the holder's limit or the device; the
   //                       text says who holds what and what to do
-  absl::StatusOr<Allocation> Allocate(uint64_t bytes, const Owner& owner);
+  //   any other           a fault of the device
+  absl::StatusOr<Allocation> Allocate(uint64_t bytes, const Owner& owner,
+                                      const AllocateOptions& options = {});
 
   // Bounds the bytes of one holder from now on; 0 takes the bound away.
   //   FAILED_PRECONDITION  it already holds more
@@ -87,10 +122,22 @@ class CachingAllocator {
   // Forgets the limit and the peak of a holder that has nothing.
   void ForgetHolder(const std::string& holder);
 
-  // Gives free segments back to the source; returns their bytes.
+  // Lowers the limit to this share of the one that the allocator was made
+  // with. What is held stays, but nothing is added above it.
+  //   INVALID_ARGUMENT  not above 0 and at most 1
+  absl::Status SetFraction(double fraction);
+  // Gives whole chunks that nothing uses back to the source; returns their
+  // bytes. Does not wait for streams.
   uint64_t EmptyCache();
   // Sets the peaks to the present values.
   void ResetPeak();
+
+  // The n-th request from now on fails (1: the next one) as if there were no
+  // memory; 0 takes that back. For tests of what happens then.
+  void FailNthAllocation(uint64_t n);
+  // Keeps the last `max_entries` events from now on; 0 switches it off.
+  //   INVALID_ARGUMENT  more than ten million
+  absl::Status RecordHistory(uint64_t max_entries);
 
   MemoryStatistics Statistics() const;
   MemorySnapshot Snapshot() const;
@@ -98,65 +145,45 @@ class CachingAllocator {
   const std::string& device() const { return device_; }
 
  private:
-  struct Segment;
-  struct Block {
-    Segment* segment = nullptr;
-    uint64_t bytes = 0;
-    uint64_t requested_bytes = 0;
-    bool free = true;
-    Owner owner;
-  };
-  // Blocks by address; a segment's blocks are a run of consecutive keys.
-  using Blocks = std::map<uint64_t, Block>;
-  struct Segment {
-    uint64_t address = 0;
-    uint64_t bytes = 0;
-    uint64_t used_blocks = 0;
-  };
-  struct Holder {
-    uint64_t bytes = 0;
-    uint64_t peak_bytes = 0;
-    uint64_t limit_bytes = 0;
-    std::map<std::string, uint64_t> uses;
-  };
   friend class Allocation;
 
-  absl::Status CheckLimits(uint64_t rounded, const Owner& owner)
+  absl::Status CheckLimits(uint64_t bytes, const OwnerAccount& account)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Blocks::iterator> FindOrGrow(uint64_t rounded,
-                                              const Owner& owner)
+  absl::StatusOr<Block*> Obtain(uint64_t bytes, const Owner& owner,
+                                const AllocateOptions& options)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Blocks::iterator FindFree(uint64_t rounded)
+  absl::Status WaitForRoom(uint64_t bytes, const absl::Status& grown)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  uint64_t SegmentBytesFor(uint64_t rounded) const
+  void Free(Block* block, absl::Span<const Moment> uses);
+  void Charge(Block* block, uint64_t requested, OwnerAccount* account)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Blocks::iterator> AddSegment(uint64_t bytes)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Split(Blocks::iterator block, uint64_t rounded)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Take(Blocks::iterator block, uint64_t requested, const Owner& owner)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Free(std::byte* data);
-  void MergeWithNeighbours(Blocks::iterator block)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  uint64_t FreeUnusedSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status OutOfMemory(uint64_t rounded, const Owner& owner,
+  void Discharge(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Frees what streams have passed, and counts it.
+  void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Brings the figures of free and of mapped memory up to date.
+  void CountFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountMapped() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status OutOfMemory(uint64_t bytes, const Owner& owner,
                            const std::string& reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t MostMappedBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   MemoryStatistics StatisticsLocked() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string device_;
-  const uint64_t limit_bytes_;
-  SegmentSource* const source_;
-  mutable absl::Mutex mutex_;
-  Blocks blocks_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, std::unique_ptr<Segment>> segments_
-      ABSL_GUARDED_BY(mutex_);
-  // (bytes, address) of every free block: lower bound is best fit.
-  std::set<std::pair<uint64_t, uint64_t>> free_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, Holder> holders_ ABSL_GUARDED_BY(mutex_);
-  MemoryStatistics totals_ ABSL_GUARDED_BY(mutex_);
+  const uint64_t full_limit_bytes_;
+  const uint64_t granularity_;
+  TimelineSource* const timeline_;
+  mutable FastMutex mutex_;
+  History history_ ABSL_GUARDED_BY(mutex_);
+  BlockHeap heap_ ABSL_GUARDED_BY(mutex_);
+  OwnerLedger ledger_ ABSL_GUARDED_BY(mutex_);
+  PooledFigures figures_ ABSL_GUARDED_BY(mutex_);
+  uint64_t limit_bytes_ ABSL_GUARDED_BY(mutex_);
+  uint64_t until_failure_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is planned
+  uint64_t frees_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t stream_waits_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t out_of_memory_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace gpupool::engine

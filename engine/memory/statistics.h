@@ -4,7 +4,11 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "engine/memory/history.h"
+#include "engine/memory/memory_figures.h"
 
 namespace gpupool::engine {
 
@@ -16,6 +20,11 @@ struct Owner {
 
   // "job 7 / weights"
   std::string Label() const { return holder + " / " + use; }
+  bool operator==(const Owner&) const = default;
+  template <typename State>
+  friend State AbslHashValue(State state, const Owner& owner) {
+    return State::combine(std::move(state), owner.holder, owner.use);
+  }
 };
 
 struct OwnerUsage {
@@ -24,20 +33,31 @@ struct OwnerUsage {
 };
 
 struct MemoryStatistics {
-  uint64_t limit_bytes = 0;
-  uint64_t allocated_bytes = 0;  // held by owners, rounded to the alignment
-  uint64_t requested_bytes = 0;  // held by owners, as they asked
-  uint64_t reserved_bytes = 0;   // taken from the source, cache included
+  uint64_t limit_bytes = 0;       // the fraction in force is counted in
+  uint64_t allocated_bytes = 0;   // held by owners, rounded to the alignment
+  uint64_t requested_bytes = 0;   // held by owners, as they asked
+  uint64_t held_block_bytes = 0;  // of the blocks behind allocated_bytes
+  uint64_t reserved_bytes = 0;    // taken from the source, cache included
   uint64_t peak_allocated_bytes = 0;
   uint64_t peak_reserved_bytes = 0;
   uint64_t largest_free_bytes = 0;  // the largest cached block
   uint64_t allocations = 0;         // count since start
   uint64_t frees = 0;
-  uint64_t segment_allocations = 0;
+  uint64_t segment_allocations = 0;  // physical chunks since start
   uint64_t segment_frees = 0;
   uint64_t retries = 0;            // allocations that had to empty the cache
+  uint64_t stream_waits = 0;       // waits of the host for a stream, likewise
   uint64_t out_of_memory = 0;      // allocations that failed
   std::vector<OwnerUsage> owners;  // largest first, then by label
+  PooledFigures figures;
+
+  // Of held blocks: the share that nobody asked for. 0..1.
+  double internal_fragmentation() const;
+  // Of cached memory: the share outside its largest block. 0..1.
+  double external_fragmentation() const;
+  // Every figure and count by PyTorch's flat names:
+  // "allocated_bytes.all.peak", "num_alloc_retries", "num_ooms", ...
+  std::vector<std::pair<std::string, uint64_t>> Named() const;
 };
 
 struct BlockFacts {
@@ -45,7 +65,8 @@ struct BlockFacts {
   uint64_t bytes = 0;
   uint64_t requested_bytes = 0;  // 0 when free
   bool free = false;
-  std::string owner;  // empty when free
+  std::string owner;          // empty when free
+  bool pending_free = false;  // given back; streams are not past its uses
 };
 
 struct SegmentFacts {
@@ -55,7 +76,8 @@ struct SegmentFacts {
 };
 
 struct MemorySnapshot {
-  std::vector<SegmentFacts> segments;  // by address
+  std::vector<SegmentFacts> segments;  // mapped runs, by address
+  std::vector<MemoryEvent> events;     // oldest first; empty when not recorded
 };
 
 }  // namespace gpupool::engine

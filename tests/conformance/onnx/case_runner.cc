@@ -12,6 +12,7 @@
 #include "engine/import/onnx/onnx_import.h"
 #include "engine/import/onnx/tensor_data.h"
 #include "engine/memory/caching_allocator.h"
+#include "engine/memory/host_page_source.h"
 #include "engine/passes/pipeline.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/weight_view.h"
@@ -141,7 +142,7 @@ class CpuRun {
 
  private:
   CpuBackend backend_;
-  HostSegmentSource source_;
+  HostPageSource source_;
   CachingAllocator allocator_;
   std::unique_ptr<WeightStore> weights_;
   Allocation arena_;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/base/align.h"
+#include "engine/memory/host_page_source.h"
 #include "tests/engine/runtime/allocation_counter.h"
 #include "tests/engine/runtime/model_fixture.h"
 
@@ -103,7 +104,7 @@ TEST(ExecutorTest, LoadTakesNewWeightsIntoPackedOnes) {
 // One weight set, one arena, a program for each of several batches.
 TEST(ExecutorTest, BatchesOfOneModelSharePackedWeightsAsPlanned) {
   CpuBackend backend(1);
-  HostSegmentSource source;
+  HostPageSource source;
   CachingAllocator allocator("cpu:0", uint64_t{1} << 32, &source);
   std::vector<Program> programs;
   std::vector<ProgramBytes> bytes;
@@ -158,7 +159,7 @@ TEST(ExecutorTest, ALabelWithoutAClassIsAnErrorThatNamesIt) {
 TEST(ExecutorTest, RefusesAStoreThatLacksAWeight) {
   const Graph graph = InferenceGraph(testing::DigitsModel(), 4);
   CpuBackend backend(1);
-  HostSegmentSource source;
+  HostPageSource source;
   CachingAllocator allocator("cpu:0", 1 << 24, &source);
   auto weights = WeightStore::Create(WeightLayout(), "job 1", &allocator);
   ASSERT_TRUE(weights.ok());

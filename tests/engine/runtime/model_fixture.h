@@ -9,6 +9,7 @@
 #include "engine/base/check.h"
 #include "engine/import/model_programs.h"
 #include "engine/memory/caching_allocator.h"
+#include "engine/memory/host_page_source.h"
 #include "engine/passes/pipeline.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/weight_view.h"
@@ -94,7 +95,7 @@ class LoadedProgram {
   }
 
   CpuBackend backend_;
-  HostSegmentSource source_;
+  HostPageSource source_;
   CachingAllocator allocator_;
   PlannedBytes planned_;
   std::unique_ptr<WeightStore> weights_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/graph/builder.h"
+#include "engine/memory/host_page_source.h"
 #include "engine/runtime/weight_view.h"
 
 namespace gpupool::engine {
@@ -46,7 +47,7 @@ TEST(WeightLayoutTest, RefusesOneNameForTwoTypes) {
 TEST(WeightStoreTest, IsZeroedLabelledAndExactlyAsLargeAsItsLayout) {
   const Graph a = GraphWith("w", {100}, MemoryClass::kWeight);
   const Graph b = GraphWith("v", {50}, MemoryClass::kOptimizer);
-  HostSegmentSource source;
+  HostPageSource source;
   CachingAllocator allocator("cpu:0", 1 << 20, &source);
   {  // Leaves dirt behind.
     auto dirt = allocator.Allocate(4096, {"other", "weights"});
@@ -71,7 +72,7 @@ TEST(WeightStoreTest, IsZeroedLabelledAndExactlyAsLargeAsItsLayout) {
 TEST(WeightStoreTest, GivesEverythingBackWhenTheSecondBlockFails) {
   const Graph a = GraphWith("w", {100}, MemoryClass::kWeight);
   const Graph b = GraphWith("v", {100}, MemoryClass::kOptimizer);
-  HostSegmentSource source;
+  HostPageSource source;
   CachingAllocator allocator("cpu:0", 640, &source);
   const auto layout = WeightLayout::Create({&a, &b});
   EXPECT_EQ(WeightStore::Create(*layout, "job 7", &allocator).status().code(),

@@ -15,6 +15,7 @@
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/import/model_source.h"
 #include "engine/memory/caching_allocator.h"
+#include "engine/memory/host_page_source.h"
 #include "engine/passes/pipeline.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/profiler.h"
@@ -65,7 +66,7 @@ class OnnxProgram {
   std::shared_ptr<const ModelSource> source_;
   ModelGraph model_;
   CpuBackend backend_;
-  HostSegmentSource segments_;
+  HostPageSource segments_;
   CachingAllocator allocator_;
   PassReport passes_;
   std::unique_ptr<WeightStore> weights_;

@@ -10,7 +10,7 @@
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/base/sha256.h"
 #include "engine/memory/caching_allocator.h"
-#include "engine/memory/segment_source.h"
+#include "engine/memory/host_page_source.h"
 #include "engine/train/device_context.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "tests/engine/scratch_folder.h"
@@ -34,7 +34,7 @@ class RunFixture : public testing::Test {
 
   const ScratchFolder folder_;
   const std::string blob_dir_ = folder_.path();
-  HostSegmentSource source_;
+  HostPageSource source_;
   CachingAllocator allocator_{"cpu:0", uint64_t{1} << 28, &source_};
   CpuBackend backend_{1};
 };

@@ -6,6 +6,7 @@
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/memory/caching_allocator.h"
+#include "engine/memory/host_page_source.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/weight_view.h"
 #include "engine/tensor/convert.h"
@@ -57,7 +58,7 @@ absl::StatusOr<NamedNumbers> RunOnCpu(const Graph& graph,
   CpuBackend backend(threads);
   ASSIGN_OR_RETURN(Program program, Program::Compile(graph, &backend));
   ASSIGN_OR_RETURN(WeightLayout layout, WeightLayout::Create({&graph}));
-  HostSegmentSource source;
+  HostPageSource source;
   CachingAllocator allocator("cpu:0", uint64_t{1} << 32, &source);
   ASSIGN_OR_RETURN(WeightStore weights,
                    WeightStore::Create(layout, "test", &allocator));

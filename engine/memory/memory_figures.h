@@ -1,0 +1,63 @@
+// The figures of PyTorch's memory statistics, kept by the same names: each
+// with its present value, its peak, and all that was ever added and taken.
+//
+// Thread-safety: none; plain values.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gpupool::engine {
+
+struct MemoryFigure {
+  uint64_t current = 0;
+  uint64_t peak = 0;
+  uint64_t allocated = 0;  // added since start
+
+  uint64_t freed() const { return allocated - current; }
+  void Add(uint64_t amount) {
+    current += amount;
+    allocated += amount;
+    peak = std::max(peak, current);
+  }
+  void Subtract(uint64_t amount) { current -= amount; }
+  // To a value, by one addition or subtraction.
+  void MoveTo(uint64_t value) {
+    if (value > current) return Add(value - current);
+    current = value;
+  }
+};
+
+// A block is "active" while it is held or a stream that used it is not past
+// its last use; "inactive_split" is free memory beside it. A segment is a
+// physical chunk.
+struct MemoryFigures {
+  MemoryFigure allocation;  // blocks that are held
+  MemoryFigure segment;
+  MemoryFigure active;
+  MemoryFigure inactive_split;
+  MemoryFigure allocated_bytes;  // charged to owners
+  MemoryFigure reserved_bytes;
+  MemoryFigure active_bytes;
+  MemoryFigure inactive_split_bytes;
+  MemoryFigure requested_bytes;
+
+  void ResetPeaks();
+};
+
+// "small_pool" counts held blocks of at most 1 MiB, "large_pool" larger ones.
+// Both kinds share chunks and free memory, which count in "all" and
+// "large_pool".
+enum class MemoryPool : uint8_t { kAll, kSmall, kLarge };
+inline constexpr size_t kMemoryPools = 3;
+using PooledFigures = std::array<MemoryFigures, kMemoryPools>;
+
+// "allocated_bytes.all.current" and so on, in the order of the fields.
+std::vector<std::pair<std::string, uint64_t>> NamedFigures(
+    const PooledFigures& figures);
+
+}  // namespace gpupool::engine

@@ -1,0 +1,67 @@
+// Who holds how much: bytes by holder and use, peaks and limits of holders.
+//
+// Thread-safety: none (the allocator's lock). Ownership: accounts are the
+// ledger's and stay where they are until their holder is forgotten.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "engine/memory/statistics.h"
+
+namespace gpupool::engine {
+
+struct OwnerHolder {
+  std::string name;
+  uint64_t bytes = 0;
+  uint64_t peak_bytes = 0;
+  uint64_t limit_bytes = 0;  // 0: none
+};
+
+// What a holder has for one use.
+struct OwnerAccount {
+  OwnerHolder* holder = nullptr;
+  Owner owner;
+  uint64_t bytes = 0;
+};
+
+class OwnerLedger {
+ public:
+  // Opened at the first call.
+  OwnerAccount* Account(const Owner& owner);
+  // Null when the holder is unknown.
+  const OwnerHolder* Find(const std::string& holder) const;
+  // Whether the holder may have so many bytes more.
+  static bool Allows(const OwnerHolder& holder, uint64_t bytes) {
+    return holder.limit_bytes == 0 ||
+           (bytes <= holder.limit_bytes &&
+            holder.bytes <= holder.limit_bytes - bytes);
+  }
+  static void Add(OwnerAccount* account, uint64_t bytes);
+  static void Subtract(OwnerAccount* account, uint64_t bytes);
+
+  // False when it holds more already.
+  bool SetLimit(const std::string& holder, uint64_t limit_bytes);
+  // The holder has nothing.
+  void Forget(const std::string& holder);
+  void ResetPeaks();
+  // What is held, largest first, then by label.
+  std::vector<OwnerUsage> Usage() const;
+  // Holders that have something, largest first, then by name.
+  std::vector<OwnerHolder> Holders() const;
+
+ private:
+  OwnerHolder& Holder(const std::string& name);
+
+  std::map<std::string, std::unique_ptr<OwnerHolder>> holders_;
+  absl::flat_hash_map<Owner, std::unique_ptr<OwnerAccount>> accounts_;
+  OwnerAccount* last_ = nullptr;  // the same owner often asks in a row
+};
+
+}  // namespace gpupool::engine

@@ -1,0 +1,176 @@
+#include "engine/memory/snapshot_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/memory/pickle_writer.h"
+
+namespace gpupool::engine {
+namespace {
+
+constexpr int kMostDevices = 64;
+constexpr absl::string_view kOwnerSeparator = " / ";
+
+// A list of one frame, or of none where there is no owner.
+void WriteFrames(PickleWriter& writer, absl::string_view owner) {
+  writer.BeginList();
+  if (!owner.empty()) {
+    const size_t at = owner.find(kOwnerSeparator);
+    const bool split = at != absl::string_view::npos;
+    writer.BeginDictionary();
+    writer.Key("filename");
+    writer.String(owner.substr(0, at));
+    writer.Key("name");
+    writer.String(split ? owner.substr(at + kOwnerSeparator.size()) : "");
+    writer.Key("line");
+    writer.Number(0);
+    writer.EndDictionary();
+  }
+  writer.EndList();
+}
+
+void WriteNumber(PickleWriter& writer, absl::string_view key, uint64_t value) {
+  writer.Key(key);
+  writer.Number(value);
+}
+
+absl::string_view StateOf(const BlockFacts& block) {
+  if (block.free) return "inactive";
+  return block.pending_free ? "active_pending_free" : "active_allocated";
+}
+
+// PyTorch 1 looks for owners in the history of a block.
+void WriteBlockHistory(PickleWriter& writer, const BlockFacts& block,
+                       uint64_t address) {
+  writer.Key("history");
+  writer.BeginList();
+  writer.BeginDictionary();
+  WriteNumber(writer, "addr", address);
+  WriteNumber(writer, "real_size", block.requested_bytes);
+  writer.Key("frames");
+  WriteFrames(writer, block.owner);
+  writer.EndDictionary();
+  writer.EndList();
+}
+
+void WriteBlock(PickleWriter& writer, const BlockFacts& block, uint64_t address,
+                SnapshotForm form) {
+  writer.BeginDictionary();
+  WriteNumber(writer, "address", address);
+  WriteNumber(writer, "size", block.bytes);
+  WriteNumber(writer, "requested_size", block.requested_bytes);
+  writer.Key("state");
+  writer.String(StateOf(block));
+  writer.Key("frames");
+  WriteFrames(writer, block.owner);
+  if (form == SnapshotForm::kSegments && !block.owner.empty()) {
+    WriteBlockHistory(writer, block, address);
+  }
+  writer.EndDictionary();
+}
+
+void WriteSegment(PickleWriter& writer, const SegmentFacts& segment, int device,
+                  SnapshotForm form) {
+  uint64_t allocated = 0, active = 0, requested = 0;
+  for (const BlockFacts& block : segment.blocks) {
+    allocated += block.free || block.pending_free ? 0 : block.bytes;
+    active += block.free ? 0 : block.bytes;
+    requested += block.requested_bytes;
+  }
+  writer.BeginDictionary();
+  WriteNumber(writer, "device", static_cast<uint64_t>(device));
+  WriteNumber(writer, "address", segment.address);
+  WriteNumber(writer, "total_size", segment.bytes);
+  WriteNumber(writer, "allocated_size", allocated);
+  WriteNumber(writer, "active_size", active);
+  WriteNumber(writer, "requested_size", requested);
+  // All streams share the range.
+  WriteNumber(writer, "stream", kDefaultStream);
+  writer.Key("segment_type");
+  writer.String("large");
+  writer.Key("segment_pool_id");
+  writer.Pair(0, 0);
+  writer.Key("is_expandable");
+  writer.Boolean(true);
+  writer.Key("frames");
+  WriteFrames(writer, "");
+  writer.Key("blocks");
+  writer.BeginList();
+  for (const BlockFacts& block : segment.blocks) {
+    WriteBlock(writer, block, segment.address + block.offset, form);
+  }
+  writer.EndList();
+  writer.EndDictionary();
+}
+
+void WriteEvent(PickleWriter& writer, const MemoryEvent& event) {
+  const bool failed = event.action == MemoryAction::kOutOfMemory;
+  writer.BeginDictionary();
+  writer.Key("action");
+  writer.String(MemoryActionName(event.action));
+  WriteNumber(writer, failed ? "device_free" : "addr", event.address);
+  WriteNumber(writer, "size", event.bytes);
+  WriteNumber(writer, "stream", event.stream);
+  WriteNumber(writer, "time_us", static_cast<uint64_t>(event.time_us));
+  writer.Key("frames");
+  WriteFrames(writer, event.owner);
+  writer.EndDictionary();
+}
+
+void WriteSegments(PickleWriter& writer, const MemorySnapshot& snapshot,
+                   int device, SnapshotForm form) {
+  writer.BeginList();
+  for (const SegmentFacts& segment : snapshot.segments) {
+    WriteSegment(writer, segment, device, form);
+  }
+  writer.EndList();
+}
+
+}  // namespace
+
+std::string SnapshotPickle(const MemorySnapshot& snapshot, int device,
+                           SnapshotForm form) {
+  GPUPOOL_CHECK(device >= 0 && device < kMostDevices);
+  PickleWriter writer;
+  if (form == SnapshotForm::kSegments) {
+    WriteSegments(writer, snapshot, device, form);
+    return writer.Take();
+  }
+  writer.BeginDictionary();
+  writer.Key("segments");
+  WriteSegments(writer, snapshot, device, form);
+  writer.Key("device_traces");
+  writer.BeginList();
+  for (int i = 0; i <= device; ++i) {
+    writer.BeginList();
+    if (i == device) {
+      for (const MemoryEvent& event : snapshot.events) {
+        WriteEvent(writer, event);
+      }
+    }
+    writer.EndList();
+  }
+  writer.EndList();
+  writer.EndDictionary();
+  return writer.Take();
+}
+
+absl::Status WriteSnapshotFile(absl::string_view pickle,
+                               const std::string& path) {
+  const std::string part = path + ".part";
+  std::ofstream file(part, std::ios::binary);
+  file.write(pickle.data(), static_cast<std::streamsize>(pickle.size()));
+  file.close();
+  if (file.good() && std::rename(part.c_str(), path.c_str()) == 0) {
+    return absl::OkStatus();
+  }
+  const absl::Status status = absl::ErrnoToStatus(
+      errno, absl::StrCat("cannot write the snapshot '", path, "'"));
+  std::remove(part.c_str());
+  return status;
+}
+
+}  // namespace gpupool::engine

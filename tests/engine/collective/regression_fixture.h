@@ -15,7 +15,7 @@
 #include "engine/collective/gradient_reducer.h"
 #include "engine/data/distributed_sampler.h"
 #include "engine/memory/caching_allocator.h"
-#include "engine/memory/segment_source.h"
+#include "engine/memory/host_page_source.h"
 #include "engine/runtime/executor.h"
 
 namespace gpupool::engine {
@@ -49,7 +49,7 @@ class Regression {
   std::vector<float> features_;
   std::vector<float> targets_;
   CpuBackend backend_{1};
-  HostSegmentSource source_;
+  HostPageSource source_;
   CachingAllocator allocator_{"cpu:0", uint64_t{1} << 30, &source_};
   std::vector<std::string> parameters_;
   std::unique_ptr<WeightStore> weights_;

@@ -55,6 +55,50 @@ Maker MakerOf(Op op) {
     case Op::kColumnSum:
     case Op::kClipCoefficient:
       return MakeReduce;
+    case Op::kMatMul:
+    case Op::kBatchMatMul:
+    case Op::kConv2d:
+    case Op::kConv2dInputGrad:
+    case Op::kConv2dWeightGrad:
+    case Op::kAttention:
+    case Op::kAttentionGrad:
+      return MakeProduct;
+    case Op::kMaxPool:
+    case Op::kMaxPoolGrad:
+    case Op::kAvgPool:
+    case Op::kAvgPoolGrad:
+    case Op::kGlobalAvgPool:
+    case Op::kGlobalAvgPoolGrad:
+    case Op::kResize:
+    case Op::kResizeGrad:
+    case Op::kLrn:
+    case Op::kLrnGrad:
+      return MakeImage;
+    case Op::kBatchNormTraining:
+    case Op::kBatchNormUpdate:
+    case Op::kBatchNormInference:
+    case Op::kBatchNormTrainingGrad:
+    case Op::kLayerNorm:
+    case Op::kLayerNormGrad:
+    case Op::kSoftmax:
+    case Op::kSoftmaxGrad:
+    case Op::kLogSoftmax:
+    case Op::kLogSoftmaxGrad:
+    case Op::kFoldBatchNorm:
+      return MakeNorm;
+    case Op::kCrossEntropy:
+    case Op::kCrossEntropyGrad:
+    case Op::kMeanSquaredError:
+    case Op::kMeanSquaredErrorGrad:
+    case Op::kCorrectCount:
+      return MakeLoss;
+    case Op::kSgdStep:
+    case Op::kAdamStep:
+    case Op::kRmspropStep:
+    case Op::kAdagradStep:
+    case Op::kLionStep:
+    case Op::kEmaUpdate:
+      return MakeOptimizer;
     default:
       return nullptr;
   }

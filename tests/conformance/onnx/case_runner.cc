@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/cpu_backend.h"
+#include "engine/backends/portable/portable_backend.h"
 #include "engine/backends/reference/interpreter.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/onnx_import.h"
@@ -17,6 +18,7 @@
 #include "engine/runtime/executor.h"
 #include "engine/runtime/weight_view.h"
 #include "engine/tensor/convert.h"
+#include "tests/engine/backends/portable/node_runner.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
@@ -65,9 +67,11 @@ TensorsByName InputsFor(const std::vector<CaseValue>& inputs) {
   return tensors;
 }
 
-absl::StatusOr<TensorsByName> RunOnReference(const OnnxFile& file,
-                                             const ModelGraph& model,
-                                             const TensorsByName& inputs) {
+// On the reference back end, or with all passes on the portable one.
+absl::StatusOr<TensorsByName> RunOnNumbers(const OnnxFile& file,
+                                           const ModelGraph& model,
+                                           const TensorsByName& inputs,
+                                           CaseBackend backend) {
   reference::NamedNumbers given, persistents;
   for (const ModelPort& port : model.inputs) {
     const auto input = inputs.find(port.name);
@@ -82,13 +86,21 @@ absl::StatusOr<TensorsByName> RunOnReference(const OnnxFile& file,
         ReadTensor(*file.stored(persistent.name), file.external()));
     persistents[persistent.name] = std::move(tensor.numbers);
   }
-  ASSIGN_OR_RETURN(reference::NamedNumbers results,
-                   reference::Run(model.graph, given, persistents,
-                                  {.round_to_dtype = true}));
+  absl::StatusOr<reference::NamedNumbers> results;
+  if (backend == CaseBackend::kReference) {
+    results = reference::Run(model.graph, given, persistents,
+                             {.round_to_dtype = true});
+  } else {
+    Graph graph = model.graph;
+    RETURN_IF_ERROR(RunPasses(graph, {}, nullptr));
+    portable::PortableBackend device;
+    results = testing::RunNodes(device, graph, given, persistents);
+  }
+  RETURN_IF_ERROR(results.status());
   TensorsByName outputs;
   for (const ModelPort& port : model.outputs) {
     outputs[port.name] = {port.dtype, port.shape,
-                          std::move(results[port.name])};
+                          std::move((*results)[port.name])};
   }
   return outputs;
 }
@@ -224,7 +236,7 @@ absl::Status RunDataSet(const OnnxFile& file, const DataSet& data,
   ASSIGN_OR_RETURN(TensorsByName got,
                    backend == CaseBackend::kCpu
                        ? RunOnCpu(file, model, inputs)
-                       : RunOnReference(file, model, inputs));
+                       : RunOnNumbers(file, model, inputs, backend));
   for (const auto& [name, expected] : Spread(data.outputs)) {
     if (!got.contains(name)) {
       return absl::DataLossError(absl::StrCat("no output '", name, "'"));

@@ -9,7 +9,11 @@
 
 namespace gpupool::engine::onnx_import {
 
-enum class CaseBackend { kReference, kCpu };
+enum class CaseBackend {
+  kReference,
+  kCpu,
+  kPortable,  // the kernels of a GPU, on the host
+};
 
 // The case's graph, as in training or in inference. Inputs are bound to their
 // numbers only as far as the import asks for them.

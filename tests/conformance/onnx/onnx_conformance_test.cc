@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "tests/conformance/onnx/case_runner.h"
@@ -65,6 +66,10 @@ void RunAndCheck(const Case& test, CaseBackend backend,
                  const std::string& where) {
   const absl::Status status = RunCase(test, backend);
   Count(where, test, status);
+  if (backend == CaseBackend::kPortable &&
+      absl::StrContains(status.message(), "no portable kernel")) {
+    GTEST_SKIP() << status.message();
+  }
   const absl::string_view reason = WhyUnsupported(test.name);
   if (reason.empty()) {
     EXPECT_TRUE(status.ok()) << status;
@@ -81,6 +86,11 @@ TEST_P(OnnxCase, Reference) {
 }
 
 TEST_P(OnnxCase, Cpu) { RunAndCheck(GetParam(), CaseBackend::kCpu, "cpu"); }
+
+// The kernels of a GPU without one.
+TEST_P(OnnxCase, Portable) {
+  RunAndCheck(GetParam(), CaseBackend::kPortable, "portable");
+}
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OnnxCase);
 INSTANTIATE_TEST_SUITE_P(Official, OnnxCase, ::testing::ValuesIn(AllCases()),

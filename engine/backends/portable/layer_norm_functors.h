@@ -1,0 +1,95 @@
+// Functors over the rows of layer norm. (Host and device; plain C++.)
+//
+// T is a floating type. Sums are made in double, in an order that depends on
+// the row and on the lanes of a group only.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "engine/backends/portable/host_device.h"
+#include "engine/backends/portable/real.h"
+#include "engine/backends/portable/two_sums.h"
+
+namespace gpupool::engine::portable {
+
+// A row of layer norm.
+template <typename T>
+struct LayerNormFunctor {
+  const T* x = nullptr;
+  const T* gamma = nullptr;
+  const T* beta = nullptr;
+  T* y = nullptr;
+  T* mean = nullptr;      // null: not wanted
+  T* variance = nullptr;  // the same
+  double epsilon = 0;
+  int64_t width = 1;
+
+  template <typename Group>
+  GPUPOOL_HOST_DEVICE void operator()(const Group& group, int64_t row) const {
+    using R = Real_t<T>;
+    const T* from = x + row * width;
+    double sum = 0;
+    for (int64_t i = group.lane(); i < width; i += group.lanes()) {
+      sum += Load(from, i);
+    }
+    const double centre = group.Sum(sum) / static_cast<double>(width);
+    double squares = 0;
+    for (int64_t i = group.lane(); i < width; i += group.lanes()) {
+      const double d = Load(from, i) - centre;
+      squares += d * d;
+    }
+    const double spread = group.Sum(squares) / static_cast<double>(width);
+    const auto factor = static_cast<R>(1 / std::sqrt(spread + epsilon));
+    const auto origin = static_cast<R>(centre);
+    T* to = y + row * width;
+    for (int64_t i = group.lane(); i < width; i += group.lanes()) {
+      Store(to, i,
+            (Load(from, i) - origin) * factor * Load(gamma, i) + Load(beta, i));
+    }
+    if (mean == nullptr || group.lane() != 0) return;
+    Store(mean, row, origin);
+    Store(variance, row, static_cast<R>(spread));
+  }
+};
+
+// A row of dx of layer norm.
+template <typename T>
+struct LayerNormGradFunctor {
+  const T* dy = nullptr;
+  const T* x = nullptr;
+  const T* gamma = nullptr;
+  const T* mean = nullptr;
+  const T* variance = nullptr;
+  T* dx = nullptr;
+  double epsilon = 0;
+  int64_t width = 1;
+
+  template <typename Group>
+  GPUPOOL_HOST_DEVICE void operator()(const Group& group, int64_t row) const {
+    using R = Real_t<T>;
+    const T* slopes = dy + row * width;
+    const T* from = x + row * width;
+    const R centre = Load(mean, row);
+    const auto spread =
+        static_cast<R>(1 / std::sqrt(Load(variance, row) + epsilon));
+    TwoSums sums;
+    for (int64_t i = group.lane(); i < width; i += group.lanes()) {
+      const R u = Load(slopes, i) * Load(gamma, i);
+      sums.first += u;
+      sums.second += u * ((Load(from, i) - centre) * spread);
+    }
+    const auto mean_u =
+        static_cast<R>(group.Sum(sums.first) / static_cast<double>(width));
+    const auto mean_uh =
+        static_cast<R>(group.Sum(sums.second) / static_cast<double>(width));
+    T* to = dx + row * width;
+    for (int64_t i = group.lane(); i < width; i += group.lanes()) {
+      const R u = Load(slopes, i) * Load(gamma, i);
+      const R h = (Load(from, i) - centre) * spread;
+      Store(to, i, spread * (u - mean_u - h * mean_uh));
+    }
+  }
+};
+
+}  // namespace gpupool::engine::portable

@@ -1,0 +1,27 @@
+// A random graph of one op on the portable back end against the reference.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/graph/graph.h"
+#include "tests/engine/backends/cpu/op_cases.h"
+
+namespace gpupool::engine::testing {
+
+// The largest difference of an element, relative to 1 + the largest finite
+// expected number; 0 where both are NaN or the same infinity.
+double ErrorOf(const reference::Numbers& got, const reference::Numbers& wanted);
+
+// Runs the case on both and expects the same numbers. Skips, with the reason,
+// where the portable back end has no kernel for the op.
+void ExpectAgreement(const OpCase& at, double tolerance);
+
+// The case with all float32 values as `dtype`, its inputs rounded; false when
+// the op does not take that type.
+bool ChangeFloats(OpCase& at, DType dtype);
+
+// 1.5 units in the last place of numbers around 1.
+double ToleranceOf(DType dtype);
+
+}  // namespace gpupool::engine::testing

@@ -1,0 +1,160 @@
+#include "tests/engine/backends/portable/node_runner.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/strides.h"
+#include "engine/base/align.h"
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+#include "engine/tensor/convert.h"
+
+namespace gpupool::engine::testing {
+namespace {
+
+using reference::NamedNumbers;
+using reference::Numbers;
+
+constexpr std::byte kGuard{0xa5};
+constexpr uint64_t kGuardBytes = 64;
+
+// Aligned memory with guards behind it.
+class Memory {
+ public:
+  explicit Memory(uint64_t bytes) : bytes_(bytes) {
+    const uint64_t total = AlignUp(bytes + kGuardBytes);
+    data_.reset(
+        static_cast<std::byte*>(std::aligned_alloc(kAlignmentBytes, total)));
+    GPUPOOL_CHECK(data_ != nullptr);
+    std::fill(data_.get(), data_.get() + bytes + kGuardBytes, kGuard);
+  }
+
+  std::byte* data() const { return data_.get(); }
+  bool intact() const {
+    const std::byte* behind = data_.get() + bytes_;
+    return std::all_of(behind, behind + kGuardBytes,
+                       [](std::byte b) { return b == kGuard; });
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  uint64_t bytes_;
+  std::unique_ptr<std::byte, Free> data_;
+};
+
+// Calls visit(i, element) for each row-major index and its place in memory.
+template <typename Visitor>
+void ForEachElement(const Value& value, const Visitor& visit) {
+  const auto strides = MemoryStrides(value.shape, value.layout);
+  for (int64_t i = 0; i < value.shape.elements(); ++i) {
+    int64_t rest = i, at = 0;
+    for (int axis = value.shape.rank() - 1; axis >= 0; --axis) {
+      at += rest % value.shape[axis] * strides[static_cast<size_t>(axis)];
+      rest /= value.shape[axis];
+    }
+    visit(static_cast<size_t>(i), static_cast<size_t>(at));
+  }
+}
+
+class Run {
+ public:
+  Run(DeviceBackend& backend, const Graph& graph)
+      : backend_(backend), graph_(graph) {
+    for (const Value& value : graph.values())
+      memory_.emplace_back(value.bytes());
+  }
+
+  void Write(const Value& value, const Numbers& numbers) {
+    const bool one = value.kind == ValueKind::kConstant && numbers.size() == 1;
+    GPUPOOL_CHECK(one || numbers.size() ==
+                             static_cast<size_t>(value.shape.elements()));
+    ForEachElement(value, [&](size_t i, size_t at) {
+      WriteFromDoubles(value.dtype, {numbers[one ? 0 : i]}, 1,
+                       AddressOf(value.id) + at * SizeOf(value.dtype));
+    });
+  }
+
+  Numbers Read(const Value& value) const {
+    Numbers numbers(static_cast<size_t>(value.shape.elements()));
+    ForEachElement(value, [&](size_t i, size_t at) {
+      ReadAsDoubles(value.dtype, AddressOf(value.id) + at * SizeOf(value.dtype),
+                    1, absl::MakeSpan(&numbers[i], 1));
+    });
+    return numbers;
+  }
+
+  absl::Status RunNode(const Node& node) {
+    ASSIGN_OR_RETURN(
+        auto kernel,
+        backend_.Compile(
+            {graph_, node, std::vector<bool>(node.inputs.size(), false)}));
+    const Memory workspace(kernel->workspace_bytes());
+    const Memory resident(kernel->resident_bytes());
+    KernelBuffers buffers;
+    for (const ValueId id : node.inputs)
+      buffers.inputs.push_back(AddressOf(id));
+    for (const ValueId id : node.outputs) {
+      buffers.outputs.push_back(AddressOf(id));
+    }
+    buffers.workspace = workspace.data();
+    buffers.resident = resident.data();
+    RETURN_IF_ERROR(kernel->Bind(buffers));
+    RETURN_IF_ERROR(kernel->Prepare());
+    RETURN_IF_ERROR(kernel->Run());
+    bool intact = workspace.intact() && resident.intact();
+    for (const Memory& memory : memory_) intact = intact && memory.intact();
+    if (intact) return absl::OkStatus();
+    return absl::InternalError(
+        absl::StrCat(OpName(node.op), " wrote behind its memory"));
+  }
+
+ private:
+  std::byte* AddressOf(ValueId id) const {
+    const Alias& alias = graph_.value(id).alias;
+    if (alias.kind == AliasKind::kInPlace || alias.kind == AliasKind::kUpdate) {
+      return AddressOf(alias.of);
+    }
+    return memory_[static_cast<size_t>(id.index)].data();
+  }
+
+  DeviceBackend& backend_;
+  const Graph& graph_;
+  std::vector<Memory> memory_;
+};
+
+}  // namespace
+
+absl::StatusOr<NamedNumbers> RunNodes(DeviceBackend& backend,
+                                      const Graph& graph,
+                                      const NamedNumbers& inputs,
+                                      NamedNumbers& persistents) {
+  Run run(backend, graph);
+  for (const Value& value : graph.values()) {
+    if (value.kind == ValueKind::kInput) {
+      run.Write(value, inputs.at(value.name));
+    } else if (value.kind == ValueKind::kPersistent) {
+      run.Write(value, persistents.at(value.name));
+    } else if (value.kind == ValueKind::kConstant) {
+      run.Write(value, value.constant);
+    }
+  }
+  backend.BeginRun();
+  for (const Node& node : graph.nodes()) RETURN_IF_ERROR(run.RunNode(node));
+  NamedNumbers outputs;
+  for (const GraphOutput& output : graph.outputs()) {
+    outputs[output.name] = run.Read(graph.value(output.value));
+  }
+  for (const Value& value : graph.values()) {
+    if (value.kind == ValueKind::kPersistent) {
+      persistents[value.name] = run.Read(value);
+    }
+  }
+  return outputs;
+}
+
+}  // namespace gpupool::engine::testing

@@ -100,7 +100,7 @@ absl::Status CheckGpu(uint32_t index, const MachineFacts& machine) {
   }
   if (index < machine.gpus) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "there is no GPU ", index, ": the NVIDIA driver shows ", machine.gpus,
+      "there is no cuda:", index, ": the NVIDIA driver shows ", machine.gpus,
       " CUDA devices; use --devices cpu:N or install the driver"));
 }
 

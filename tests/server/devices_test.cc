@@ -58,7 +58,7 @@ TEST(DevicesTest, GpuThatIsNotThereIsRefusedWithTheReason) {
   const auto gpu =
       ChooseDevices("cuda:0,3", 0, {.gpus = 2, .cuda_module = true});
   EXPECT_TRUE(absl::IsFailedPrecondition(gpu.status()));
-  EXPECT_THAT(std::string(gpu.status().message()), HasSubstr("no GPU 3"));
+  EXPECT_THAT(std::string(gpu.status().message()), HasSubstr("no cuda:3"));
 }
 
 TEST(DevicesTest, OtherWordsAreRefused) {

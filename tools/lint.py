@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+CUDA = "engine/backends/cuda/"
 INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.M)
 
 
@@ -104,6 +105,13 @@ def compile_flags(build):
     return flags
 
 
+def cuda_includes(flags):
+    """-isystem flags of the CUDA module's sources; none where it is not built."""
+    return sorted({f"-isystem{words[i + 1]}" for path, words in flags.items()
+                   if path.startswith(CUDA) for i, word in enumerate(words)
+                   if word == "-isystem" and "cuda" in words[i + 1]})
+
+
 def header_jobs(build, flags, closure):
     everything = sorted({f for words in flags.values()
                          for f in words if f.startswith("-I")})
@@ -111,8 +119,14 @@ def header_jobs(build, flags, closure):
     common = ["g++", "-std=c++20", "-fopenmp", "-fsyntax-only", "-Wall", "-Wextra",
               "-Werror", *everything, "-isystem", system, "-x", "c++",
               "/dev/null", "-include"]
+    toolkit = cuda_includes(flags)
     for path in tracked("engine/*.h", "scheduler/*.h", "server/*.h", "client/*.h"):
-        yield path, closure.digest(ROOT / path, " ".join(common)), [*common, path]
+        own = common
+        if path.startswith(CUDA):
+            if not toolkit:
+                continue
+            own = [common[0], *toolkit, *common[1:]]
+        yield path, closure.digest(ROOT / path, " ".join(own)), [*own, path]
 
 
 def tidy_jobs(build, flags, closure):

@@ -279,17 +279,18 @@ void WorkerLoop::HandleOnComputeThread(ToWorker request) {
 }
 
 void WorkerLoop::HandleOnSideThread(ToWorker request) {
-  side_thread_.Post([this, connection = connection_,
-                     request = std::move(request)] {
-    FromWorker message;
-    auto facts = engine_->InspectDataset(request.inspect_dataset());
-    if (facts.ok()) *message.mutable_dataset() = *std::move(facts);
-    outbox_.Push(Reply{
-        connection,
-        MakeReply(request.request_id(),
-                  facts.ok() ? absl::StatusOr<FromWorker>(std::move(message))
-                             : facts.status())});
-  });
+  side_thread_.Post(
+      [this, connection = connection_, request = std::move(request)] {
+        absl::StatusOr<FromWorker> answer = FromWorker();
+        auto facts = engine_->InspectDataset(request.inspect_dataset());
+        if (facts.ok()) {
+          *answer->mutable_dataset() = *std::move(facts);
+        } else {
+          answer = facts.status();
+        }
+        outbox_.Push(Reply{connection,
+                           MakeReply(request.request_id(), std::move(answer))});
+      });
 }
 
 absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {

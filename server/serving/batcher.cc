@@ -61,8 +61,11 @@ absl::Status Batcher::Admit(const InferenceCall& call) const {
 }
 
 uint32_t Batcher::RowsPerSlotOf(absl::Span<const int64_t> sizes) const {
-  return RowsPerSlot(FormatsOf(sizes), ring_->slot_bytes(),
-                     options_.batch.max_batch_size);
+  if (sizes.empty() && rows_per_slot_ > 0) return rows_per_slot_;
+  const uint32_t rows = RowsPerSlot(FormatsOf(sizes), ring_->slot_bytes(),
+                                    options_.batch.max_batch_size);
+  if (sizes.empty()) rows_per_slot_ = rows;
+  return rows;
 }
 
 absl::Status Batcher::CheckFits(const InferenceCall& call) const {
@@ -102,6 +105,7 @@ void Batcher::SetRing(std::shared_ptr<SlotRingClient> ring) {
       LoseRing(absl::Now());
     } else {
       ring_ = std::move(ring);
+      rows_per_slot_ = 0;
       next_expiry_ = absl::InfinitePast();  // what waits may not fit
     }
   }

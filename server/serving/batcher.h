@@ -155,6 +155,8 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   mutable absl::Mutex mutex_;
   std::deque<InferenceCall*> queue_ ABSL_GUARDED_BY(mutex_);  // oldest first
   std::shared_ptr<SlotRingClient> ring_ ABSL_GUARDED_BY(mutex_);
+  // Of a model without served sizes, on this ring; 0 until somebody asks.
+  mutable uint32_t rows_per_slot_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time ring_lost_ ABSL_GUARDED_BY(mutex_);  // while ring_ is null
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   bool waits_for_slot_ ABSL_GUARDED_BY(mutex_) = false;

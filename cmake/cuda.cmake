@@ -22,9 +22,9 @@ else()
 endif()
 
 # gpupool_cuda_objects(OUTPUT SOURCES ...)
-# Compiles .cu files, given by absolute paths, and sets OUTPUT to their objects. By custom commands: the
-# build has one place that knows nvcc's flags, and machines without nvcc need
-# no language that CMake would look for.
+# Compiles .cu files, given by absolute paths, and sets OUTPUT to their objects.
+# By custom commands: the build has one place that knows nvcc's flags, and
+# machines without nvcc need no language that CMake would look for.
 function(gpupool_cuda_objects output)
   cmake_parse_arguments(arg "" "" "SOURCES" ${ARGN})
   set(flags -std=c++20 -O3 -ccbin ${CMAKE_CXX_COMPILER}

@@ -27,10 +27,6 @@ CudaBackend::~CudaBackend() {
 
 absl::StatusOr<std::unique_ptr<Kernel>> CudaBackend::Compile(
     const CompileRequest& request) {
-  for (const LibraryMaker& maker : makers_) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, maker(request));
-    if (kernel != nullptr) return kernel;
-  }
   portable::PortableContext context;
   context.stream.handle = stream_->handle();
   context.error = error_;

@@ -7,8 +7,6 @@
 
 #include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "engine/backends/cuda/cuda_transfer.h"
 #include "engine/backends/cuda/graph_cache.h"
@@ -18,17 +16,6 @@
 
 namespace gpupool::engine::cuda {
 
-// What kernels of libraries are made with.
-struct LibraryContext {
-  int device = 0;
-  cudaStream_t stream = nullptr;
-  // Looked into before the dynamic linker's own places; may be empty.
-  std::string library_dir;
-};
-// Gives null for a node that the library does not take.
-using LibraryMaker =
-    std::function<portable::KernelOr(const CompileRequest& request)>;
-
 class CudaBackend : public DeviceBackend {
  public:
   // `stream` must outlive the back end.
@@ -37,9 +24,6 @@ class CudaBackend : public DeviceBackend {
   ~CudaBackend() override;
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
-
-  // Makers are asked in the order in which they were added.
-  void AddLibrary(LibraryMaker maker) { makers_.push_back(std::move(maker)); }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(
       const CompileRequest& request) override;
@@ -60,7 +44,6 @@ class CudaBackend : public DeviceBackend {
   const Stream* const stream_;
   CudaTransfer transfer_;
   GraphCache graphs_;
-  std::vector<LibraryMaker> makers_;
   // In pinned memory, which kernels reach by the same address: nothing is
   // copied as long as nothing is wrong.
   portable::DeviceError* error_ = nullptr;

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_status.h"
 #include "engine/backends/cuda/device_query.h"
-#include "engine/backends/cuda/libraries.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
@@ -15,7 +14,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(
   ASSIGN_OR_RETURN(DeviceFacts facts, DescribeGpu(options.index));
   std::unique_ptr<CudaDevice> device(
       new CudaDevice(options.index, std::move(facts)));
-  RETURN_IF_ERROR(device->Start(options));
+  RETURN_IF_ERROR(device->Start());
   return device;
 }
 
@@ -23,7 +22,7 @@ absl::Status CudaDevice::MakeCurrent() {
   return StatusOf(cudaSetDevice(index_), absl::StrCat("using GPU ", index_));
 }
 
-absl::Status CudaDevice::Start(const ModuleDeviceOptions& options) {
+absl::Status CudaDevice::Start() {
   RETURN_IF_ERROR(MakeCurrent());
   // Makes the context now, where an error has a name.
   RETURN_IF_ERROR(
@@ -33,8 +32,6 @@ absl::Status CudaDevice::Start(const ModuleDeviceOptions& options) {
   ASSIGN_OR_RETURN(pages_, CudaPageSource::Create(driver, index_));
   ASSIGN_OR_RETURN(timeline_, CudaTimeline::Create(driver, streams_));
   ASSIGN_OR_RETURN(backend_, CudaBackend::Create(&streams_.compute));
-  AddLibraries({index_, streams_.compute.handle(), options.library_dir},
-               *backend_);
   StartReadings();
   return absl::OkStatus();
 }

@@ -33,7 +33,7 @@ class CudaDevice : public ModuleDevice {
  private:
   CudaDevice(int index, DeviceFacts facts)
       : index_(index), facts_(std::move(facts)) {}
-  absl::Status Start(const ModuleDeviceOptions& options);
+  absl::Status Start();
   // Readings are a comfort: without them the device works.
   void StartReadings();
 

@@ -1,8 +1,0 @@
-#include "engine/backends/cuda/libraries.h"
-
-namespace gpupool::engine::cuda {
-
-void AddLibraries(const LibraryContext& /*context*/, CudaBackend& /*backend*/) {
-}
-
-}  // namespace gpupool::engine::cuda

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/autodiff/formula.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/builder.h"
@@ -46,6 +47,22 @@ Recipe MakeRecipe(const StepTailOptions& options) {
       options.optimizer);
 }
 
+// min(1, max_norm / (|g| + 1e-6)), as torch.nn.utils.clip_grad_norm_.
+absl::StatusOr<ValueId> AddClip(absl::Span<const ValueId> gradients,
+                                double max_norm, GraphBuilder& builder) {
+  ASSIGN_OR_RETURN(const ValueId norm,
+                   builder.EmitOne(Op::kGlobalNorm, gradients));
+  autodiff::Formula f(&builder);
+  const ValueId divisor =
+      f.Binary(BinaryFunction::kAdd, norm, f.Number(1e-6, norm));
+  const ValueId ratio =
+      f.Binary(BinaryFunction::kDivide, f.Number(max_norm, norm), divisor);
+  const ValueId clip =
+      f.Binary(BinaryFunction::kMinimum, f.Number(1, norm), ratio);
+  RETURN_IF_ERROR(f.status());
+  return clip;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<OptimizerState>> AddStepTail(
@@ -60,8 +77,7 @@ absl::StatusOr<std::vector<OptimizerState>> AddStepTail(
                    builder.Input("step", {DType::kInt64, {}}));
   ValueId clip;
   if (options.clip_norm > 0) {
-    ASSIGN_OR_RETURN(clip, builder.EmitOne(Op::kClipCoefficient, gradients,
-                                           ClipAttributes{options.clip_norm}));
+    ASSIGN_OR_RETURN(clip, AddClip(gradients, options.clip_norm, builder));
   }
   const Recipe recipe = MakeRecipe(options);
   std::vector<OptimizerState> states;

@@ -165,11 +165,12 @@ struct LossAttributes {
                          const LossAttributes&) = default;
 };
 
-struct ClipAttributes {
-  double max_norm = 1;  // > 0
+struct AllReduceAttributes {
+  int ranks = 1;              // of the job; >= 1
+  std::vector<Shape> shapes;  // kAllReduceWait: of the outputs; else empty
 
-  friend bool operator==(const ClipAttributes&,
-                         const ClipAttributes&) = default;
+  friend bool operator==(const AllReduceAttributes&,
+                         const AllReduceAttributes&) = default;
 };
 
 struct SgdAttributes {
@@ -275,7 +276,7 @@ using Attributes = std::variant<
     std::monostate, MatMulAttributes, Conv2dAttributes, Conv2dGradAttributes,
     Pool2dAttributes, Pool2dGradAttributes, NormAttributes,
     BatchNormUpdateAttributes, GeluAttributes, DropoutAttributes,
-    LossAttributes, ClipAttributes, SgdAttributes, AdamAttributes,
+    LossAttributes, AllReduceAttributes, SgdAttributes, AdamAttributes,
     ShapeAttributes, LayoutAttributes, UnaryAttributes, BinaryAttributes,
     CastAttributes, ReduceAttributes, ArgReduceAttributes, CumSumAttributes,
     TransposeAttributes, SliceAttributes, SliceGradAttributes, PadAttributes,

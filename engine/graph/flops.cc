@@ -71,7 +71,7 @@ uint64_t PerElement(Op op) {
     case Op::kScaleShift:
     case Op::kDropout:
     case Op::kBatchNormInference:
-    case Op::kClipCoefficient:
+    case Op::kGlobalNorm:
     case Op::kFoldBatchNorm:
     case Op::kUnaryGrad:
       return 2;
@@ -216,7 +216,7 @@ uint64_t Flops(Op op, const Attributes& attributes,
     case Op::kAvgPoolGrad:
       return WindowFlops(std::get<Pool2dGradAttributes>(attributes).pool,
                          inputs[0]);
-    case Op::kClipCoefficient: {
+    case Op::kGlobalNorm: {
       uint64_t total = 0;
       for (const TensorType& input : inputs) {
         total = Add(total, 2 * Elements(input));

@@ -53,7 +53,7 @@ constexpr size_t kUpdate = kIndexOf<BatchNormUpdateAttributes>;
 constexpr size_t kGelu = kIndexOf<GeluAttributes>;
 constexpr size_t kDropout = kIndexOf<DropoutAttributes>;
 constexpr size_t kLoss = kIndexOf<LossAttributes>;
-constexpr size_t kClip = kIndexOf<ClipAttributes>;
+constexpr size_t kAllReduce = kIndexOf<AllReduceAttributes>;
 constexpr size_t kSgd = kIndexOf<SgdAttributes>;
 constexpr size_t kAdam = kIndexOf<AdamAttributes>;
 constexpr size_t kShape = kIndexOf<ShapeAttributes>;
@@ -159,13 +159,15 @@ constexpr std::array<Row, kOpCount> kTable = {{
   {{Op::kSoftmaxGrad, "softmax_grad", 2, 2, 1, 1, kRowMajorOnly, 0, kNot, kPure}, kNone, rules::Binary},
   {{Op::kCrossEntropyGrad, "cross_entropy_grad", 2, 2, 1, 1, kRowMajorOnly, 0, kNot, kPure}, kLoss, rules::CrossEntropyGrad},
   {{Op::kMeanSquaredErrorGrad, "mean_squared_error_grad", 2, 2, 1, 1, kRowMajorOnly, 3, kNot, kPure}, kLoss, rules::Binary},
-  {{Op::kClipCoefficient, "clip_coefficient", 1, -1, 1, 1, kRowMajorOnly, 0, kNot, kPure}, kClip, rules::ClipCoefficient},
+  {{Op::kGlobalNorm, "global_norm", 1, -1, 1, 1, kRowMajorOnly, 0, kNot, kPure}, kNone, rules::GlobalNorm},
   {{Op::kSgdStep, "sgd_step", 4, 6, 1, 2, kRowMajorOnly, 0, kNot, kNot}, kSgd, rules::SgdStep},
   {{Op::kAdamStep, "adam_step", 6, 7, 3, 3, kRowMajorOnly, 0, kNot, kNot}, kAdam, rules::AdamStep},
   {{Op::kRmspropStep, "rmsprop_step", 5, 8, 2, 4, kRowMajorOnly, 0, kNot, kNot}, kRmsprop, rules::RmspropStep},
   {{Op::kAdagradStep, "adagrad_step", 5, 6, 2, 2, kRowMajorOnly, 0, kNot, kNot}, kAdagrad, rules::AdagradStep},
   {{Op::kLionStep, "lion_step", 5, 6, 2, 2, kRowMajorOnly, 0, kNot, kNot}, kLion, rules::LionStep},
   {{Op::kEmaUpdate, "ema_update", 2, 2, 1, 1, kRowMajorOnly, 0, kNot, kNot}, kEma, rules::EmaUpdate},
+  {{Op::kAllReduceStart, "all_reduce_start", 1, -1, 1, 1, kRowMajorOnly, 0, kNot, kNot}, kAllReduce, rules::AllReduceStart},
+  {{Op::kAllReduceWait, "all_reduce_wait", 1, -1, 1, -1, kRowMajorOnly, 0, kNot, kNot}, kAllReduce, rules::AllReduceWait},
   {{Op::kFoldBatchNorm, "fold_batch_norm", 5, 6, 2, 2, kRowMajorOnly, 0, kNot, kPure}, kNorm, rules::FoldBatchNorm},
 }};
 // clang-format on

@@ -116,16 +116,23 @@ enum class Op : uint8_t {
   kCrossEntropyGrad,       // logits, labels -> dlogits; LossAttributes
   kMeanSquaredErrorGrad,   // prediction, target -> dprediction
   // Step tail. learning_rate is float64 [], step int64 [] counted from 1.
-  kClipCoefficient,  // g... -> float32 [] min(1, max_norm / (|g| + 1e-6)),
-                     // |g| the Euclidean norm over all inputs
-  kSgdStep,          // p, g, learning_rate, step, [velocity], [clip] ->
-                     // p', [velocity']
-  kAdamStep,         // p, g, learning_rate, step, m, v, [clip] -> p', m', v'
-  kRmspropStep,      // p, g, learning_rate, step, v, [mean], [momentum],
-                     // [clip] -> p', v', [mean'], [momentum']
-  kAdagradStep,      // p, g, learning_rate, step, s, [clip] -> p', s'
-  kLionStep,         // p, g, learning_rate, step, m, [clip] -> p', m'
-  kEmaUpdate,        // average, p -> average'; EmaAttributes
+  // Where an optimizer has a clip (float32 []), gradients are multiplied by it;
+  // a clip that is not a number leaves everything as it is.
+  kGlobalNorm,   // g... -> float32 [], the Euclidean norm over all inputs
+  kSgdStep,      // p, g, learning_rate, step, [velocity], [clip] ->
+                 // p', [velocity']
+  kAdamStep,     // p, g, learning_rate, step, m, v, [clip] -> p', m', v'
+  kRmspropStep,  // p, g, learning_rate, step, v, [mean], [momentum],
+                 // [clip] -> p', v', [mean'], [momentum']
+  kAdagradStep,  // p, g, learning_rate, step, s, [clip] -> p', s'
+  kLionStep,     // p, g, learning_rate, step, m, [clip] -> p', m'
+  kEmaUpdate,    // average, p -> average'; EmaAttributes
+  // Between the ranks of a job; AllReduceAttributes. Ranks run the same nodes
+  // in the same order.
+  kAllReduceStart,  // g... float32 -> flat [all their elements], which is
+                    // undefined until the wait: the sum is on its way
+  kAllReduceWait,   // flat... -> means over the ranks, of the attribute's
+                    // shapes, in the order of the flats' elements
   // Load stage.
   kFoldBatchNorm,  // w [O, ...], gamma, beta, mean, variance, [bias] ->
                    // w', bias'; NormAttributes

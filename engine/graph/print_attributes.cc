@@ -182,7 +182,7 @@ class Writer {
     Add("reduction", a.reduction == Reduction::kMean ? "mean" : "sum");
     if (a.label_smoothing != 0) Add("label_smoothing", a.label_smoothing);
   }
-  void operator()(const ClipAttributes& a) { Add("max_norm", a.max_norm); }
+  void operator()(const AllReduceAttributes& a) { Add("ranks", a.ranks); }
   void operator()(const SgdAttributes& a) {
     Add("momentum", a.momentum);
     Add("dampening", a.dampening);

@@ -47,7 +47,9 @@ Result CrossEntropy(Op op, const Attributes& attributes, Inputs inputs);
 Result CrossEntropyGrad(Op op, const Attributes& attributes, Inputs inputs);
 Result MeanSquaredError(Op op, const Attributes& attributes, Inputs inputs);
 Result CorrectCount(Op op, const Attributes& attributes, Inputs inputs);
-Result ClipCoefficient(Op op, const Attributes& attributes, Inputs inputs);
+Result GlobalNorm(Op op, const Attributes& attributes, Inputs inputs);
+Result AllReduceStart(Op op, const Attributes& attributes, Inputs inputs);
+Result AllReduceWait(Op op, const Attributes& attributes, Inputs inputs);
 Result SgdStep(Op op, const Attributes& attributes, Inputs inputs);
 Result AdamStep(Op op, const Attributes& attributes, Inputs inputs);
 

@@ -83,15 +83,47 @@ Result CorrectCount(Op op, const Attributes&, Inputs inputs) {
   return TensorTypes{kInt64Scalar};
 }
 
-Result ClipCoefficient(Op op, const Attributes& attributes, Inputs inputs) {
+Result GlobalNorm(Op op, const Attributes&, Inputs inputs) {
   for (const TensorType& gradient : inputs) {
     RETURN_IF_ERROR(CheckFloating(op, gradient));
   }
-  const double max_norm = std::get<ClipAttributes>(attributes).max_norm;
-  if (!(max_norm > 0)) {
-    return Refuse(op, "max_norm ", max_norm, " must be above 0");
-  }
   return TensorTypes{{DType::kFloat32, {}}};
+}
+
+Result AllReduceStart(Op op, const Attributes& attributes, Inputs inputs) {
+  const auto& all_reduce = std::get<AllReduceAttributes>(attributes);
+  if (all_reduce.ranks < 1) {
+    return Refuse(op, "ranks ", all_reduce.ranks, " must be at least 1");
+  }
+  int64_t elements = 0;
+  for (const TensorType& gradient : inputs) {
+    RETURN_IF_ERROR(
+        CheckType(op, "gradient", gradient, {DType::kFloat32, gradient.shape}));
+    elements += gradient.shape.elements();
+  }
+  ASSIGN_OR_RETURN(Shape flat, Shape::Create({elements}));
+  return TensorTypes{{DType::kFloat32, std::move(flat)}};
+}
+
+Result AllReduceWait(Op op, const Attributes& attributes, Inputs inputs) {
+  const auto& all_reduce = std::get<AllReduceAttributes>(attributes);
+  int64_t given = 0;
+  for (const TensorType& flat : inputs) {
+    RETURN_IF_ERROR(CheckRank(op, flat, 1));
+    RETURN_IF_ERROR(CheckType(op, "flat", flat, {DType::kFloat32, flat.shape}));
+    given += flat.shape.elements();
+  }
+  TensorTypes outputs;
+  int64_t taken = 0;
+  for (const Shape& shape : all_reduce.shapes) {
+    taken += shape.elements();
+    outputs.push_back({DType::kFloat32, shape});
+  }
+  if (given != taken) {
+    return Refuse(op, "the flats have ", given, " elements, the outputs ",
+                  taken);
+  }
+  return outputs;
 }
 
 Result SgdStep(Op op, const Attributes& attributes, Inputs inputs) {

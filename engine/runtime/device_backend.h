@@ -53,12 +53,28 @@ class Kernel {
   virtual absl::Status Run() = 0;
 };
 
+class Collective;
+
+// How kernels are chosen and what they may use. Defaults: exact and fast.
+struct KernelOptions {
+  // GPUs: products may round float32 operands to TF32.
+  bool tensor_float32 = false;
+  // GPUs: measure the candidates once and take the fastest.
+  bool benchmark = false;
+  // GPUs: only kernels whose results are the same bits each time.
+  bool deterministic = false;
+  // Of the job's ranks, for all-reduces; null where nothing runs. Outlives the
+  // kernels.
+  Collective* collective = nullptr;
+};
+
 struct CompileRequest {
   const Graph& graph;
   const Node& node;
   // For each input: whether its bytes stay the same from one Prepare to the
   // next (weights of an inference program), so that they may be packed once.
   std::vector<bool> stable_inputs;
+  KernelOptions options;
 };
 
 // The launches of a program's run in a form that a device starts faster than

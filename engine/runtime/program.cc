@@ -53,24 +53,25 @@ std::string PackedKey(const ValueIdentities& identities, const Node& node,
 
 }  // namespace
 
-absl::StatusOr<Program> Program::Compile(Graph graph, DeviceBackend* backend) {
+absl::StatusOr<Program> Program::Compile(Graph graph, DeviceBackend* backend,
+                                         const KernelOptions& options) {
   Program program;
   program.graph_ = std::move(graph);
   program.backend_ = backend;
   program.liveness_ = AnalyseLiveness(program.graph_);
   program.offsets_.assign(program.liveness_.buffers.size(), 0);
-  RETURN_IF_ERROR(program.SelectKernels());
+  RETURN_IF_ERROR(program.SelectKernels(options));
   RETURN_IF_ERROR(program.PlanArena());
   program.PlaceResidents();
   return program;
 }
 
-absl::Status Program::SelectKernels() {
+absl::Status Program::SelectKernels(const KernelOptions& options) {
   const std::vector<bool> stable = FindStableValues(graph_);
   for (size_t i = 0; i < graph_.nodes().size(); ++i) {
     const Node& node = graph_.nodes()[i];
     if (IsView(graph_, node)) continue;
-    CompileRequest request{graph_, node, {}};
+    CompileRequest request{graph_, node, {}, options};
     for (const ValueId input : node.inputs) {
       request.stable_inputs.push_back(stable[static_cast<size_t>(input.index)]);
     }

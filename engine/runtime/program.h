@@ -29,7 +29,8 @@ struct Launch {
 class Program {
  public:
   // `graph` must be verified. Errors of the back end, with the layer's name.
-  static absl::StatusOr<Program> Compile(Graph graph, DeviceBackend* backend);
+  static absl::StatusOr<Program> Compile(Graph graph, DeviceBackend* backend,
+                                         const KernelOptions& options = {});
   Program(Program&&) = default;
   Program& operator=(Program&&) = default;
 
@@ -50,7 +51,7 @@ class Program {
 
  private:
   Program() = default;
-  absl::Status SelectKernels();
+  absl::Status SelectKernels(const KernelOptions& options);
   absl::Status PlanArena();
   void PlaceResidents();
 

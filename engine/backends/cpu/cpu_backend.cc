@@ -109,7 +109,7 @@ Maker MakerOf(Op op) {
     case Op::kCorrectCount:
       return MakeLoss;
     case Op::kColumnSum:
-    case Op::kClipCoefficient:
+    case Op::kGlobalNorm:
       return MakeReduction;
     case Op::kSgdStep:
     case Op::kAdamStep:

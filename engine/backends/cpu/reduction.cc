@@ -78,12 +78,12 @@ std::vector<Part> PartsOf(const CompileRequest& request) {
   return parts;
 }
 
-KernelOr MakeClip(const CompileRequest& request, const CpuContext& context) {
+KernelOr MakeGlobalNorm(const CompileRequest& request,
+                        const CpuContext& context) {
   std::vector<Part> parts = PartsOf(request);
   const auto count = static_cast<int64_t>(parts.size());
   const int threads = context.ThreadsForBytes(
       static_cast<uint64_t>(count * kNumbersPerPart) * sizeof(float));
-  const double max_norm = request.node.get<ClipAttributes>().max_norm;
   const auto sum_of_squares = HWY_DYNAMIC_DISPATCH(SumOfSquares);
   auto run = [=, parts = std::move(parts)](const KernelArguments& at) {
     double* sums = at.workspace<double>();
@@ -95,8 +95,7 @@ KernelOr MakeClip(const CompileRequest& request, const CpuContext& context) {
     });
     double total = 0;
     for (int64_t i = 0; i < count; ++i) total += sums[i];
-    const double coefficient = max_norm / (std::sqrt(total) + 1e-6);
-    *at.out(0) = static_cast<float>(coefficient > 1.0 ? 1.0 : coefficient);
+    *at.out(0) = static_cast<float>(std::sqrt(total));
   };
   return MakeKernel(std::move(run),
                     static_cast<uint64_t>(count) * sizeof(double));
@@ -106,8 +105,8 @@ KernelOr MakeClip(const CompileRequest& request, const CpuContext& context) {
 
 KernelOr MakeReduction(const CompileRequest& request,
                        const CpuContext& context) {
-  if (request.node.op == Op::kClipCoefficient) {
-    return MakeClip(request, context);
+  if (request.node.op == Op::kGlobalNorm) {
+    return MakeGlobalNorm(request, context);
   }
   const Value& x = InputOf(request, 0);
   const int64_t rows = x.shape[0], columns = x.shape[1];

@@ -53,7 +53,7 @@ Maker MakerOf(Op op) {
     case Op::kArgReduce:
     case Op::kCumSum:
     case Op::kColumnSum:
-    case Op::kClipCoefficient:
+    case Op::kGlobalNorm:
       return MakeReduce;
     case Op::kMatMul:
     case Op::kBatchMatMul:

@@ -232,17 +232,15 @@ std::vector<SquaresLot> LotsOf(const CompileRequest& request) {
   return lots;
 }
 
-KernelOr MakeClipCoefficient(const CompileRequest& request,
-                             LaunchStream stream) {
+KernelOr MakeGlobalNorm(const CompileRequest& request, LaunchStream stream) {
   const std::vector<SquaresLot> lots = LotsOf(request);
   int64_t pieces = 0;
   for (const SquaresLot& lot : lots) {
     pieces += lot.functor.first_pieces[lot.functor.value_count];
   }
-  ClipFunctor clip;
-  clip.pieces = pieces;
-  clip.max_norm = request.node.get<ClipAttributes>().max_norm;
-  clip.type = OutputOf(request, 0).dtype;
+  NormFunctor norm;
+  norm.pieces = pieces;
+  norm.type = OutputOf(request, 0).dtype;
   return MakeKernel(
       [=](const KernelArguments& at) {
         auto* sums = at.workspace<double>();
@@ -254,7 +252,7 @@ KernelOr MakeClipCoefficient(const CompileRequest& request,
           bound.sums = sums + lot.first_sum;
           LaunchRows(stream, bound.first_pieces[bound.value_count], bound);
         }
-        ClipFunctor bound = clip;
+        NormFunctor bound = norm;
         bound.sums = sums;
         bound.y = at.out<void>(0);
         LaunchRows(stream, 1, bound);
@@ -273,8 +271,8 @@ KernelOr MakeReduce(const CompileRequest& request,
       return MakeArgReduce(request, stream);
     case Op::kCumSum:
       return MakeCumSum(request, stream);
-    case Op::kClipCoefficient:
-      return MakeClipCoefficient(request, stream);
+    case Op::kGlobalNorm:
+      return MakeGlobalNorm(request, stream);
     case Op::kColumnSum:
       return MakeReduceKernel(
           PlanReduce(InputOf(request, 0), OutputOf(request, 0),

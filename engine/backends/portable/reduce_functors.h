@@ -159,4 +159,4 @@ struct ReducePartsFunctor {
   ROWS(SumRowFunctor<Float16, false>)      \
   ROWS(ArgReduceFunctor)                   \
   ROWS(SquaresFunctor)                     \
-  ROWS(ClipFunctor)
+  ROWS(NormFunctor)

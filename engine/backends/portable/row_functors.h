@@ -104,10 +104,9 @@ struct SquaresFunctor {
 };
 
 // min(1, max_norm / (root of the sum of all pieces + 1e-6)); one row.
-struct ClipFunctor {
+struct NormFunctor {
   const double* sums = nullptr;
   int64_t pieces = 0;
-  double max_norm = 1;
   void* y = nullptr;
   DType type = DType::kFloat32;
 
@@ -119,8 +118,7 @@ struct ClipFunctor {
     }
     sum = group.Sum(sum);
     if (group.lane() != 0) return;
-    const double scale = max_norm / (std::sqrt(sum) + 1e-6);
-    StoreDouble(type, y, 0, scale > 1 ? 1.0 : scale);
+    StoreDouble(type, y, 0, std::sqrt(sum));
   }
 };
 

@@ -69,8 +69,12 @@ Kernel Find(Op op) {
       return MeanSquaredError;
     case Op::kMeanSquaredErrorGrad:
       return MeanSquaredErrorGrad;
-    case Op::kClipCoefficient:
-      return ClipCoefficient;
+    case Op::kGlobalNorm:
+      return GlobalNorm;
+    case Op::kAllReduceStart:
+      return AllReduceStart;
+    case Op::kAllReduceWait:
+      return AllReduceWait;
     case Op::kSgdStep:
       return SgdStep;
     case Op::kAdamStep:

@@ -64,7 +64,9 @@ absl::Status CrossEntropyGrad(const Operands& o);
 absl::Status CorrectCount(const Operands& o);
 void MeanSquaredError(const Operands& o);
 void MeanSquaredErrorGrad(const Operands& o);
-void ClipCoefficient(const Operands& o);
+void GlobalNorm(const Operands& o);
+void AllReduceStart(const Operands& o);
+void AllReduceWait(const Operands& o);
 void SgdStep(const Operands& o);
 void AdamStep(const Operands& o);
 

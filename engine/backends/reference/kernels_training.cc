@@ -134,14 +134,33 @@ void MeanSquaredErrorGrad(const Operands& o) {
   }
 }
 
-// torch.nn.utils.clip_grad_norm_.
-void ClipCoefficient(const Operands& o) {
+void GlobalNorm(const Operands& o) {
   double squares = 0;
   for (const absl::Span<const double> gradient : o.inputs) {
     for (double g : gradient) squares += g * g;
   }
-  const double max_norm = o.node.get<ClipAttributes>().max_norm;
-  o.out()[0] = std::min(1.0, max_norm / (std::sqrt(squares) + 1e-6));
+  o.out()[0] = std::sqrt(squares);
+}
+
+// Every rank has the same gradients here: their mean is each one's own.
+void AllReduceStart(const Operands& o) {
+  auto flat = o.out().begin();
+  for (const absl::Span<const double> gradient : o.inputs) {
+    flat = std::copy(gradient.begin(), gradient.end(), flat);
+  }
+}
+
+void AllReduceWait(const Operands& o) {
+  size_t flat = 0, begin = 0;
+  for (size_t i = 0; i < o.outputs.size(); ++i) {
+    for (double& number : o.out(i)) {
+      if (begin == o.in(flat).size()) {
+        ++flat;
+        begin = 0;
+      }
+      number = o.in(flat)[begin++];
+    }
+  }
 }
 
 // torch.optim.SGD; the velocity of the first step is the gradient.

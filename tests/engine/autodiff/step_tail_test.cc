@@ -154,12 +154,11 @@ TEST(StepTailClipTest, TheNormIsTakenOverAllGradients) {
   for (const char* name : {"a", "b"}) {
     gradients.push_back(*builder.Input(name, {DType::kFloat32, {1}}));
   }
-  graph.AddOutput("clip", *builder.EmitOne(Op::kClipCoefficient, gradients,
-                                           ClipAttributes{2.5}));
+  graph.AddOutput("norm", *builder.EmitOne(Op::kGlobalNorm, gradients));
   reference::NamedNumbers none;
   auto outputs = reference::Run(graph, {{"a", {3}}, {"b", {4}}}, none);
   ASSERT_TRUE(outputs.ok());
-  EXPECT_DOUBLE_EQ((*outputs)["clip"][0], 2.5 / (5 + 1e-6));
+  EXPECT_DOUBLE_EQ((*outputs)["norm"][0], 5);
 }
 
 }  // namespace

@@ -133,13 +133,12 @@ void BuildColumnSum(OpCase& at) {
   at.Emit(Op::kColumnSum, {at.Floats({at.Pick(1, 150), at.Pick(1, 1200)})});
 }
 
-void BuildClipCoefficient(OpCase& at) {
+void BuildGlobalNorm(OpCase& at) {
   std::vector<ValueId> gradients;
   for (int64_t i = at.Pick(1, 4); i > 0; --i) {
     gradients.push_back(at.Floats({at.Pick(1, 90), at.Pick(1, 300)}));
   }
-  at.Emit(Op::kClipCoefficient, gradients,
-          ClipAttributes{at.Coin() ? 0.5 : 1e4});
+  at.Emit(Op::kGlobalNorm, gradients);
 }
 
 Shape RandomParameter(OpCase& at) {
@@ -202,7 +201,7 @@ std::vector<OpCaseMaker> TrainingOpCases() {
       {"MeanSquaredErrorGrad",
        [](OpCase& at) { BuildMeanSquaredError(at, true); }},
       {"ColumnSum", BuildColumnSum, 1e-5},
-      {"ClipCoefficient", BuildClipCoefficient},
+      {"GlobalNorm", BuildGlobalNorm},
       {"SgdStep", BuildSgdStep},
       {"AdamStep", BuildAdamStep, 5e-6},
   };

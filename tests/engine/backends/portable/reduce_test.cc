@@ -111,7 +111,7 @@ TEST(ReduceTest, GlobalNormOfManyValues) {
     gradients.push_back(at.Floats({at.Pick(1, 40), at.Pick(1, 40)}));
   }
   gradients.push_back(at.Floats({70000}));  // more than one piece
-  at.Emit(Op::kClipCoefficient, gradients, ClipAttributes{2});
+  at.Emit(Op::kGlobalNorm, gradients);
   ExpectAgreement(at, 1e-6);
 }
 

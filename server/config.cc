@@ -80,6 +80,13 @@ absl::Status SetDrainGrace(absl::string_view value, Config* config) {
   return absl::OkStatus();
 }
 
+absl::Status SetHangTimeout(absl::string_view value, Config* config) {
+  uint32_t seconds = 0;
+  RETURN_IF_ERROR(SetInteger(value, 0, 86400, &seconds));
+  config->hang_timeout = absl::Seconds(seconds);
+  return absl::OkStatus();
+}
+
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kTiB = uint64_t{1} << 40;
 
@@ -183,6 +190,10 @@ const std::vector<Setting>& Settings() {
        }},
       {"drain-grace", "SECONDS",
        "how long SIGTERM waits for running steps; default 30", SetDrainGrace},
+      {"hang-timeout", "SECONDS",
+       "kill a worker whose step takes longer than this and than 20 usual "
+       "ones; 0: never; default 60",
+       SetHangTimeout},
   };
   return settings;
 }

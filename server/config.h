@@ -32,6 +32,7 @@ struct Config {
   uint32_t slot_count = 64;     // of each worker's ring
   uint64_t slot_bytes = uint64_t{4} << 20;
   absl::Duration drain_grace = absl::Seconds(30);
+  absl::Duration hang_timeout = absl::Seconds(60);  // zero: never
 };
 
 struct Setting {

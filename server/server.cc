@@ -196,6 +196,7 @@ class Server::Impl {
     options.daemon_boot_id = boot_id_;
     options.ring.slot_count = config_.slot_count;
     options.ring.slot_bytes = config_.slot_bytes;
+    options.hang_timeout = config_.hang_timeout;
     for (const DeviceChoice& device : devices_) {
       options.devices.push_back({device.name, device.limit_bytes,
                                  device.threads,

@@ -52,6 +52,12 @@ void PrintDevices(const Context& context,
                   absl::StrJoin(device.versions(), ","), device.description()});
   }
   table.Print(context.out(), context.headers());
+  for (const v1::Device& device : devices.devices()) {
+    if (device.state_reason().empty()) continue;
+    *context.out().stream << device.name() << " is "
+                          << StateText(device.state()) << ": "
+                          << device.state_reason() << "\n";
+  }
 }
 
 int List(Context& context) {

@@ -190,7 +190,7 @@ void ControlLoop::Impl::WorkerIsLost(const std::string& device,
                                      const absl::Status& reason) {
   if (!board_.Has(device)) return;
   queue_.Push([this, device, reason](Transaction& transaction) {
-    board_.SetLost(device);
+    board_.SetLost(device, reason);
     if (serving_ != nullptr) serving_->WorkerLost(device);
     const auto* known = transaction.ledger().state.FindDevice(device);
     transaction.Apply(
@@ -198,7 +198,11 @@ void ControlLoop::Impl::WorkerIsLost(const std::string& device,
   });
   if (dependencies_.metrics != nullptr) {
     dependencies_.metrics->SetDeviceUp(device, false);
-    dependencies_.metrics->CountWorkerRestart(device);
+    dependencies_.metrics->SetDeviceQuarantined(device,
+                                                absl::IsDataLoss(reason));
+    if (!absl::IsDataLoss(reason)) {
+      dependencies_.metrics->CountWorkerRestart(device);
+    }
   }
 }
 

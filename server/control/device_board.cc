@@ -43,6 +43,7 @@ void DeviceBoard::SetReady(const std::string& name,
   if (it == entries_.end()) return;
   v1::Device& device = it->second.device;
   device.set_state(v1::DEVICE_READY);
+  device.clear_state_reason();
   device.set_description(reply.info().description());
   if (reply.info().threads() > 0) device.set_threads(reply.info().threads());
   if (reply.info().has_memory()) {
@@ -52,13 +53,16 @@ void DeviceBoard::SetReady(const std::string& name,
   it->second.running.clear();
 }
 
-void DeviceBoard::SetLost(const std::string& name) {
+void DeviceBoard::SetLost(const std::string& name, const absl::Status& reason) {
   absl::MutexLock lock(&mutex_);
   auto it = entries_.find(name);
   if (it == entries_.end()) return;
-  it->second.device.set_state(v1::DEVICE_LOST);
-  it->second.device.set_utilization(0);
-  it->second.device.set_worker_pid(0);
+  v1::Device& device = it->second.device;
+  device.set_state(absl::IsDataLoss(reason) ? v1::DEVICE_QUARANTINED
+                                            : v1::DEVICE_LOST);
+  device.set_state_reason(std::string(reason.message()));
+  device.set_utilization(0);
+  device.set_worker_pid(0);
   it->second.running.clear();
 }
 

@@ -38,7 +38,8 @@ class DeviceBoard {
                  uint32_t threads);
 
   void SetReady(const std::string& name, const worker::v1::HelloReply& reply);
-  void SetLost(const std::string& name);
+  // DATA_LOSS: in quarantine.
+  void SetLost(const std::string& name, const absl::Status& reason);
   // Publishes the placements and the waiting reasons of `ledger`.
   void Publish(const Ledger& ledger);
   // Returns what should be put right, each disagreement once.

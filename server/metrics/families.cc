@@ -98,6 +98,9 @@ MetricFamilies::MetricFamilies()
                     "Share of the last interval spent computing.")),
       device_up(AddGauges(*registry, "gpupool_device_up",
                           "1 while the device's worker is connected, else 0.")),
+      device_quarantined(AddGauges(
+          *registry, "gpupool_device_quarantined",
+          "1 while the device is suspect and gets no worker, else 0.")),
       training_step(
           AddHistograms(*registry, "gpupool_training_step_seconds",
                         "Time of a training step; steps between two heartbeats "

@@ -49,6 +49,7 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Gauge>& device_memory;
   prometheus::Family<prometheus::Gauge>& device_utilization;
   prometheus::Family<prometheus::Gauge>& device_up;
+  prometheus::Family<prometheus::Gauge>& device_quarantined;
   prometheus::Family<prometheus::Histogram>& training_step;
   prometheus::Family<prometheus::Counter>& worker_restarts;
   prometheus::Family<prometheus::Counter>& requests;

@@ -92,6 +92,7 @@ void Metrics::SetDeviceUp(const std::string& device, bool up) {
   families_->device_up.Add({{"device", device}}).Set(up ? 1 : 0);
   // So that a device that never restarted has a series with 0.
   families_->worker_restarts.Add({{"device", device}});
+  families_->device_quarantined.Add({{"device", device}});
 }
 
 void Metrics::SetTrainingSteps(const std::string& device, uint64_t step_count,
@@ -117,6 +118,12 @@ void Metrics::SetTrainingSteps(const std::string& device, uint64_t step_count,
 
 void Metrics::CountWorkerRestart(const std::string& device) {
   families_->worker_restarts.Add({{"device", device}}).Increment();
+}
+
+void Metrics::SetDeviceQuarantined(const std::string& device,
+                                   bool quarantined) {
+  families_->device_quarantined.Add({{"device", device}})
+      .Set(quarantined ? 1 : 0);
 }
 
 std::shared_ptr<VersionMetrics> Metrics::ForVersion(const std::string& model,

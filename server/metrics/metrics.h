@@ -85,6 +85,7 @@ class Metrics {
   void SetTrainingSteps(const std::string& device, uint64_t step_count,
                         double step_seconds_total);
   void CountWorkerRestart(const std::string& device);
+  void SetDeviceQuarantined(const std::string& device, bool quarantined);
 
   // ---------------------------------------------------------------- serving
   // The same object for the same version while somebody holds it.

@@ -23,6 +23,9 @@ constexpr std::chrono::milliseconds kConnectInterval{5};
 constexpr int kReapMilliseconds = 50;
 // Messages taken from one worker before the others have their turn.
 constexpr int kMessagesPerTurn = 256;
+// See PoolOptions::hang_timeout.
+constexpr int kHangMeans = 20;
+constexpr int kOtherHangFactor = 30;
 // How the threads of a worker's OpenMP team wait for work: they look for it
 // 4000 times, a tenth of a millisecond, and then sleep. OpenMP's own choice,
 // some eight milliseconds of looking, makes training ten times slower once
@@ -80,6 +83,9 @@ void WorkerLink::SetState(State state) {
       break;
     case State::kBackingOff:
       status_.state = WorkerStatus::State::kBackingOff;
+      break;
+    case State::kQuarantined:
+      status_.state = WorkerStatus::State::kQuarantined;
       break;
     case State::kStopped:
       status_.state = WorkerStatus::State::kStopped;
@@ -208,8 +214,22 @@ absl::Status WorkerLink::CheckSettings(
   return absl::OkStatus();
 }
 
+void WorkerLink::TakeWorkPage() {
+  work_.reset();
+  std::vector<UniqueFd> descriptors = channel_->TakeDescriptors();
+  if (descriptors.size() != 1) return;
+  absl::StatusOr<WorkPage> page = WorkPage::Attach(std::move(descriptors[0]));
+  if (page.ok()) {
+    work_ = *std::move(page);
+  } else {
+    spdlog::warn("worker has no work page device={} error=\"{}\"", device_.name,
+                 page.status().ToString());
+  }
+}
+
 void WorkerLink::BecomeReady(const worker::v1::HelloReply& reply) {
   ready_since_ = Clock::now();
+  TakeWorkPage();
   SetState(State::kReady);
   {
     absl::MutexLock lock(&mutex_);
@@ -245,7 +265,8 @@ void WorkerLink::HandleReady() {
   const std::optional<std::string> end = process_->HowItEnded();
   if (!end.has_value()) return;
   const pid_t pid = process_->pid();
-  if (state_ == State::kBackingOff || state_ == State::kStopped) {
+  if (state_ == State::kBackingOff || state_ == State::kQuarantined ||
+      state_ == State::kStopped) {
     process_.reset();
     SetState(state_);
     return;
@@ -317,6 +338,7 @@ WorkerLink::Clock::time_point WorkerLink::deadline() const {
                       last_heard_ + Nanoseconds(options_.heartbeat_timeout));
     case State::kBackingOff:
       return std::min(earliest, next_try_);
+    case State::kQuarantined:
     case State::kStopped:
       break;
   }
@@ -345,9 +367,37 @@ void WorkerLink::CheckHealth(Clock::time_point now) {
         absl::StrCat("no heartbeat from the worker for ",
                      absl::FormatDuration(options_.heartbeat_timeout))));
   }
+  if (const std::optional<std::string> hang = FindHang()) {
+    {
+      absl::MutexLock lock(&mutex_);
+      ++status_.hangs;
+    }
+    return KillAndLose(absl::UnavailableError(*hang));
+  }
   if (const auto ring = this->ring(); ring != nullptr && ring->failed()) {
     KillAndLose(absl::InternalError("the worker has corrupted its slot ring"));
   }
+}
+
+std::optional<std::string> WorkerLink::FindHang() const {
+  if (!work_.has_value() || options_.hang_timeout <= absl::ZeroDuration()) {
+    return std::nullopt;
+  }
+  const WorkReading work = work_->Read();
+  if (!work.busy) return std::nullopt;
+  const bool regular =
+      work.phase == WorkPhase::kStep || work.phase == WorkPhase::kInfer;
+  const absl::Duration limit =
+      regular ? std::max(options_.hang_timeout,
+                         kHangMeans * absl::FromChrono(work.mean))
+              : kOtherHangFactor * options_.hang_timeout;
+  const absl::Duration age = absl::FromChrono(work.age);
+  if (age <= limit) return std::nullopt;
+  return absl::StrCat(
+      "the worker hangs: ", WorkPhaseText(work.phase), " has taken ",
+      absl::FormatDuration(absl::Trunc(age, absl::Milliseconds(100))),
+      ", the limit is ", absl::FormatDuration(limit),
+      " (--hang-timeout); it is killed");
 }
 
 void WorkerLink::ExpireRequests(Clock::time_point now) {
@@ -412,7 +462,9 @@ void WorkerLink::AcknowledgeReports(uint64_t through_sequence) {
 
 void WorkerLink::Drain() {
   draining_ = true;
-  if (state_ == State::kBackingOff) return SetState(State::kStopped);
+  if (state_ == State::kBackingOff || state_ == State::kQuarantined) {
+    return SetState(State::kStopped);
+  }
   ToWorker message;
   message.mutable_shutdown();
   Post(message);  // when it is not ready yet, BecomeReady comes back here
@@ -470,13 +522,34 @@ void WorkerLink::Lose(const absl::Status& reason) {
     spdlog::info("worker ended device={} detail=\"{}\"", device_.name, text);
     return SetState(State::kStopped);
   }
+  const WorkReading work = work_.has_value() ? work_->Read() : WorkReading();
+  work_.reset();
+  if (work.fault != 0) {
+    absl::StrAppend(&text, ": ", work.fault_text);
+    absl::MutexLock lock(&mutex_);
+    ++status_.faults;
+  }
+  if (work.fault == kExitDeviceSuspect) return Quarantine(text);
   if (was_stable) backoff_ = options_.backoff_min;
+  BackOff(text);
+}
+
+void WorkerLink::BackOff(const std::string& text) {
   next_try_ = Clock::now() + Nanoseconds(backoff_);
   spdlog::warn("worker lost device={} reason=\"{}\" retry_in={}", device_.name,
                text, absl::FormatDuration(backoff_));
   backoff_ = std::min(2 * backoff_, options_.backoff_max);
   SetState(State::kBackingOff);
   observer_->OnWorkerLost(device_.name, absl::UnavailableError(text));
+}
+
+void WorkerLink::Quarantine(const std::string& text) {
+  spdlog::error(
+      "device in quarantine until the server is started again device={} "
+      "reason=\"{}\"",
+      device_.name, text);
+  SetState(State::kQuarantined);
+  observer_->OnWorkerLost(device_.name, absl::DataLossError(text));
 }
 
 // --------------------------------------------------------------- any thread

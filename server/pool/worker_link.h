@@ -3,6 +3,7 @@
 //
 //   starting --connected--> greeting --HelloReply--> ready
 //   starting, greeting, ready --lost--> backing off --time--> starting
+//   starting, greeting, ready --lost, the device is suspect--> quarantined
 //   any --lost while draining, or Detach--> stopped
 //
 // Thread-safety: the pool's thread, but ring() and status(), which any thread
@@ -25,6 +26,7 @@
 #include "absl/time/time.h"
 #include "server/ipc/control_channel.h"
 #include "server/ipc/slot_ring.h"
+#include "server/ipc/work_page.h"
 #include "server/ipc/worker_paths.h"
 #include "server/pool/process.h"
 #include "server/pool/worker_pool.h"
@@ -75,7 +77,14 @@ class WorkerLink {
   WorkerStatus status() const;
 
  private:
-  enum class State { kStarting, kGreeting, kReady, kBackingOff, kStopped };
+  enum class State {
+    kStarting,
+    kGreeting,
+    kReady,
+    kBackingOff,
+    kQuarantined,
+    kStopped
+  };
   struct Pending {
     Clock::time_point deadline;
     ReplyCallback callback;
@@ -92,6 +101,11 @@ class WorkerLink {
   absl::Status CheckHello(const worker::v1::FromWorker& message) const;
   absl::Status CheckSettings(const worker::v1::HelloReply& hello) const;
   void CheckHealth(Clock::time_point now);
+  void TakeWorkPage();
+  // What to say of work that takes too long; nothing while none does.
+  std::optional<std::string> FindHang() const;
+  void BackOff(const std::string& text);
+  void Quarantine(const std::string& text);
   void ExpireRequests(Clock::time_point now);
   // Fails what waits, tells the observer and goes to backing off or stopped.
   void Lose(const absl::Status& reason);
@@ -112,6 +126,7 @@ class WorkerLink {
   bool found_alive_ = false;  // the worker, which another daemon has started
   std::optional<Process> process_;
   std::optional<ControlChannel> channel_;
+  std::optional<WorkPage> work_;         // of the worker's; outlives it
   std::map<uint64_t, Pending> pending_;  // by request id
   uint64_t next_request_id_ = 1;
   uint64_t acknowledged_ = 0;

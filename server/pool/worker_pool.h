@@ -52,7 +52,8 @@ class WorkerObserver {
   // answered Unavailable. `reason` says what was seen (exit code, signal, no
   // heartbeat). Also told when a worker cannot be started at all; then there
   // was no OnWorkerReady before. Not told of workers that end because
-  // Shutdown drains them.
+  // Shutdown drains them. DATA_LOSS when the device itself is suspect: it is
+  // in quarantine then, no worker is started for it again.
   virtual void OnWorkerLost(const std::string& device,
                             const absl::Status& reason) = 0;
   // Acknowledge once it is on disk.
@@ -78,6 +79,10 @@ struct PoolOptions {
   SlotRingOptions ring;
   absl::Duration start_timeout = absl::Seconds(20);  // spawn to HelloReply
   absl::Duration heartbeat_timeout = absl::Seconds(5);
+  // A training step or a batch of requests that takes longer, and 20 times as
+  // long as such work took before, hangs: the worker is killed. Other work may
+  // take 30 times as long. Zero: nothing is too long.
+  absl::Duration hang_timeout = absl::Seconds(60);
   absl::Duration backoff_min = absl::Milliseconds(100);  // doubles
   absl::Duration backoff_max = absl::Seconds(10);
   // A worker that lived this long starts again at backoff_min.
@@ -86,11 +91,13 @@ struct PoolOptions {
 };
 
 struct WorkerStatus {
-  enum class State { kStarting, kReady, kBackingOff, kStopped };
+  enum class State { kStarting, kReady, kBackingOff, kQuarantined, kStopped };
   State state = State::kStarting;
   pid_t pid = 0;          // 0 while there is none
   uint32_t restarts = 0;  // starts after the first one of this daemon
   std::string boot_id;    // of the worker; empty before the first HelloReply
+  uint32_t faults = 0;    // of the device, that ended a worker
+  uint32_t hangs = 0;     // for which a worker was killed
 };
 
 class WorkerPool {

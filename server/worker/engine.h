@@ -89,6 +89,12 @@ class Engine {
   virtual bool IsJobsOwnFault(const absl::Status& status) const = 0;
   virtual v1::JobError ToJobError(const absl::Status& status,
                                   uint64_t step) const = 0;
+  // Any thread. Not 0 for an error that only a new process can get over: the
+  // exit code with which this one is to end (server/ipc/work_page.h).
+  virtual int ExitCodeFor(const absl::Status& /*status*/) const { return 0; }
+  // Any thread. Not 0 once such an error has happened: nothing more is to be
+  // asked of the engine, not even to be destroyed.
+  virtual int exit_code() const { return 0; }
 
   // Any thread.
   virtual absl::StatusOr<worker::v1::DatasetReply> InspectDataset(

@@ -10,6 +10,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -23,8 +24,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
+#include "server/ipc/work_page.h"
 #include "server/ipc/worker_paths.h"
 #include "server/worker/lease.h"
+#include "server/worker/watched_engine.h"
 #include "server/worker/worker_loop.h"
 #include "spdlog/sinks/rotating_file_sink.h"
 #include "spdlog/spdlog.h"
@@ -107,7 +110,7 @@ absl::Status MakeFolders(const WorkerPaths& paths) {
 }
 
 absl::Status Serve(const WorkerOptions& worker, const WorkerPaths& paths,
-                   int stop_fd, Engine* engine) {
+                   int stop_fd, int work_fd, Engine* engine) {
   ASSIGN_OR_RETURN(
       ReportSpool spool,
       ReportSpool::Open(
@@ -124,11 +127,16 @@ absl::Status Serve(const WorkerOptions& worker, const WorkerPaths& paths,
       "limit_bytes={} spooled_reports={}",
       options.device, ::getpid(), options.boot_id, worker.engine.threads,
       worker.engine.memory_limit_bytes, spool.reports().size());
+  options.work_fd = work_fd;
   WorkerLoop loop(std::move(options), engine, std::move(listener),
                   std::move(spool));
   loop.Run();
   ::unlink(paths.socket.c_str());
   spdlog::info("worker ends");
+  if (const int code = engine->exit_code(); code != 0) {
+    spdlog::shutdown();
+    std::_Exit(code);  // the device may hang whoever frees its memory
+  }
   return absl::OkStatus();
 }
 
@@ -148,13 +156,17 @@ int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
   const UniqueFd stop = CatchStopSignals();
   StartLog(paths->log);
   worker.engine.blob_dir = paths->blobs;
-  const auto engine = make_engine(worker.engine);
-  if (!engine.ok()) {
+  auto made = make_engine(worker.engine);
+  if (!made.ok()) {
     spdlog::error("no engine error=\"{}\"",
-                  std::string(engine.status().message()));
-    return Refuse(engine.status(), ExitWithoutEngine(engine.status()));
+                  std::string(made.status().message()));
+    return Refuse(made.status(), ExitWithoutEngine(made.status()));
   }
-  const absl::Status served = Serve(worker, *paths, stop.get(), engine->get());
+  absl::StatusOr<WorkPage> page = WorkPage::Create();
+  if (!page.ok()) return Refuse(page.status(), kWorkerFailed);
+  const std::unique_ptr<Engine> engine = WatchEngine(*std::move(made), &*page);
+  const absl::Status served =
+      Serve(worker, *paths, stop.get(), page->fd(), engine.get());
   return served.ok() ? kWorkerDone : Refuse(served, kWorkerFailed);
 }
 

@@ -14,6 +14,7 @@ enum WorkerExit : int {
   kWorkerUsage = 2,      // bad flags
   kWorkerLeaseHeld = 3,  // another worker owns the device
   kWorkerNoDevice = 4,   // no module, no driver or no such GPU
+  // 10, 11: a fault of the device; see server/ipc/work_page.h
 };
 
 struct WorkerOptions {

@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/fault_class.h"
 #include "engine/base/status_macros.h"
 #include "engine/session.h"
+#include "server/ipc/work_page.h"
+#include "server/worker/injected_fault.h"
 
 namespace gpupool::server {
 namespace {
@@ -17,7 +20,10 @@ class SessionTraining : public Training {
  public:
   explicit SessionTraining(std::unique_ptr<engine::TrainingRun> run)
       : run_(std::move(run)) {}
-  absl::Status Step() override { return run_->Step(); }
+  absl::Status Step() override {
+    RETURN_IF_ERROR(injected_.BeforeStep(run_->step() + 1));
+    return run_->Step();
+  }
   uint64_t step() const override { return run_->step(); }
   uint64_t total_steps() const override { return run_->total_steps(); }
   uint32_t rows_per_step() const override { return run_->rows_per_step(); }
@@ -40,6 +46,7 @@ class SessionTraining : public Training {
 
  private:
   std::unique_ptr<engine::TrainingRun> run_;
+  const InjectedFault injected_;
 };
 
 class SessionModel : public ServedModel {
@@ -192,6 +199,16 @@ class SessionEngine : public Engine {
     return std::make_unique<SessionModel>(*std::move(model));
   }
 
+  int ExitCodeFor(const absl::Status& status) const override {
+    switch (engine::cuda::FaultOf(status)) {
+      case engine::cuda::FaultClass::kSticky:
+        return kExitDeviceFault;
+      case engine::cuda::FaultClass::kQuarantine:
+        return kExitDeviceSuspect;
+      default:
+        return 0;
+    }
+  }
   bool IsJobsOwnFault(const absl::Status& status) const override {
     return engine::IsJobsOwnFault(status);
   }

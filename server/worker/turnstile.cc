@@ -40,12 +40,14 @@ void Turnstile::Run() {
     const bool had_task = RunOneTask();
     if (had_task) UpdateView();
     ServeSlots();
+    if (engine_->exit_code() != 0) break;
     if (!jobs_.empty()) {
       AdvanceOneJob();
     } else if (!had_task && !draining_) {
       WaitForWork();
     }
     UpdateView();
+    if (engine_->exit_code() != 0) break;
   }
 }
 

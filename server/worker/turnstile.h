@@ -51,7 +51,8 @@ class Turnstile {
   // thread.
   Turnstile(Engine* engine, JobRunner::ReportSink sink);
 
-  // Returns after Drain, when the last job has ended.
+  // Returns after Drain, when the last job has ended, or at once when a fault
+  // of the device has ended the engine.
   void Run();
 
   // ---- any thread

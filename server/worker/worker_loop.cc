@@ -173,7 +173,9 @@ void WorkerLoop::HandleHello(const ToWorker& request) {
   turnstile_.Post(
       [this, ring = std::make_shared<std::unique_ptr<SlotRingServer>>(
                  *std::move(ring))] { turnstile_.SetRing(std::move(*ring)); });
-  Send(MakeReply(request.request_id(), reply));
+  const int page = options_.work_fd;
+  Send(MakeReply(request.request_id(), reply),
+       page < 0 ? absl::Span<const int>() : absl::MakeConstSpan(&page, 1));
   ResendReports();
   next_heartbeat_ = Clock::now();
 }
@@ -369,9 +371,10 @@ void WorkerLoop::ResendReports() {
 
 // A daemon that does not read loses its connection; what it missed is in the
 // spool and comes again with its next Hello.
-void WorkerLoop::Send(const FromWorker& message) {
+void WorkerLoop::Send(const FromWorker& message,
+                      absl::Span<const int> descriptors) {
   if (!channel_.has_value()) return;
-  absl::Status sent = channel_->Send(message);
+  absl::Status sent = channel_->Send(message, descriptors);
   if (absl::IsInvalidArgument(sent)) {
     spdlog::error("message is not sent error=\"{}\"", sent.ToString());
     sent = channel_->Send(MakeReply(

@@ -38,6 +38,8 @@ struct WorkerLoopOptions {
   absl::Duration heartbeat_interval = absl::Milliseconds(200);
   // Readable when the process is asked to end (a signalfd); -1: none.
   int stop_fd = -1;
+  // The work page, which goes to each daemon that says Hello; -1: none.
+  int work_fd = -1;
 };
 
 class WorkerLoop {
@@ -47,7 +49,9 @@ class WorkerLoop {
   ~WorkerLoop();
 
   // Returns after Shutdown, a stop signal or the orphan timeout, when all
-  // jobs have been checkpointed and all reports are in the spool.
+  // jobs have been checkpointed and all reports are in the spool; or when a
+  // fault of the device has ended the engine: then this object must not be
+  // destroyed, since models and jobs would ask the device once more.
   void Run();
 
  private:
@@ -73,7 +77,8 @@ class WorkerLoop {
   void ResendReports();
   void SendHeartbeat(Clock::time_point now);
   double Utilization(Clock::time_point now, std::chrono::nanoseconds busy_time);
-  void Send(const worker::v1::FromWorker& message);
+  void Send(const worker::v1::FromWorker& message,
+            absl::Span<const int> descriptors = {});
   void Disconnect(const absl::Status& reason);
   void CheckOrphan(Clock::time_point now);
   void BeginDrain(const char* reason);

@@ -29,10 +29,6 @@ constexpr bool EndsProcess(FaultClass fault) {
   return fault == FaultClass::kSticky || fault == FaultClass::kQuarantine;
 }
 
-// Exit codes of a worker that a device's fault ended.
-inline constexpr int kExitStickyFault = 10;
-inline constexpr int kExitQuarantine = 11;
-
 // OK for code 0. Else "<what>: <text> (CUDA error 700, <name>)" with
 //   RESOURCE_EXHAUSTED   out of memory
 //   FAILED_PRECONDITION  no driver or no GPU

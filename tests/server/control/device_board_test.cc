@@ -85,10 +85,20 @@ TEST_F(DeviceBoardTest, AnAttemptThatShouldNotRunIsToldToo) {
   EXPECT_TRUE(found[0].on_worker);
 }
 
+TEST_F(DeviceBoardTest, ALostDeviceSaysWhyAndASuspectOneIsInQuarantine) {
+  board.SetLost("cpu:0", absl::UnavailableError("killed"));
+  EXPECT_EQ(board.List()[0].state(), v1::DEVICE_LOST);
+  EXPECT_EQ(board.List()[0].state_reason(), "killed");
+  board.SetReady("cpu:0", {});
+  EXPECT_EQ(board.List()[0].state_reason(), "");
+  board.SetLost("cpu:0", absl::DataLossError("bad memory"));
+  EXPECT_EQ(board.List()[0].state(), v1::DEVICE_QUARANTINED);
+}
+
 TEST_F(DeviceBoardTest, UnknownDevicesAreIgnored) {
   EXPECT_FALSE(board.Has("meta"));
   EXPECT_TRUE(board.TakeHeartbeat("meta", {}, now).empty());
-  board.SetLost("meta");
+  board.SetLost("meta", absl::UnavailableError("gone"));
 }
 
 }  // namespace

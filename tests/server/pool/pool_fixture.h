@@ -155,9 +155,11 @@ class PoolFixture : public testing::Test {
     return answer.get_future().get();
   }
   absl::Status StartJob(uint64_t id, uint64_t steps,
-                        const std::string& device = "cpu:0") {
+                        const std::string& device = "cpu:0",
+                        const std::string& name = "") {
     worker::v1::ToWorker request;
     worker::v1::StartJob* job = request.mutable_start_job();
+    job->mutable_spec()->set_name(name);
     job->set_job_id(id);
     job->set_attempt(1);
     job->mutable_spec()->mutable_training()->set_steps(steps);

@@ -245,5 +245,65 @@ TEST_F(WorkerLinkTest, UnacknowledgedReportsOutliveTheWorkerToo) {
   EXPECT_EQ(observer_->reports()[0].job_id(), 7u);
 }
 
+TEST_F(WorkerLinkTest, AStepThatNeverEndsCostsTheWorkerItsLife) {
+  PoolOptions options = Options();
+  options.hang_timeout = absl::Milliseconds(200);
+  StartReadyPool(options);
+  ASSERT_TRUE(StartJob(7, 100, "cpu:0", "hang-at-3").ok());
+  ASSERT_TRUE(WaitReady("cpu:0", 2));
+  const absl::Status lost = observer_->lost("cpu:0")[0];
+  EXPECT_NE(lost.message().find("hangs: a training step"), std::string::npos)
+      << lost;
+  EXPECT_TRUE(absl::IsUnavailable(lost));
+  EXPECT_EQ(pool_->status("cpu:0").hangs, 1u);
+  EXPECT_EQ(pool_->status("cpu:0").faults, 0u);
+}
+
+TEST_F(WorkerLinkTest, WithoutALimitAStepMayTakeForEver) {
+  PoolOptions options = Options();
+  options.hang_timeout = absl::ZeroDuration();
+  StartReadyPool(options);
+  ASSERT_TRUE(StartJob(7, 100, "cpu:0", "hang-at-3").ok());
+  ASSERT_TRUE(WaitProgress(7));
+  const int heartbeats = observer_->heartbeat_count();
+  ASSERT_TRUE(Eventually(
+      [&] { return observer_->heartbeat_count() > heartbeats + 3; }));
+  EXPECT_TRUE(observer_->lost("cpu:0").empty());
+}
+
+TEST_F(WorkerLinkTest, ALostContextEndsTheWorkerAndANewOneGoesOn) {
+  StartReadyPool(Options());
+  ASSERT_TRUE(StartJob(7, 100, "cpu:0", "sticky-at-3").ok());
+  ASSERT_TRUE(WaitReady("cpu:0", 2));
+  ASSERT_TRUE(WaitEnded(7));  // its last report was not lost
+  const absl::Status lost = observer_->lost("cpu:0")[0];
+  EXPECT_NE(lost.message().find("exit code 10"), std::string::npos) << lost;
+  EXPECT_NE(lost.message().find("illegal address"), std::string::npos) << lost;
+  EXPECT_EQ(pool_->status("cpu:0").faults, 1u);
+}
+
+TEST_F(WorkerLinkTest, ASuspectDeviceGetsNoWorkerAgain) {
+  StartReadyPool(Options());
+  ASSERT_TRUE(StartJob(7, 100, "cpu:0", "suspect-at-3").ok());
+  ASSERT_TRUE(Eventually([&] { return !observer_->lost("cpu:0").empty(); }));
+  const absl::Status lost = observer_->lost("cpu:0")[0];
+  EXPECT_TRUE(absl::IsDataLoss(lost)) << lost;
+  EXPECT_NE(lost.message().find("uncorrectable"), std::string::npos) << lost;
+  EXPECT_EQ(pool_->status("cpu:0").state, WorkerStatus::State::kQuarantined);
+  EXPECT_TRUE(absl::IsUnavailable(LoadVersion(1)));
+  pool_->Shutdown(WorkerPool::ShutdownMode::kDrain);  // does not wait for it
+  EXPECT_EQ(observer_->ready("cpu:0").size(), 1u);
+}
+
+// Who did not start the worker cannot see its exit code.
+TEST_F(WorkerLinkTest, AnAdoptedWorkersLastWordsAreHeardToo) {
+  StartReadyPool(Options());
+  DetachPool();
+  StartReadyPool(Options());
+  ASSERT_TRUE(StartJob(7, 100, "cpu:0", "suspect-at-3").ok());
+  ASSERT_TRUE(Eventually([&] { return !observer_->lost("cpu:0").empty(); }));
+  EXPECT_TRUE(absl::IsDataLoss(observer_->lost("cpu:0")[0]));
+}
+
 }  // namespace
 }  // namespace gpupool::server

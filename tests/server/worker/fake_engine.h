@@ -2,6 +2,9 @@
 // training's loss is 1 / step. What the job is called decides how it goes:
 //   "nan-at-N"     Step N fails as a loss that is not finite does
 //   "broken-at-N"  Step N fails as a broken device does
+//   "sticky-at-N"  Step N fails as a device's lost context does
+//   "suspect-at-N" Step N fails as an uncorrectable memory error does
+//   "hang-at-N"    Step N never ends
 //   "unknown"      StartTraining refuses
 // Its evaluations are the best ones up to step 25; early stopping ends it when
 // step 30 or a later one was evaluated.
@@ -22,6 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
+#include "server/ipc/work_page.h"
 #include "server/worker/engine.h"
 
 namespace gpupool::server::testing_engine {
@@ -57,6 +61,15 @@ class FakeTraining : public Training {
     }
     if (request_.spec().name() == absl::StrCat("broken-at-", step_)) {
       return absl::InternalError("the device is broken");
+    }
+    if (request_.spec().name() == absl::StrCat("sticky-at-", step_)) {
+      return absl::UnavailableError("illegal address");
+    }
+    if (request_.spec().name() == absl::StrCat("suspect-at-", step_)) {
+      return absl::DataLossError("uncorrectable memory error");
+    }
+    while (request_.spec().name() == absl::StrCat("hang-at-", step_)) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
     }
     return absl::OkStatus();
   }
@@ -205,6 +218,10 @@ class FakeEngine : public Engine {
     error.set_message(std::string(status.message()));
     error.set_step(step);
     return error;
+  }
+  int ExitCodeFor(const absl::Status& status) const override {
+    if (absl::IsUnavailable(status)) return kExitDeviceFault;
+    return absl::IsDataLoss(status) ? kExitDeviceSuspect : 0;
   }
   v1::Device info() const override {
     v1::Device device;

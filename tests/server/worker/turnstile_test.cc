@@ -11,6 +11,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
+#include "server/worker/watched_engine.h"
 #include "tests/server/ipc/ring_pair.h"
 #include "tests/server/worker/fake_engine.h"
 
@@ -26,7 +27,10 @@ using worker::v1::Report;
 class TurnstileTest : public testing::Test {
  protected:
   void Start(FakeEngineSettings settings = {}) {
-    engine_ = std::make_unique<FakeEngine>(settings);
+    auto page = WorkPage::Create();
+    ASSERT_TRUE(page.ok());
+    page_.emplace(*std::move(page));
+    engine_ = WatchEngine(std::make_unique<FakeEngine>(settings), &*page_);
     turnstile_ =
         std::make_unique<Turnstile>(engine_.get(), [this](Report report) {
           absl::MutexLock lock(&mutex_);
@@ -81,7 +85,8 @@ class TurnstileTest : public testing::Test {
     });
   }
 
-  std::unique_ptr<FakeEngine> engine_;
+  std::optional<WorkPage> page_;
+  std::unique_ptr<Engine> engine_;
   std::unique_ptr<Turnstile> turnstile_;
   std::thread thread_;
   absl::Mutex mutex_;
@@ -227,6 +232,21 @@ TEST_F(TurnstileTest, AnnouncedAttemptIsSeenUntilItIsTakenOrRefused) {
   const auto running = turnstile_->view().running;
   ASSERT_EQ(running.size(), 1u);
   EXPECT_EQ(running[0].attempt(), 1u);
+}
+
+TEST_F(TurnstileTest, AfterAFaultOfTheDeviceNothingElseIsTouched) {
+  Start();
+  worker::v1::StartJob request;
+  request.set_job_id(1);
+  request.mutable_spec()->set_name("sticky-at-2");
+  request.mutable_spec()->mutable_training()->set_steps(5);
+  ASSERT_TRUE(
+      OnComputeThread([&] { return turnstile_->StartJob(request); }).ok());
+  thread_.join();  // Run has returned
+  EXPECT_EQ(engine_->exit_code(), kExitDeviceFault);
+  absl::MutexLock lock(&mutex_);
+  ASSERT_FALSE(reports_.empty());
+  EXPECT_EQ(reports_.back().ended().outcome(), JobEnded::INTERRUPTED);
 }
 
 TEST_F(TurnstileTest, CorruptRingIsDroppedAndTheNextOneServed) {

@@ -1,0 +1,128 @@
+#include "server/ipc/work_page.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr uint64_t kMagic = 0x31656761506b726f;  // "orkPage1"
+constexpr size_t kTextBytes = 480;
+// Weight of the newest piece in a phase's moving average.
+constexpr int64_t kMeanWindow = 16;
+
+int64_t Now() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+}  // namespace
+
+// The clock is the machine's, so that times of two processes compare.
+static_assert(std::chrono::steady_clock::period::den == 1'000'000'000);
+
+struct WorkPage::Layout {
+  std::atomic<uint64_t> magic;
+  std::atomic<int64_t> since;  // 0: idle
+  std::atomic<uint32_t> phase;
+  std::atomic<int32_t> fault;
+  std::array<std::atomic<int64_t>, kWorkPhases> means;
+  std::array<char, kTextBytes> text;  // written before `fault` is set
+};
+
+absl::string_view WorkPhaseText(WorkPhase phase) {
+  switch (phase) {
+    case WorkPhase::kStep:
+      return "a training step";
+    case WorkPhase::kInfer:
+      return "a batch of requests";
+    case WorkPhase::kGroupStep:
+      return "a training step with other devices";
+    case WorkPhase::kOther:
+      break;
+  }
+  return "compiling, loading, evaluating or saving";
+}
+
+absl::StatusOr<WorkPage> WorkPage::Create() {
+  ASSIGN_OR_RETURN(MemoryRegion region,
+                   MemoryRegion::Create("gpupool-work", sizeof(Layout)));
+  WorkPage page(std::move(region));
+  auto* layout = new (page.region_.data()) Layout;
+  layout->since = 0;
+  layout->phase = 0;
+  layout->fault = 0;
+  for (auto& mean : layout->means) mean = 0;
+  layout->text.fill('\0');
+  layout->magic = kMagic;
+  return page;
+}
+
+absl::StatusOr<WorkPage> WorkPage::Attach(UniqueFd fd) {
+  ASSIGN_OR_RETURN(MemoryRegion region, MemoryRegion::Attach(std::move(fd)));
+  if (region.bytes() < sizeof(Layout)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a work page has ", sizeof(Layout), " bytes; got ", region.bytes()));
+  }
+  WorkPage page(std::move(region));
+  if (page.layout().magic != kMagic) {
+    return absl::InvalidArgumentError("the region is no work page");
+  }
+  return page;
+}
+
+WorkPage::Layout& WorkPage::layout() const {
+  return *std::launder(reinterpret_cast<Layout*>(region_.data()));
+}
+
+void WorkPage::Begin(WorkPhase phase) {
+  Layout& page = layout();
+  page.phase.store(static_cast<uint32_t>(phase), std::memory_order_relaxed);
+  page.since.store(Now(), std::memory_order_release);
+}
+
+void WorkPage::End() {
+  Layout& page = layout();
+  const int64_t took = Now() - page.since.load(std::memory_order_relaxed);
+  page.since.store(0, std::memory_order_release);
+  std::atomic<int64_t>& mean =
+      page.means[page.phase.load(std::memory_order_relaxed)];
+  const int64_t old = mean.load(std::memory_order_relaxed);
+  mean.store(old == 0 ? took : old + (took - old) / kMeanWindow,
+             std::memory_order_relaxed);
+}
+
+void WorkPage::SetFault(int exit_code, absl::string_view text) {
+  Layout& page = layout();
+  const absl::string_view cut = text.substr(0, kTextBytes);
+  std::memcpy(page.text.data(), cut.data(), cut.size());
+  page.fault.store(exit_code, std::memory_order_release);
+}
+
+WorkReading WorkPage::Read() const {
+  const Layout& page = layout();
+  WorkReading reading;
+  reading.fault = page.fault.load(std::memory_order_acquire);
+  if (reading.fault != 0) {
+    reading.fault_text.assign(page.text.data(),
+                              ::strnlen(page.text.data(), page.text.size()));
+  }
+  const int64_t since = page.since.load(std::memory_order_acquire);
+  const uint32_t phase = page.phase.load(std::memory_order_relaxed);
+  if (since <= 0 || phase >= kWorkPhases) return reading;
+  reading.busy = true;
+  reading.phase = static_cast<WorkPhase>(phase);
+  reading.age = std::chrono::nanoseconds(std::max<int64_t>(Now() - since, 0));
+  reading.mean = std::chrono::nanoseconds(
+      std::max<int64_t>(page.means[phase].load(std::memory_order_relaxed), 0));
+  return reading;
+}
+
+}  // namespace gpupool::server

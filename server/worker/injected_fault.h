@@ -1,0 +1,30 @@
+// Faults on demand, for tests of what a device's fault leads to, on machines
+// without a GPU. The file that GPUPOOL_INJECT_FAULT_FILE names holds one line,
+//   sticky N    step N fails as after an illegal address in a kernel
+//   suspect N   ... as after an uncorrectable memory error
+//   hang N      step N never ends
+// and is renamed to <file>.done when that step comes, so that the fault
+// happens once. It may be written while the worker runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace gpupool::server {
+
+class InjectedFault {
+ public:
+  // From the environment; without the variable nothing ever happens.
+  InjectedFault();
+  explicit InjectedFault(std::string path) : path_(std::move(path)) {}
+
+  // To be called before a step with its number.
+  absl::Status BeforeStep(uint64_t step) const;
+
+ private:
+  std::string path_;  // empty: none
+};
+
+}  // namespace gpupool::server

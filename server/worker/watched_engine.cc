@@ -1,0 +1,198 @@
+#include "server/worker/watched_engine.h"
+
+#include <atomic>
+#include <type_traits>
+#include <utility>
+
+#include "spdlog/spdlog.h"
+
+namespace gpupool::server {
+namespace {
+
+const absl::Status& StatusOf(const absl::Status& status) { return status; }
+template <typename T>
+const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
+  return result.status();
+}
+
+// Marks pieces of work and keeps the first fault that ends the process.
+class Watch {
+ public:
+  Watch(const Engine* engine, WorkPage* page) : engine_(engine), page_(page) {}
+
+  template <typename Work>
+  auto Do(WorkPhase phase, const Work& work) {
+    page_->Begin(phase);
+    auto result = work();
+    page_->End();
+    Note(StatusOf(result));
+    return result;
+  }
+  int exit_code() const { return exit_code_.load(); }
+
+ private:
+  void Note(const absl::Status& status) {
+    if (status.ok() || exit_code_.load() != 0) return;
+    const int code = engine_->ExitCodeFor(status);
+    if (code == 0) return;
+    spdlog::error("a fault of the device ends the worker exit_code={}: {}",
+                  code, status.ToString());
+    page_->SetFault(code, status.message());
+    exit_code_.store(code);
+  }
+
+  const Engine* const engine_;
+  WorkPage* const page_;
+  std::atomic<int> exit_code_{0};
+};
+
+class WatchedTraining : public Training {
+ public:
+  WatchedTraining(std::unique_ptr<Training> training, WorkPhase step_phase,
+                  Watch* watch)
+      : training_(std::move(training)),
+        step_phase_(step_phase),
+        watch_(watch) {}
+
+  absl::Status Step() override {
+    return watch_->Do(step_phase_, [&] { return training_->Step(); });
+  }
+  absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override {
+    return watch_->Do(WorkPhase::kOther,
+                      [&] { return training_->SaveCheckpoint(); });
+  }
+  absl::StatusOr<v1::Evaluation> Evaluate() override {
+    return watch_->Do(WorkPhase::kOther, [&] { return training_->Evaluate(); });
+  }
+  absl::StatusOr<double> Loss() override { return training_->Loss(); }
+  uint64_t step() const override { return training_->step(); }
+  uint64_t total_steps() const override { return training_->total_steps(); }
+  uint32_t rows_per_step() const override { return training_->rows_per_step(); }
+  uint32_t epoch() const override { return training_->epoch(); }
+  bool at_epoch_end() const override { return training_->at_epoch_end(); }
+  bool has_held_out_rows() const override {
+    return training_->has_held_out_rows();
+  }
+  uint64_t evaluated_step() const override {
+    return training_->evaluated_step();
+  }
+  bool newest_evaluation_is_best() const override {
+    return training_->newest_evaluation_is_best();
+  }
+  bool stopped_early() const override { return training_->stopped_early(); }
+  v1::MemoryUse memory() const override { return training_->memory(); }
+
+ private:
+  const std::unique_ptr<Training> training_;
+  const WorkPhase step_phase_;
+  Watch* const watch_;
+};
+
+class WatchedModel : public ServedModel {
+ public:
+  WatchedModel(std::unique_ptr<ServedModel> model, Watch* watch)
+      : model_(std::move(model)), watch_(watch) {}
+
+  absl::Status Infer(const ServedBatch& batch, ServedAnswer* answer) override {
+    return watch_->Do(WorkPhase::kInfer,
+                      [&] { return model_->Infer(batch, answer); });
+  }
+  const std::vector<v1::TensorSpec>& inputs() const override {
+    return model_->inputs();
+  }
+  const std::vector<v1::TensorSpec>& outputs() const override {
+    return model_->outputs();
+  }
+  const std::vector<std::string>& dimensions() const override {
+    return model_->dimensions();
+  }
+  uint64_t measured_bytes() const override { return model_->measured_bytes(); }
+
+ private:
+  const std::unique_ptr<ServedModel> model_;
+  Watch* const watch_;
+};
+
+class WatchedEngine : public Engine {
+ public:
+  WatchedEngine(std::unique_ptr<Engine> engine, WorkPage* page)
+      : engine_(std::move(engine)), watch_(engine_.get(), page) {}
+
+  absl::StatusOr<worker::v1::PlanReply> PlanTraining(
+      const worker::v1::PlanTraining& request) override {
+    return Other([&] { return engine_->PlanTraining(request); });
+  }
+  absl::StatusOr<worker::v1::PlanReply> PlanInference(
+      const worker::v1::PlanInference& request) override {
+    return Other([&] { return engine_->PlanInference(request); });
+  }
+  absl::StatusOr<worker::v1::ImportReply> ImportModel(
+      const worker::v1::ImportModel& request) override {
+    return Other([&] { return engine_->ImportModel(request); });
+  }
+  absl::StatusOr<worker::v1::ExportReply> ExportModel(
+      const worker::v1::ExportModel& request) override {
+    return Other([&] { return engine_->ExportModel(request); });
+  }
+  absl::StatusOr<std::unique_ptr<Training>> StartTraining(
+      const worker::v1::StartJob& request) override {
+    auto training = Other([&] { return engine_->StartTraining(request); });
+    if (!training.ok()) return training.status();
+    const WorkPhase phase =
+        request.has_group() ? WorkPhase::kGroupStep : WorkPhase::kStep;
+    return std::make_unique<WatchedTraining>(*std::move(training), phase,
+                                             &watch_);
+  }
+  absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
+      const worker::v1::LoadVersion& request) override {
+    auto model = Other([&] { return engine_->LoadModel(request); });
+    if (!model.ok()) return model.status();
+    return std::make_unique<WatchedModel>(*std::move(model), &watch_);
+  }
+
+  bool IsJobsOwnFault(const absl::Status& status) const override {
+    return engine_->IsJobsOwnFault(status);
+  }
+  v1::JobError ToJobError(const absl::Status& status,
+                          uint64_t step) const override {
+    return engine_->ToJobError(status, step);
+  }
+  int ExitCodeFor(const absl::Status& status) const override {
+    return engine_->ExitCodeFor(status);
+  }
+  int exit_code() const override { return watch_.exit_code(); }
+
+  // Any thread: not the device's work.
+  absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
+      const worker::v1::InspectDataset& request) override {
+    return engine_->InspectDataset(request);
+  }
+  v1::Device info() const override { return engine_->info(); }
+  v1::MemoryStats memory_stats() const override {
+    return engine_->memory_stats();
+  }
+  v1::MemorySnapshot Snapshot() const override { return engine_->Snapshot(); }
+  std::string MemorySummary() const override {
+    return engine_->MemorySummary();
+  }
+  uint64_t EmptyCache() override { return engine_->EmptyCache(); }
+  void ResetPeak() override { engine_->ResetPeak(); }
+
+ private:
+  template <typename Work>
+  std::invoke_result_t<Work> Other(const Work& work) {
+    return watch_.Do(WorkPhase::kOther, work);
+  }
+
+  const std::unique_ptr<Engine> engine_;
+  Watch watch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> WatchEngine(std::unique_ptr<Engine> engine,
+                                    WorkPage* page) {
+  return std::make_unique<WatchedEngine>(std::move(engine), page);
+}
+
+}  // namespace gpupool::server

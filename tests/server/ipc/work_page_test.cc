@@ -1,0 +1,96 @@
+#include "server/ipc/work_page.h"
+
+#include <fcntl.h>
+
+#include <string>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+namespace gpupool::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+UniqueFd Copy(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
+
+class WorkPageTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto worker = WorkPage::Create();
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    worker_.emplace(*std::move(worker));
+    auto daemon = WorkPage::Attach(Copy(worker_->fd()));
+    ASSERT_TRUE(daemon.ok()) << daemon.status();
+    daemon_.emplace(*std::move(daemon));
+  }
+  std::optional<WorkPage> worker_;
+  std::optional<WorkPage> daemon_;
+};
+
+TEST_F(WorkPageTest, ANewPageIsIdleAndWithoutFault) {
+  const WorkReading reading = daemon_->Read();
+  EXPECT_FALSE(reading.busy);
+  EXPECT_EQ(reading.fault, 0);
+  EXPECT_EQ(reading.fault_text, "");
+}
+
+TEST_F(WorkPageTest, TheDaemonSeesWhatRunsAndForHowLong) {
+  worker_->Begin(WorkPhase::kInfer);
+  std::this_thread::sleep_for(milliseconds(5));
+  const WorkReading reading = daemon_->Read();
+  EXPECT_TRUE(reading.busy);
+  EXPECT_EQ(reading.phase, WorkPhase::kInfer);
+  EXPECT_GE(reading.age, milliseconds(5));
+  EXPECT_EQ(reading.mean.count(), 0);  // the first of its kind
+  worker_->End();
+  EXPECT_FALSE(daemon_->Read().busy);
+}
+
+TEST_F(WorkPageTest, EachPhaseHasAMeanOfItsOwn) {
+  worker_->Begin(WorkPhase::kStep);
+  std::this_thread::sleep_for(milliseconds(5));
+  worker_->End();
+  worker_->Begin(WorkPhase::kInfer);
+  EXPECT_EQ(daemon_->Read().mean.count(), 0);
+  worker_->End();
+  worker_->Begin(WorkPhase::kStep);
+  EXPECT_GE(daemon_->Read().mean, milliseconds(5));
+}
+
+TEST_F(WorkPageTest, AFaultOutlivesTheWorker) {
+  worker_->SetFault(kExitDeviceFault, std::string(1000, 'x'));
+  worker_.reset();
+  const WorkReading reading = daemon_->Read();
+  EXPECT_EQ(reading.fault, kExitDeviceFault);
+  EXPECT_EQ(reading.fault_text, std::string(480, 'x'));
+}
+
+TEST(WorkPageAttachTest, OtherRegionsAreRefused) {
+  const auto zeros = MemoryRegion::Create("zeros", 4096);
+  ASSERT_TRUE(zeros.ok());
+  EXPECT_EQ(WorkPage::Attach(Copy(zeros->fd())).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(WorkPage::Attach(UniqueFd()).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+// A worker that has lost its mind must not take the daemon with it.
+TEST(WorkPageAttachTest, NonsenseOnThePageIsReadAsIdle) {
+  auto worker = WorkPage::Create();
+  ASSERT_TRUE(worker.ok());
+  auto region = MemoryRegion::Attach(Copy(worker->fd()));
+  ASSERT_TRUE(region.ok());
+  auto daemon = WorkPage::Attach(Copy(worker->fd()));
+  ASSERT_TRUE(daemon.ok());
+  for (uint64_t i = 8; i < region->bytes(); ++i) {
+    region->data()[i] = std::byte{0xff};
+  }
+  const WorkReading reading = daemon->Read();
+  EXPECT_FALSE(reading.busy);
+  EXPECT_EQ(reading.fault, -1);
+  EXPECT_LE(reading.fault_text.size(), 480u);
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,55 @@
+#include "server/worker/injected_fault.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/fault_class.h"
+#include "gtest/gtest.h"
+
+namespace gpupool::server {
+namespace {
+
+using engine::cuda::FaultClass;
+using engine::cuda::FaultOf;
+
+class InjectedFaultTest : public testing::Test {
+ protected:
+  void Write(const std::string& line) { std::ofstream(path_) << line; }
+  void TearDown() override {
+    std::filesystem::remove(path_);
+    std::filesystem::remove(path_ + ".done");
+  }
+  const std::string path_ =
+      absl::StrCat(testing::TempDir(), "/fault-", ::getpid());
+  const InjectedFault fault_{path_};
+};
+
+TEST_F(InjectedFaultTest, NothingHappensWithoutAFile) {
+  EXPECT_TRUE(fault_.BeforeStep(1).ok());
+  EXPECT_TRUE(InjectedFault("").BeforeStep(1).ok());
+}
+
+TEST_F(InjectedFaultTest, TheFaultComesAtItsStepAndOnce) {
+  Write("sticky 3");
+  EXPECT_TRUE(fault_.BeforeStep(2).ok());
+  EXPECT_EQ(FaultOf(fault_.BeforeStep(3)), FaultClass::kSticky);
+  EXPECT_TRUE(fault_.BeforeStep(3).ok());
+  EXPECT_TRUE(std::filesystem::exists(path_ + ".done"));
+}
+
+TEST_F(InjectedFaultTest, ASuspectDeviceIsAClassOfItsOwn) {
+  Write("suspect 1");
+  EXPECT_EQ(FaultOf(fault_.BeforeStep(1)), FaultClass::kQuarantine);
+}
+
+TEST_F(InjectedFaultTest, NonsenseIsIgnored) {
+  Write("sticky soon");
+  EXPECT_TRUE(fault_.BeforeStep(1).ok());
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,0 +1,64 @@
+#include "server/worker/watched_engine.h"
+
+#include "gtest/gtest.h"
+#include "tests/server/worker/fake_engine.h"
+
+namespace gpupool::server {
+namespace {
+
+using testing_engine::FakeEngine;
+
+class WatchedEngineTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto page = WorkPage::Create();
+    ASSERT_TRUE(page.ok()) << page.status();
+    page_.emplace(*std::move(page));
+    engine_ = WatchEngine(std::make_unique<FakeEngine>(), &*page_);
+  }
+  std::unique_ptr<Training> Start(const std::string& name) {
+    worker::v1::StartJob request;
+    request.mutable_spec()->set_name(name);
+    request.mutable_spec()->mutable_training()->set_steps(100);
+    auto training = engine_->StartTraining(request);
+    EXPECT_TRUE(training.ok()) << training.status();
+    return *std::move(training);
+  }
+  std::optional<WorkPage> page_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(WatchedEngineTest, WorkIsMarkedWhileItRuns) {
+  const auto training = Start("job");
+  ASSERT_TRUE(training->Step().ok());
+  EXPECT_FALSE(page_->Read().busy);
+  page_->Begin(WorkPhase::kStep);
+  EXPECT_GT(page_->Read().mean.count(), 0);  // of the step
+}
+
+TEST_F(WatchedEngineTest, AJobsOwnErrorEndsNothing) {
+  const auto training = Start("nan-at-1");
+  EXPECT_FALSE(training->Step().ok());
+  EXPECT_EQ(engine_->exit_code(), 0);
+  EXPECT_EQ(page_->Read().fault, 0);
+}
+
+TEST_F(WatchedEngineTest, ADevicesFaultIsNotedOnceAndOnThePage) {
+  const auto training = Start("sticky-at-1");
+  EXPECT_FALSE(training->Step().ok());
+  EXPECT_EQ(engine_->exit_code(), kExitDeviceFault);
+  const auto other = Start("suspect-at-1");
+  EXPECT_FALSE(other->Step().ok());
+  EXPECT_EQ(engine_->exit_code(), kExitDeviceFault);
+  EXPECT_EQ(page_->Read().fault, kExitDeviceFault);
+  EXPECT_EQ(page_->Read().fault_text, "illegal address");
+}
+
+TEST_F(WatchedEngineTest, ASuspectDeviceHasACodeOfItsOwn) {
+  const auto training = Start("suspect-at-1");
+  EXPECT_FALSE(training->Step().ok());
+  EXPECT_EQ(engine_->exit_code(), kExitDeviceSuspect);
+}
+
+}  // namespace
+}  // namespace gpupool::server

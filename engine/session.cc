@@ -21,6 +21,7 @@
 #include "engine/session_convert.h"
 #include "engine/train/device_context.h"
 #include "engine/train/host_weights.h"
+#include "engine/train/job_check.h"
 #include "engine/train/programs.h"
 #include "engine/train/training_run.h"
 
@@ -182,7 +183,8 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
   for (const std::string& warning : programs.warnings) {
     AddWarning(warning, result.plan);
   }
-  result.plan.set_training_flops_per_step(StepFlopsOf(programs));
+  result.plan.set_training_flops_per_step(DevicesOf(spec) *
+                                          StepFlopsOf(programs));
   *result.plan.mutable_training() = ToProto(BytesOf(programs));
   return result;
 }

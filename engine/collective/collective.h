@@ -40,6 +40,8 @@ class Collective {
   // calls wait already.
   virtual absl::StatusOr<CollectiveTicket> StartAllReduce(
       absl::Span<float> values) = 0;
+  // Of the last call that was started; 0 when none was.
+  virtual CollectiveTicket newest() const = 0;
   // Returns when that call is over, or when it will never be: memory given to
   // it is not touched any more. Tickets may be waited for in any order.
   virtual absl::Status Wait(CollectiveTicket ticket) = 0;

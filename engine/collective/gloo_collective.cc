@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -72,12 +73,12 @@ absl::Status CheckOptions(const GlooOptions& options) {
 
 // Says that this rank is there and waits for all others.
 absl::Status Assemble(const GlooOptions& options, RendezvousStore& store,
-                      absl::Time deadline) {
+                      absl::Time deadline, const std::atomic<bool>& cancelled) {
   RETURN_IF_ERROR(store.Set(PresenceKey(options, options.rank),
                             absl::StrCat(options.size)));
   for (int rank = 0; rank < options.size; ++rank) {
     const absl::StatusOr<std::string> size =
-        AwaitKey(store, PresenceKey(options, rank), deadline);
+        AwaitKey(store, PresenceKey(options, rank), deadline, cancelled);
     if (absl::IsDeadlineExceeded(size.status())) {
       return absl::UnavailableError(absl::StrCat(
           "rank ", rank, " of ", options.size, " did not arrive within ",
@@ -124,6 +125,10 @@ class GlooCollective : public Collective {
   int size() const override { return options_.size; }
   absl::StatusOr<CollectiveTicket> StartAllReduce(
       absl::Span<float> values) override;
+  CollectiveTicket newest() const override {
+    const absl::MutexLock lock(&mutex_);
+    return issued_;
+  }
   absl::Status Wait(CollectiveTicket ticket) override;
   absl::Status Broadcast(absl::Span<std::byte> bytes, int root) override;
   absl::Status AllGather(absl::Span<const std::byte> mine,
@@ -154,6 +159,8 @@ class GlooCollective : public Collective {
   const GlooOptions options_;
   RendezvousStore* const store_;
   std::thread thread_;
+  std::atomic<bool> aborted_{false};  // seen while connecting
+  uint64_t listener_ = 0;             // at the switch
 
   // The thread's own.
   std::unique_ptr<GlooMesh> mesh_;
@@ -161,7 +168,7 @@ class GlooCollective : public Collective {
   uint64_t exchanges_ = 0;
   absl::Time deadline_;  // of the call that runs
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::string abort_reason_ ABSL_GUARDED_BY(mutex_);
@@ -175,6 +182,7 @@ class GlooCollective : public Collective {
 };
 
 GlooCollective::~GlooCollective() {
+  if (options_.abort != nullptr) options_.abort->Remove(listener_);
   {
     const absl::MutexLock lock(&mutex_);
     stopping_ = true;
@@ -184,6 +192,10 @@ GlooCollective::~GlooCollective() {
 }
 
 absl::Status GlooCollective::Start() {
+  if (options_.abort != nullptr) {
+    listener_ = options_.abort->Add(
+        [this](absl::string_view reason) { Abort(reason); });
+  }
   thread_ = std::thread([this] { Run(); });
   const absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(
@@ -292,6 +304,7 @@ void GlooCollective::Abort(absl::string_view reason) {
   const absl::MutexLock lock(&mutex_);
   if (!abort_reason_.empty() || !failure_.ok()) return;
   abort_reason_ = absl::StrCat("abort: ", reason.substr(0, kMaxReason));
+  aborted_ = true;
   if (cancellable_ != nullptr) cancellable_->Cancel();
 }
 
@@ -304,14 +317,17 @@ void GlooCollective::Run() {
   pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
 
   absl::Status status = Connect();
+  if (!status.ok()) status = Explain(status);
   while (status.ok()) {
     Call call;
     {
       const absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(this, &GlooCollective::HasWork));
-      if (stopping_) break;
+      // The others are told of an abort before the end.
       if (!abort_reason_.empty()) {
         status = absl::CancelledError("aborted");
+      } else if (stopping_) {
+        break;
       } else {
         call = std::move(calls_.front());
         calls_.pop_front();
@@ -338,14 +354,14 @@ void GlooCollective::Run() {
 
 absl::Status GlooCollective::Connect() {
   const absl::Time deadline = absl::Now() + options_.connect_timeout;
-  RETURN_IF_ERROR(Assemble(options_, *store_, deadline));
+  RETURN_IF_ERROR(Assemble(options_, *store_, deadline, aborted_));
   if (size() > 1) {
     ASSIGN_OR_RETURN(
         mesh_, GlooMesh::Connect({.rank = rank(),
                                   .size = size(),
                                   .interface = options_.interface,
                                   .key_prefix = options_.group + ".mesh."},
-                                 *store_, deadline));
+                                 *store_, deadline, aborted_));
   }
   const absl::MutexLock lock(&mutex_);
   cancellable_ = mesh_.get();
@@ -429,8 +445,9 @@ absl::Status GlooCollective::Explain(const absl::Status& error) {
 
 absl::Status GlooCollective::BlameFor(int peer, const absl::Status& error) {
   const bool timed_out = absl::Now() + kClockSlack >= deadline_;
-  const absl::StatusOr<std::string> note =
-      AwaitKey(*store_, NoteKey(options_, peer), absl::Now() + kNoteWait);
+  const std::atomic<bool> cancelled{false};  // the wait is short
+  const absl::StatusOr<std::string> note = AwaitKey(
+      *store_, NoteKey(options_, peer), absl::Now() + kNoteWait, cancelled);
   if (note.ok() && absl::StartsWith(*note, kLostNote)) {
     return absl::UnavailableError(absl::StripPrefix(*note, kLostNote));
   }

@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "engine/collective/abort_switch.h"
 #include "engine/collective/collective.h"
 #include "engine/collective/rendezvous.h"
 
@@ -36,6 +37,9 @@ struct GlooOptions {
   absl::Duration connect_timeout = absl::Seconds(60);
   // For each call, from when it is this rank's turn to run it.
   absl::Duration timeout = absl::Seconds(60);
+  // Aborts the group as Collective::Abort does, and while it connects too;
+  // null: nobody does.
+  std::shared_ptr<AbortSwitch> abort;
 };
 
 // Returns when all ranks have connected. `store` must outlive the collective.
@@ -43,6 +47,7 @@ struct GlooOptions {
 //   ALREADY_EXISTS       another process took this rank of the group
 //   FAILED_PRECONDITION  a rank has another idea of the size
 //   UNAVAILABLE          a rank did not arrive in time; names it
+//   ABORTED              the switch was thrown
 absl::StatusOr<std::unique_ptr<Collective>> ConnectGloo(
     const GlooOptions& options, RendezvousStore* store);
 

@@ -25,6 +25,9 @@ using ::gloo::transport::UnboundBuffer;
 constexpr absl::Duration kLeastWait = absl::Milliseconds(10);
 // Gloo waits this many times its time-out for a connection.
 constexpr int kGlooConnectFactor = 5;
+// For one connection to a rank that has said that it is there. Nothing can end
+// this wait early.
+constexpr absl::Duration kConnectWait = absl::Seconds(30);
 
 std::chrono::milliseconds TimeLeft(absl::Time deadline) {
   return absl::ToChronoMilliseconds(
@@ -45,13 +48,15 @@ std::shared_ptr<::gloo::transport::Device> MakeDevice(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(
-    const MeshPlace& place, RendezvousStore& store, absl::Time deadline) {
+    const MeshPlace& place, RendezvousStore& store, absl::Time deadline,
+    const std::atomic<bool>& cancelled) {
   auto mesh = std::unique_ptr<GlooMesh>(new GlooMesh());
   try {
-    GlooStore gloo_store(&store, place.key_prefix, deadline);
+    GlooStore gloo_store(&store, place.key_prefix, deadline, cancelled);
+    const absl::Time connected = std::min(deadline, absl::Now() + kConnectWait);
     auto context =
         std::make_shared<::gloo::rendezvous::Context>(place.rank, place.size);
-    context->setTimeout(std::max(TimeLeft(deadline) / kGlooConnectFactor,
+    context->setTimeout(std::max(TimeLeft(connected) / kGlooConnectFactor,
                                  std::chrono::milliseconds(1)));
     std::shared_ptr<::gloo::transport::Device> device =
         MakeDevice(place.interface);

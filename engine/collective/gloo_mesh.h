@@ -10,6 +10,7 @@
 // cluster's own.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,9 +51,12 @@ struct MeshPart {
 
 class GlooMesh {
  public:
-  // Returns when all ranks have connected. UNAVAILABLE after `deadline`.
+  // Returns when all ranks have connected. All of them must be about to.
+  // UNAVAILABLE after `deadline`, at most half a minute after a rank is gone,
+  // and soon after `cancelled` is set.
   static absl::StatusOr<std::unique_ptr<GlooMesh>> Connect(
-      const MeshPlace& place, RendezvousStore& store, absl::Time deadline);
+      const MeshPlace& place, RendezvousStore& store, absl::Time deadline,
+      const std::atomic<bool>& cancelled);
   ~GlooMesh();
   GlooMesh(const GlooMesh&) = delete;
   GlooMesh& operator=(const GlooMesh&) = delete;

@@ -17,11 +17,15 @@ constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
 }  // namespace
 
 absl::StatusOr<std::string> AwaitKey(RendezvousStore& store,
-                                     absl::string_view key,
-                                     absl::Time deadline) {
+                                     absl::string_view key, absl::Time deadline,
+                                     const std::atomic<bool>& cancelled) {
   while (true) {
     absl::StatusOr<std::string> text = store.Get(key);
     if (text.ok() || !absl::IsNotFound(text.status())) return text;
+    if (cancelled) {
+      return absl::CancelledError(
+          absl::StrCat("waiting for rendezvous key ", key, " was cancelled"));
+    }
     if (absl::Now() >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("rendezvous key ", key, " was not set in time"));
@@ -38,7 +42,7 @@ void GlooStore::set(const std::string& key, const std::vector<char>& data) {
 
 std::vector<char> GlooStore::get(const std::string& key) {
   const absl::StatusOr<std::string> text =
-      AwaitKey(*store_, prefix_ + key, deadline_);
+      AwaitKey(*store_, prefix_ + key, deadline_, cancelled_);
   if (!text.ok()) Throw(text.status());
   return {text->begin(), text->end()};
 }

@@ -4,6 +4,7 @@
 
 #include <gloo/rendezvous/store.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,13 @@ namespace gpupool::engine {
 
 class GlooStore : public ::gloo::rendezvous::Store {
  public:
-  // Keys get `prefix` in front. `store` must outlive this.
-  GlooStore(RendezvousStore* store, std::string prefix, absl::Time deadline)
-      : store_(store), prefix_(std::move(prefix)), deadline_(deadline) {}
+  // Keys get `prefix` in front. `store` and `cancelled` must outlive this.
+  GlooStore(RendezvousStore* store, std::string prefix, absl::Time deadline,
+            const std::atomic<bool>& cancelled)
+      : store_(store),
+        prefix_(std::move(prefix)),
+        deadline_(deadline),
+        cancelled_(cancelled) {}
 
   void set(const std::string& key, const std::vector<char>& data) override;
   std::vector<char> get(const std::string& key) override;
@@ -29,12 +34,13 @@ class GlooStore : public ::gloo::rendezvous::Store {
   RendezvousStore* store_;
   std::string prefix_;
   absl::Time deadline_;
+  const std::atomic<bool>& cancelled_;
 };
 
-// The text of a key once it is there. DEADLINE_EXCEEDED after `deadline`;
-// other errors of the store at once.
+// The text of a key once it is there. DEADLINE_EXCEEDED after `deadline`,
+// CANCELLED soon after `cancelled` is set; other errors of the store at once.
 absl::StatusOr<std::string> AwaitKey(RendezvousStore& store,
-                                     absl::string_view key,
-                                     absl::Time deadline);
+                                     absl::string_view key, absl::Time deadline,
+                                     const std::atomic<bool>& cancelled);
 
 }  // namespace gpupool::engine

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/autodiff/formula.h"
 #include "engine/autodiff/gradient.h"
+#include "engine/autodiff/rank_mean.h"
 #include "engine/autodiff/step_tail.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
@@ -148,8 +149,8 @@ absl::StatusOr<Differentiated> Differentiate(const ModelSource& source,
   return result;
 }
 
-// Averages over the batches of the step and clamps to [-c, c].
-absl::Status FinishGradients(const v1::TrainingSpec& training,
+// Averages over the batches of the step and the ranks, and clamps to [-c, c].
+absl::Status FinishGradients(const v1::TrainingSpec& training, int ranks,
                              GraphBuilder& builder, Differentiated& step) {
   const double limit = training.clip_gradient_value();
   if (!(limit >= 0 && std::isfinite(limit))) {
@@ -158,11 +159,14 @@ absl::Status FinishGradients(const v1::TrainingSpec& training,
   }
   builder.SetSource("optimizer", -1);
   builder.SetMemoryClass(MemoryClass::kGradient);
+  const std::vector<int> order =
+      OrderOfAppearance(step.model.graph, step.gradients);
   if (Accumulates(training)) {
     ASSIGN_OR_RETURN(step.gradients,
                      TakeAccumulated(step.parameters, step.gradients,
                                      training.accumulate_batches(), builder));
   }
+  RETURN_IF_ERROR(AddRankMean(ranks, order, builder, step.gradients));
   if (limit == 0) return absl::OkStatus();
   for (ValueId& gradient : step.gradients) {
     ASSIGN_OR_RETURN(
@@ -236,15 +240,16 @@ bool Accumulates(const v1::TrainingSpec& training) {
   return training.accumulate_batches() > 1;
 }
 
-absl::StatusOr<ModelGraph> BuildTrainingGraph(
-    const ModelSource& source, const v1::Scaling& scaling,
-    const v1::TrainingSpec& training) {
+absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelSource& source,
+                                              const v1::Scaling& scaling,
+                                              const v1::TrainingSpec& training,
+                                              int ranks) {
   ASSIGN_OR_RETURN(const StepTailOptions tail, ConvertOptimizer(training));
   ASSIGN_OR_RETURN(Differentiated step,
                    Differentiate(source, scaling, training));
   ModelGraph& model = step.model;
   GraphBuilder builder(&model.graph);
-  RETURN_IF_ERROR(FinishGradients(training, builder, step));
+  RETURN_IF_ERROR(FinishGradients(training, ranks, builder, step));
   ASSIGN_OR_RETURN(
       const std::vector<OptimizerState> states,
       AddStepTail(model.graph, step.parameters, step.gradients, tail));

@@ -12,7 +12,7 @@
 //   batch          int64 []    accumulation, only when a layer drops out:
 //                              counts batches from 1
 // Outputs:
-//   loss           float32 []  training, mean over the batch
+//   loss           float32 []  training, mean over the batch and the ranks
 //   as engine/import/losses.h says  evaluation
 //   those of the model         inference, under their names
 #pragma once
@@ -35,7 +35,9 @@ namespace gpupool::engine {
 bool Accumulates(const v1::TrainingSpec& training);
 
 // One optimizer step. The batch is training.batch_size(). Gradients are
-// averaged over the step's batches, clamped, clipped by norm, in this order.
+// averaged over the step's batches and the ranks, clamped, clipped by norm, in
+// this order. With several `ranks` the batch is that of one, and the graph has
+// the inputs and outputs of engine/autodiff/rank_mean.h.
 // With training.ema(), "<weight>/ema" follow the trained weights; whoever
 // starts fresh copies the weights into them.
 // Nothing is allocated; use it for plans as well.
@@ -43,7 +45,8 @@ bool Accumulates(const v1::TrainingSpec& training);
 // and input.shift are persistent (multiply: scale is initialised to it).
 absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelSource& model,
                                               const v1::Scaling& scaling,
-                                              const v1::TrainingSpec& training);
+                                              const v1::TrainingSpec& training,
+                                              int ranks = 1);
 
 // Adds a batch's gradients to the persistent "<weight>/grad", which begin as
 // zeros, and has the output "loss". InvalidArgument as BuildTrainingGraph.

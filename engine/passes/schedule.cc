@@ -8,6 +8,7 @@
 
 #include "engine/base/align.h"
 #include "engine/base/status_macros.h"
+#include "engine/passes/schedule_all_reduces.h"
 #include "engine/passes/schedule_updates.h"
 
 namespace gpupool::engine {
@@ -262,10 +263,12 @@ absl::Status Schedule(Graph& graph) {
   RETURN_IF_ERROR(ScheduleUpdates(graph));
   if (graph.nodes().size() > kMaxNodes) return absl::OkStatus();
   const Tasks tasks(graph);
-  Order best = tasks.Present();
+  const AllReduceOrder all_reduces(graph);
+  Order best = all_reduces.Arrange(tasks.Present(), tasks.first());
   uint64_t best_bytes = tasks.PeakOf(best);
-  for (Order& order :
+  for (const Order& found :
        std::vector<Order>{tasks.Forward(), tasks.Backward(), tasks.Late()}) {
+    Order order = all_reduces.Arrange(found, tasks.first());
     const uint64_t bytes = tasks.PeakOf(order);
     if (bytes > best_bytes / 100 * 99) continue;
     best_bytes = bytes;

@@ -4,6 +4,7 @@
 // hundredth less:
 //   the node that frees the most bytes next, from the front or from the back
 //   nodes as late as their first reader allows
+// In all of them sums over ranks stand where schedule_all_reduces.h wants them.
 // The same graph gives the same order. Pure.
 #pragma once
 

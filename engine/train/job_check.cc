@@ -16,6 +16,9 @@
 namespace gpupool::engine {
 namespace {
 
+// As many ranks as a group may have.
+constexpr uint32_t kMaxDevices = 1024;
+
 // No overflow: both factors have 32 bits.
 uint64_t RowsPerStep(const v1::TrainingSpec& training) {
   return uint64_t{training.batch_size()} *
@@ -42,6 +45,22 @@ absl::Status CheckBatch(const v1::TrainingSpec& training,
         " training rows; lower it to at most ", training_rows));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckDevices(const v1::JobSpec& spec) {
+  const uint32_t devices = DevicesOf(spec);
+  if (devices > kMaxDevices) {
+    return absl::InvalidArgumentError(absl::StrCat("devices is ", devices,
+                                                   "; at most ", kMaxDevices,
+                                                   " can train one job"));
+  }
+  const uint32_t batch_size = spec.training().batch_size();
+  if (batch_size % devices == 0) return absl::OkStatus();
+  const uint32_t below = batch_size / devices * devices;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "training.batch_size ", batch_size, " cannot be shared equally by ",
+      devices, " devices; make it a multiple of ", devices, ", such as ",
+      below > 0 ? absl::StrCat(below, " or ") : "", below + devices));
 }
 
 absl::StatusOr<uint64_t> TotalSteps(const v1::TrainingSpec& training,
@@ -109,6 +128,10 @@ absl::Status CheckEvaluations(const v1::TrainingSpec& training,
 
 }  // namespace
 
+uint32_t DevicesOf(const v1::JobSpec& spec) {
+  return std::max(spec.devices(), 1u);
+}
+
 DataFacts FactsOf(const v1::Dataset& dataset) {
   return {dataset.rows(),
           {dataset.feature_shape().begin(), dataset.feature_shape().end()},
@@ -122,6 +145,7 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   ASSIGN_OR_RETURN(const SplitSizes sizes,
                    CountSplit(spec.data().held_out(), facts.rows));
   RETURN_IF_ERROR(CheckBatch(training, sizes.training));
+  RETURN_IF_ERROR(CheckDevices(spec));
   TrainingLength length;
   length.training_rows = sizes.training;
   length.held_out_rows = sizes.held_out;

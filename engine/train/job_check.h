@@ -27,6 +27,9 @@ struct DataFacts {
 
 DataFacts FactsOf(const v1::Dataset& dataset);
 
+// On how many devices the job trains: spec.devices(), where 0 means 1.
+uint32_t DevicesOf(const v1::JobSpec& spec);
+
 // How long a job trains.
 struct TrainingLength {
   uint64_t training_rows = 0;
@@ -37,8 +40,8 @@ struct TrainingLength {
 };
 
 // InvalidArgument names the field, its value, the limit and the remedy:
-// dataset, split, batch size, length, loss, learning rate, schedule and
-// scaling. The model's layers and the optimizer's other numbers are checked
+// dataset, split, batch size, devices, length, loss, learning rate, schedule
+// and scaling. The model's layers and the optimizer's other numbers are checked
 // when the graph is built.
 absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
                                              const DataFacts& facts);

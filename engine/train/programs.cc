@@ -18,9 +18,10 @@ namespace {
 constexpr int kMaxBudgetAttempts = 4;
 
 absl::StatusOr<Program> CompileGraph(Graph graph, DeviceBackend* backend,
+                                     const KernelOptions& kernels,
                                      const PassOptions& options = {}) {
   RETURN_IF_ERROR(RunPasses(graph, options, nullptr));
-  return Program::Compile(std::move(graph), backend);
+  return Program::Compile(std::move(graph), backend, kernels);
 }
 
 absl::StatusOr<uint64_t> PlannedPeak(const Program& program) {
@@ -33,7 +34,8 @@ absl::StatusOr<uint64_t> PlannedPeak(const Program& program) {
 // count live bytes only, the budget is for all that the step plans.
 absl::StatusOr<Program> CompileStep(const Graph& graph,
                                     const v1::Recompute& recompute,
-                                    DeviceBackend* backend) {
+                                    DeviceBackend* backend,
+                                    const KernelOptions& kernels) {
   PassOptions options;
   options.recompute.layers.assign(recompute.layers().begin(),
                                   recompute.layers().end());
@@ -41,7 +43,8 @@ absl::StatusOr<Program> CompileStep(const Graph& graph,
   options.recompute.budget_bytes = budget;
   uint64_t peak = 0;
   for (int attempt = 0; attempt < kMaxBudgetAttempts; ++attempt) {
-    ASSIGN_OR_RETURN(Program program, CompileGraph(graph, backend, options));
+    ASSIGN_OR_RETURN(Program program,
+                     CompileGraph(graph, backend, kernels, options));
     ASSIGN_OR_RETURN(peak, PlannedPeak(program));
     if (budget == 0 || peak <= budget) return program;
     uint64_t& live = options.recompute.budget_bytes;
@@ -82,17 +85,22 @@ absl::StatusOr<WeightLayout> LayoutOf(const TrainingPrograms& programs) {
 absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
                                                  const v1::JobSpec& spec,
                                                  const DataFacts& facts,
-                                                 DeviceBackend* backend) {
+                                                 DeviceBackend* backend,
+                                                 Collective* collective) {
   ASSIGN_OR_RETURN(const TrainingLength length, CheckTraining(spec, facts));
   const v1::Scaling& scaling = spec.data().scaling();
-  ASSIGN_OR_RETURN(ModelGraph model,
-                   BuildTrainingGraph(source, scaling, spec.training()));
-  RETURN_IF_ERROR(CheckModelInputs(model.inputs, facts));
-  RETURN_IF_ERROR(CheckLabels(spec.training(), facts, model.output_shape));
-  const uint64_t parameters = model.parameters();
+  const uint32_t devices = DevicesOf(spec);
+  v1::TrainingSpec training = spec.training();
+  training.set_batch_size(training.batch_size() / devices);
+  const KernelOptions kernels{.collective = collective};
   ASSIGN_OR_RETURN(
-      Program train,
-      CompileStep(model.graph, spec.training().recompute(), backend));
+      ModelGraph model,
+      BuildTrainingGraph(source, scaling, training, static_cast<int>(devices)));
+  RETURN_IF_ERROR(CheckModelInputs(model.inputs, facts));
+  RETURN_IF_ERROR(CheckLabels(training, facts, model.output_shape));
+  const uint64_t parameters = model.parameters();
+  ASSIGN_OR_RETURN(Program train, CompileStep(model.graph, training.recompute(),
+                                              backend, kernels));
   TrainingPrograms programs{.length = length,
                             .train = std::move(train),
                             .persistents = std::move(model.persistents),
@@ -100,22 +108,22 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
                             .input_name = model.inputs[0].name,
                             .output_shape = model.output_shape,
                             .parameters = parameters};
-  if (Accumulates(spec.training())) {
-    programs.batches_per_step = spec.training().accumulate_batches();
+  if (Accumulates(training)) {
+    programs.batches_per_step = training.accumulate_batches();
     ASSIGN_OR_RETURN(ModelGraph graph,
-                     BuildAccumulationGraph(source, scaling, spec.training()));
+                     BuildAccumulationGraph(source, scaling, training));
     ASSIGN_OR_RETURN(
         programs.accumulate,
-        CompileStep(graph.graph, spec.training().recompute(), backend));
+        CompileStep(graph.graph, training.recompute(), backend, kernels));
   }
   if (length.held_out_rows > 0) {
-    programs.eval_batch = static_cast<int64_t>(
-        std::min<uint64_t>(length.held_out_rows, spec.training().batch_size()));
-    ASSIGN_OR_RETURN(
-        ModelGraph eval,
-        BuildEvalGraph(source, scaling, spec.training(), programs.eval_batch));
+    const uint64_t rows = (length.held_out_rows + devices - 1) / devices;
+    programs.eval_batch =
+        static_cast<int64_t>(std::min<uint64_t>(rows, training.batch_size()));
+    ASSIGN_OR_RETURN(ModelGraph eval, BuildEvalGraph(source, scaling, training,
+                                                     programs.eval_batch));
     ASSIGN_OR_RETURN(programs.eval,
-                     CompileGraph(std::move(eval.graph), backend));
+                     CompileGraph(std::move(eval.graph), backend, kernels));
   }
   ASSIGN_OR_RETURN(programs.layout, LayoutOf(programs));
   return programs;

@@ -36,18 +36,19 @@ struct TrainingPrograms {
   uint32_t batches_per_step = 1;
 };
 
-// Of a job on the model `source`, which is what spec.model() names.
+// Of a job on the model `source`, which is what spec.model() names; those of
+// one of its devices, where it has several. `collective` is that of the job's
+// ranks; null: the programs are plans, or the job has one device.
 // InvalidArgument names the layer or field; Unimplemented what the back end
 // lacks.
-absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
-                                                 const v1::JobSpec& spec,
-                                                 const DataFacts& facts,
-                                                 DeviceBackend* backend);
+absl::StatusOr<TrainingPrograms> CompileTraining(
+    const ModelSource& source, const v1::JobSpec& spec, const DataFacts& facts,
+    DeviceBackend* backend, Collective* collective = nullptr);
 
 // Bytes of all programs with their weights, and of the arena they share.
 PlannedBytes BytesOf(const TrainingPrograms& programs);
 uint64_t ArenaBytesOf(const TrainingPrograms& programs);
-// FLOPs of one optimizer step with all its batches.
+// FLOPs of one optimizer step with all its batches, on one device.
 uint64_t StepFlopsOf(const TrainingPrograms& programs);
 
 }  // namespace gpupool::engine

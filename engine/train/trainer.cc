@@ -44,6 +44,12 @@ bool TrainingRun::at_epoch_end() const {
   return step() > 0 && step() % steps_per_epoch() == 0;
 }
 
+bool TrainingRun::leads() const { return impl_->leads(); }
+
+void TrainingRun::RequestStop() { impl_->RequestStop(); }
+
+bool TrainingRun::stop_agreed() const { return impl_->stop_agreed(); }
+
 absl::StatusOr<double> TrainingRun::Loss() { return impl_->Loss(); }
 
 absl::StatusOr<v1::Checkpoint> TrainingRun::SaveCheckpoint() {

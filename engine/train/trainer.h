@@ -2,6 +2,13 @@
 // compiled train and eval programs, the weights and optimizer state, the
 // dataset in memory and the sampler.
 //
+// A job with several devices has a run on each of them: ranks of a group that
+// take equal parts of every batch and hold the same weights. All ranks make
+// the same calls of Step and Evaluate in the same order, and each such call
+// waits for the others. So where a device runs steps of several groups, all
+// devices must run them in the same order. A rank that fails ends the group:
+// the others get UNAVAILABLE from their next call, with its name and reason.
+//
 // Made by Session::StartTraining; must be destroyed before its Session. Used
 // from the session's compute thread only, but memory() may be called from any
 // thread.
@@ -13,10 +20,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/train/rank_group.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 
@@ -29,6 +38,7 @@ struct TrainingRequest {
   v1::Dataset dataset;                 // its files are blobs of the session
   std::string resume_manifest_sha256;  // empty: from the start
   uint64_t limit_bytes = 0;            // of device memory; 0: the device's
+  std::optional<RankGroup> group;      // with several devices only
 };
 
 class TrainingRun {
@@ -42,6 +52,8 @@ class TrainingRun {
   //                       message names the step; the weights are spoiled,
   //                       checkpoints are refused from here on
   //   FailedPrecondition  all steps are done
+  //   Unavailable         another rank is lost or has failed; named
+  //   Aborted             the group's switch was thrown
   //   other               the device's or our fault
   absl::Status Step();
 
@@ -59,18 +71,29 @@ class TrainingRun {
   // Whether the last step was the last one of its epoch.
   bool at_epoch_end() const;
 
-  // Loss of the last step made by this object. FailedPrecondition before it.
+  // Whether this run has rank 0: it alone writes checkpoints.
+  bool leads() const;
+  // Asks all ranks to stop after the same step: the next one that this run
+  // makes. Nothing happens but that stop_agreed() is then true on all of them.
+  void RequestStop();
+  // Whether a rank had asked before the last step.
+  bool stop_agreed() const;
+
+  // Loss of the last step made by this object, the mean over its batches and
+  // all ranks. FailedPrecondition before it.
   absl::StatusOr<double> Loss();
 
   // Writes weights, optimizer state and manifest as blobs. When it returns,
   // the checkpoint survives a power cut. Saving twice at one step is cheap.
   // InvalidArgument when a weight is not finite: nothing is written then.
+  // FailedPrecondition on ranks that do not lead; the others need not wait.
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint();
 
   // Loss and accuracy over all held-out rows with the weights as they are, or
   // with their averages where the job keeps those. It counts for the plateau
   // schedule, early stopping and the best checkpoints: call it at the same
-  // steps in every attempt, and before SaveCheckpoint.
+  // steps in every attempt, and before SaveCheckpoint. Each rank evaluates a
+  // part of the rows, with the running statistics of rank 0; all get the sums.
   // FailedPrecondition when the spec holds no rows out.
   absl::StatusOr<v1::Evaluation> Evaluate();
   bool has_held_out_rows() const;

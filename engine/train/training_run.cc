@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/base/philox.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/batch.h"
 #include "engine/data/dataset_reader.h"
@@ -52,13 +53,6 @@ T GetScalar(const Executor& executor, absl::string_view name) {
 int64_t CountOf(const Executor& executor, absl::string_view name) {
   return executor.output(name).empty() ? 0 : GetScalar<int64_t>(executor, name);
 }
-
-struct EvaluationSums {
-  double loss = 0;
-  int64_t correct = 0;
-  int64_t top_k = 0;
-  int64_t counted = 0;
-};
 
 // The outputs of an evaluation of `rows` rows.
 void AddBatch(const Executor& eval, int64_t rows, EvaluationSums& sums) {
@@ -112,13 +106,45 @@ TrainingRun::Impl::Impl(const DeviceContext& device,
 absl::StatusOr<std::unique_ptr<TrainingRun::Impl>> TrainingRun::Impl::Create(
     const DeviceContext& device, const TrainingRequest& request) {
   std::unique_ptr<Impl> run(new Impl(device, request));
-  RETURN_IF_ERROR(run->holder_.SetLimit(request.limit_bytes));
-  RETURN_IF_ERROR(run->LoadData());
-  RETURN_IF_ERROR(run->MakeExecutors());
-  RETURN_IF_ERROR(request.resume_manifest_sha256.empty() ? run->StartFresh()
-                                                         : run->Resume());
-  RETURN_IF_ERROR(run->train_->Load());
+  RETURN_IF_ERROR(run->JoinGroup());
+  RETURN_IF_ERROR(run->Share(run->Open()));
   return run;
+}
+
+// Kernels go before the collective that they use, and that before the memory
+// in which sums may still be on their way.
+TrainingRun::Impl::~Impl() {
+  for (auto* executor : {&train_, &accumulate_, &eval_}) executor->reset();
+  link_.reset();
+}
+
+absl::Status TrainingRun::Impl::JoinGroup() {
+  const uint32_t devices = DevicesOf(request_.spec);
+  const int size = request_.group.has_value() ? request_.group->size : 1;
+  if (static_cast<uint32_t>(size) != devices) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job trains on ", devices, " devices, but this run ",
+                     "was started in a group of ", size));
+  }
+  if (size == 1) return absl::OkStatus();
+  ASSIGN_OR_RETURN(link_, RankLink::Connect(*request_.group));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Impl::Open() {
+  RETURN_IF_ERROR(holder_.SetLimit(request_.limit_bytes));
+  RETURN_IF_ERROR(LoadData());
+  RETURN_IF_ERROR(MakeExecutors());
+  RETURN_IF_ERROR(request_.resume_manifest_sha256.empty() ? StartFresh()
+                                                          : Resume());
+  RETURN_IF_ERROR(train_->Load());
+  return link_ == nullptr ? absl::OkStatus()
+                          : link_->CheckSame(step(), *weights_);
+}
+
+absl::Status TrainingRun::Impl::Share(absl::Status error) {
+  if (!error.ok() && link_ != nullptr) link_->Abort(error.message());
+  return error;
 }
 
 absl::Status TrainingRun::Impl::LoadData() {
@@ -141,7 +167,8 @@ absl::Status TrainingRun::Impl::MakeExecutors() {
                    ModelSource::Open(request_.spec.model(), device_.blob_dir));
   ASSIGN_OR_RETURN(
       TrainingPrograms programs,
-      CompileTraining(*source_, request_.spec, facts, device_.backend));
+      CompileTraining(*source_, request_.spec, facts, device_.backend,
+                      link_ == nullptr ? nullptr : link_->collective()));
   RETURN_IF_ERROR(CheckLabelValues(request_.spec.training(), table_,
                                    programs.output_shape));
   input_name_ = std::move(programs.input_name);
@@ -185,8 +212,17 @@ absl::Status TrainingRun::Impl::StartFresh() {
     RETURN_IF_ERROR(SetFloats(*weights_, "input.shift", values.shift));
   }
   RETURN_IF_ERROR(StartAverages(*weights_));
-  sampler_.emplace(seed, std::move(training_rows_),
-                   batch_size() * batches_per_step());
+  return MakeSampler();
+}
+
+absl::Status TrainingRun::Impl::MakeSampler() {
+  ASSIGN_OR_RETURN(
+      sampler_, DistributedSampler::Create(
+                    {.seed = request_.spec.training().seed(),
+                     .batch_size = batch_size() / ranks() * batches_per_step(),
+                     .rank = static_cast<uint32_t>(rank()),
+                     .ranks = ranks()},
+                    std::move(training_rows_)));
   return absl::OkStatus();
 }
 
@@ -232,8 +268,7 @@ absl::Status TrainingRun::Impl::Resume() {
   }
   RETURN_IF_ERROR(weights.Commit());
   history_.Restore(manifest.evaluation);
-  sampler_.emplace(manifest.seed, std::move(training_rows_),
-                   batch_size() * batches_per_step());
+  RETURN_IF_ERROR(MakeSampler());
   sampler_->Seek(manifest.step);
   return absl::OkStatus();
 }
@@ -276,32 +311,56 @@ absl::Status TrainingRun::Impl::Step() {
                       .reductions = history_.reductions()});
   // It does not update the weights and therefore packs them.
   if (accumulate_ != nullptr) RETURN_IF_ERROR(accumulate_->Load());
-  const absl::Span<const uint32_t> rows = sampler_->Next();
-  double sum = 0;
-  for (uint32_t batch = 0; batch < batches_per_step(); ++batch) {
-    const auto part = rows.subspan(size_t{batch} * batch_size(), batch_size());
-    absl::StatusOr<double> loss = RunBatch(part, batch, rate);
-    if (!loss.ok()) return spoiled_ = loss.status();
-    sum += *loss;
-  }
-  loss_ = sum / batches_per_step();
+  const absl::StatusOr<double> loss = RunStep(sampler_->Next(), rate);
+  if (!loss.ok()) return spoiled_ = Share(loss.status());
+  loss_ = *loss;
   if (!std::isfinite(*loss_)) {
     spoiled_ = NotFinite(absl::StrCat("the loss is ", *loss_));
   }
   return spoiled_;
 }
 
+absl::StatusOr<double> TrainingRun::Impl::RunStep(
+    absl::Span<const uint32_t> rows, double rate) {
+  const size_t size = rows.size() / batches_per_step();
+  double sum = 0;
+  for (uint32_t batch = 0; batch < batches_per_step(); ++batch) {
+    if (batch + 1 == batches_per_step()) {
+      SetScalar<float>(*train_, "earlier_loss", static_cast<float>(sum));
+      SetScalar<float>(*train_, "stop_wanted", stop_requested_ ? 1.0f : 0.0f);
+    }
+    ASSIGN_OR_RETURN(const double loss,
+                     RunBatch(rows.subspan(batch * size, size), batch, rate));
+    sum += loss;
+  }
+  if (link_ != nullptr) {
+    sum = double{GetScalar<float>(*train_, "earlier_loss")} +
+          double{GetScalar<float>(*train_, "loss")};
+    stop_agreed_ = GetScalar<float>(*train_, "stop_wanted") > 0;
+  } else {
+    stop_agreed_ = stop_requested_;
+  }
+  return sum / batches_per_step();
+}
+
+uint64_t TrainingRun::Impl::ModelSeed() const {
+  const uint64_t seed = request_.spec.training().seed();
+  if (rank() == 0) return seed;
+  return Philox(seed, PhiloxStreamId(PhiloxStream::kGeneral,
+                                     static_cast<uint64_t>(rank())))
+      .NextDoubleWord();
+}
+
 absl::StatusOr<double> TrainingRun::Impl::RunBatch(
     absl::Span<const uint32_t> rows, uint32_t batch, double rate) {
   const bool last = batch + 1 == batches_per_step();
   Executor& executor = last ? *train_ : *accumulate_;
-  const uint64_t seed = request_.spec.training().seed();
   const uint64_t batches = (step() - 1) * batches_per_step() + batch + 1;
   FillBatch(executor, rows);
   SetScalar<double>(executor, "learning_rate", rate);
   SetScalar<int64_t>(executor, "step", static_cast<int64_t>(step()));
   SetScalar<int64_t>(executor, "batch", static_cast<int64_t>(batches));
-  SetScalar<int64_t>(executor, "seed", std::bit_cast<int64_t>(seed));
+  SetScalar<int64_t>(executor, "seed", std::bit_cast<int64_t>(ModelSeed()));
   RETURN_IF_ERROR(executor.Run());
   return double{GetScalar<float>(executor, "loss")};
 }
@@ -337,6 +396,11 @@ absl::Status TrainingRun::Impl::CheckFinite(const WeightView& weights) {
 
 absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
   RETURN_IF_ERROR(spoiled_);
+  if (!leads()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", rank(), " of ", ranks(),
+                     " does not write checkpoints; rank 0 does"));
+  }
   // The loss tells only of the weights before the step.
   ASSIGN_OR_RETURN(const WeightView weights, WeightView::Read(*weights_));
   RETURN_IF_ERROR(CheckFinite(weights));
@@ -386,8 +450,29 @@ absl::StatusOr<v1::Evaluation> TrainingRun::Impl::Evaluate() {
     return absl::FailedPreconditionError(
         "no rows are held out; set data.held_out to evaluate");
   }
+  absl::StatusOr<EvaluationSums> found = SumHeldOutRows();
+  if (!found.ok()) return Share(found.status());
+  const EvaluationSums& sums = *found;
+  // Where every label is ignored, all sums are 0.
+  const double count = static_cast<double>(std::max<int64_t>(sums.counted, 1));
+  v1::Evaluation evaluation;
+  evaluation.set_step(step());
+  evaluation.set_loss(sums.loss / count);
+  evaluation.set_accuracy(static_cast<double>(sums.correct) / count);
+  evaluation.set_top_k_accuracy(static_cast<double>(sums.top_k) / count);
+  evaluation.set_rows(held_out_rows_.size());
+  history_.Add(step(), evaluation.loss());
+  return evaluation;
+}
+
+absl::StatusOr<EvaluationSums> TrainingRun::Impl::SumHeldOutRows() {
+  if (link_ != nullptr) RETURN_IF_ERROR(link_->ShareState(*weights_));
   RETURN_IF_ERROR(eval_->Load());
-  const absl::Span<const uint32_t> rows = held_out_rows_;
+  const uint64_t all = held_out_rows_.size();
+  const uint64_t r = static_cast<uint64_t>(rank());
+  const size_t begin = all * r / ranks(), end = all * (r + 1) / ranks();
+  const auto rows =
+      absl::MakeConstSpan(held_out_rows_).subspan(begin, end - begin);
   EvaluationSums sums;
   for (size_t done = 0; done < rows.size();) {
     const auto part = rows.subspan(done, static_cast<size_t>(eval_batch_));
@@ -397,16 +482,7 @@ absl::StatusOr<v1::Evaluation> TrainingRun::Impl::Evaluate() {
     AddBatch(*eval_, static_cast<int64_t>(part.size()), sums);
     done += part.size();
   }
-  // Where every label is ignored, all sums are 0.
-  const double count = static_cast<double>(std::max<int64_t>(sums.counted, 1));
-  v1::Evaluation evaluation;
-  evaluation.set_step(step());
-  evaluation.set_loss(sums.loss / count);
-  evaluation.set_accuracy(static_cast<double>(sums.correct) / count);
-  evaluation.set_top_k_accuracy(static_cast<double>(sums.top_k) / count);
-  evaluation.set_rows(rows.size());
-  history_.Add(step(), evaluation.loss());
-  return evaluation;
+  return link_ == nullptr ? sums : link_->Sum(sums);
 }
 
 v1::MemoryUse TrainingRun::Impl::memory() const {

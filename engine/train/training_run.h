@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/data/sampler.h"
+#include "engine/data/distributed_sampler.h"
 #include "engine/data/table.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/weight_view.h"
@@ -18,6 +18,7 @@
 #include "engine/train/device_context.h"
 #include "engine/train/evaluation_history.h"
 #include "engine/train/programs.h"
+#include "engine/train/rank_link.h"
 #include "engine/train/trainer.h"
 
 namespace gpupool::engine {
@@ -28,6 +29,7 @@ class TrainingRun::Impl {
   // codes as Session::StartTraining.
   static absl::StatusOr<std::unique_ptr<Impl>> Create(
       const DeviceContext& device, const TrainingRequest& request);
+  ~Impl();
 
   absl::Status Step();
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint();
@@ -37,24 +39,44 @@ class TrainingRun::Impl {
 
   uint64_t step() const { return sampler_->position(); }
   const TrainingLength& length() const { return length_; }
+  // Rows of a batch, those of all ranks.
   uint32_t batch_size() const { return request_.spec.training().batch_size(); }
   uint32_t batches_per_step() const {
     return std::max(request_.spec.training().accumulate_batches(), 1u);
   }
   const EvaluationHistory& history() const { return history_; }
+  const WeightStore& weights() const { return *weights_; }
   bool has_held_out_rows() const { return eval_ != nullptr; }
+  bool leads() const { return rank() == 0; }
+  void RequestStop() { stop_requested_ = true; }
+  bool stop_agreed() const { return stop_agreed_; }
 
  private:
   Impl(const DeviceContext& device, const TrainingRequest& request);
 
+  absl::Status Open();
+  absl::Status JoinGroup();
   absl::Status LoadData();
   absl::Status MakeExecutors();
   absl::Status StartFresh();
   absl::Status Resume();
+  absl::Status MakeSampler();
   absl::Status CheckManifest(const Manifest& manifest) const;
+  int rank() const { return link_ == nullptr ? 0 : link_->rank(); }
+  uint32_t ranks() const {
+    return link_ == nullptr ? 1 : static_cast<uint32_t>(link_->size());
+  }
+  // Of random numbers in the model: ranks drop out other elements.
+  uint64_t ModelSeed() const;
+  // Runs the step's batches; the mean of their losses, over the ranks too.
+  absl::StatusOr<double> RunStep(absl::Span<const uint32_t> rows, double rate);
   // Sets up one batch of the step, counted from 0, and runs it; its loss.
   absl::StatusOr<double> RunBatch(absl::Span<const uint32_t> rows,
                                   uint32_t batch, double rate);
+  // Over this rank's part of the held-out rows.
+  absl::StatusOr<EvaluationSums> SumHeldOutRows();
+  // Tells the other ranks of an error that is this one's alone.
+  absl::Status Share(absl::Status error);
   // Copies rows and their labels into a program's inputs.
   void FillBatch(const Executor& executor, absl::Span<const uint32_t> rows);
   absl::Status NotFinite(const std::string& what) const;
@@ -74,7 +96,8 @@ class TrainingRun::Impl {
   std::string input_name_;
   std::vector<float> features_;  // of a batch, before they are converted
   int64_t eval_batch_ = 0;
-  std::optional<Sampler> sampler_;
+  std::unique_ptr<RankLink> link_;  // null with one device
+  std::optional<DistributedSampler> sampler_;
   std::optional<WeightStore> weights_;
   Allocation arena_;
   std::unique_ptr<Executor> train_;
@@ -82,7 +105,9 @@ class TrainingRun::Impl {
   std::unique_ptr<Executor> eval_;
   EvaluationHistory history_;
   std::optional<double> loss_;  // of the last step
-  absl::Status spoiled_;        // why the weights can no longer be used
+  bool stop_requested_ = false;
+  bool stop_agreed_ = false;
+  absl::Status spoiled_;  // why the weights can no longer be used
 };
 
 }  // namespace gpupool::engine

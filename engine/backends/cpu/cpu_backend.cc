@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/all_reduce.h"
 #include "engine/backends/cpu/context.h"
 #include "engine/backends/cpu/fallback.h"
 #include "engine/backends/cpu/flush_denormals.h"
@@ -212,6 +213,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> CpuBackend::Compile(
   if (AllOutputsEmpty(request)) {
     return MakeKernel([](const KernelArguments&) {});
   }
+  if (IsAllReduce(request.node.op)) return MakeAllReduce(request);
   ASSIGN_OR_RETURN(auto kernel, MakeFast(request, *context_));
   if (kernel != nullptr) return kernel;
   return MakeFallback(request);
@@ -223,10 +225,12 @@ void CpuBackend::BeginRun() {
 }
 
 bool IsFastOnCpu(const Graph& graph, const Node& node) {
+  if (IsAllReduce(node.op)) return true;
   return MakerOf(node.op) != nullptr && HasFastTypes(graph, node);
 }
 
 bool IsFastOnCpu(Op op, DType dtype) {
+  if (IsAllReduce(op)) return dtype == DType::kFloat32;
   return MakerOf(op) != nullptr &&
          (dtype == DType::kFloat32 || TakesAnyType(op));
 }

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/backends/all_reduce.h"
 #include "engine/backends/portable/device_status.h"
 #include "engine/base/status_macros.h"
 
@@ -47,6 +48,7 @@ class CheckedKernel : public Kernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PortableBackend::Compile(
     const CompileRequest& request) {
+  if (IsAllReduce(request.node.op)) return MakeAllReduce(request);
   PortableContext context;
   context.error = &error_;
   ASSIGN_OR_RETURN(auto kernel, MakePortableKernel(request, context));

@@ -1,24 +1,20 @@
 #include "engine/session.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <fstream>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
-#include "engine/backends/cpu/cpu_backend.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/dataset_reader.h"
 #include "engine/loaded_model_impl.h"
-#include "engine/memory/caching_allocator.h"
-#include "engine/memory/host_page_source.h"
+#include "engine/memory/snapshot_file.h"
 #include "engine/serving/inference_programs.h"
 #include "engine/session_convert.h"
+#include "engine/session_device.h"
+#include "engine/train/blob_file.h"
 #include "engine/train/device_context.h"
 #include "engine/train/host_weights.h"
 #include "engine/train/job_check.h"
@@ -29,24 +25,8 @@ namespace gpupool::engine {
 namespace {
 
 constexpr absl::string_view kHintMark = "; hint: ";
-
-uint64_t MachineMemoryBytes() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long page_bytes = sysconf(_SC_PAGESIZE);
-  return static_cast<uint64_t>(std::max(pages, 1L)) *
-         static_cast<uint64_t>(std::max(page_bytes, 1L));
-}
-
-// "model name" of the first processor; empty where the system does not say.
-std::string ProcessorModel() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (!absl::StartsWith(line, "model name")) continue;
-    const std::vector<std::string> parts = absl::StrSplit(line, ": ");
-    return parts.size() > 1 ? parts[1] : "";
-  }
-  return "";
-}
+// By its number PyTorch's viewer finds a device.
+constexpr int kMostViewedDevices = 64;
 
 void AddWarning(const std::string& warning, v1::Plan& plan) {
   const auto& known = plan.warnings();
@@ -109,38 +89,89 @@ absl::StatusOr<CheckpointFile> CheckWeights(const std::string& blob_dir,
 
 class Session::Impl {
  public:
-  explicit Impl(SessionOptions options)
-      : options_(std::move(options)),
-        allocator_(ToString(options_.device), options_.memory_limit_bytes,
-                   &source_),
-        backend_(options_.threads),
-        description_(ProcessorModel()) {}
+  explicit Impl(SessionOptions options) : options_(std::move(options)) {}
+
+  absl::Status Open() {
+    const int threads = options_.threads;
+    switch (options_.device.type) {
+      case DeviceType::kCpu:
+        device_ = SessionDevice::OfHost(name(), limit(), threads);
+        return absl::OkStatus();
+      case DeviceType::kMeta:
+        device_ = SessionDevice::OfHost(name(), limit(), threads);
+        return OpenPlanner();
+      case DeviceType::kCuda: {
+        ASSIGN_OR_RETURN(device_, OpenGpu(options_.device, limit()));
+        return absl::OkStatus();
+      }
+      case DeviceType::kMps:
+        break;
+    }
+    return absl::UnimplementedError(absl::StrCat(
+        "device ", name(), " cannot be driven; cpu, cuda and meta can"));
+  }
 
   const SessionOptions& options() const { return options_; }
-  std::string device_name() const { return ToString(options_.device); }
-  bool is_meta() const { return options_.device.type == DeviceType::kMeta; }
-  CachingAllocator& allocator() { return allocator_; }
-  const std::string& description() const { return description_; }
-  DeviceBackend* backend() { return &backend_; }
-  DeviceContext context() {
-    return {&backend_, &allocator_, options_.blob_dir};
+  std::string name() const { return ToString(options_.device); }
+  SessionDevice& device() const { return *device_; }
+  CachingAllocator& allocator() const { return device_->allocator(); }
+  // Whose kernels are planned with.
+  DeviceBackend* backend() const { return &compiling().backend(); }
+  // To be called first wherever something is compiled or computed.
+  absl::Status Enter() const { return compiling().MakeCurrent(); }
+  DeviceContext context() const {
+    return {backend(), &allocator(), options_.blob_dir};
   }
   absl::StatusOr<std::shared_ptr<const ModelSource>> Open(
       const v1::ModelSpec& spec) const {
     return ModelSource::Open(spec, options_.blob_dir);
   }
   absl::Status RefuseMeta(absl::string_view what) const {
-    if (!is_meta()) return absl::OkStatus();
+    if (options_.device.type != DeviceType::kMeta) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
         "the meta device has no memory and cannot ", what, "; it only plans"));
   }
+  void AddPlannersWarning(v1::Plan& plan) const {
+    if (!no_planner_.empty()) AddWarning(no_planner_, plan);
+  }
 
  private:
+  uint64_t limit() const { return options_.memory_limit_bytes; }
+
+  absl::StatusOr<std::unique_ptr<SessionDevice>> OpenGpu(
+      const Device& device, uint64_t limit_bytes) const {
+    ASSIGN_OR_RETURN(auto gpu, OpenCudaDevice(device.index, options_.cuda));
+    return SessionDevice::OfModule(ToString(device), limit_bytes,
+                                   std::move(gpu));
+  }
+
+  // Kernels of a GPU are asked for their scratch, never run here.
+  absl::Status OpenPlanner() {
+    const Device& device = options_.plan_for;
+    if (device.type == DeviceType::kCpu) return absl::OkStatus();
+    if (device.type != DeviceType::kCuda) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "plans are made for cpu or cuda, not for ", ToString(device)));
+    }
+    auto gpu = OpenGpu(device, 0);
+    if (gpu.ok()) {
+      planner_ = *std::move(gpu);
+    } else {
+      no_planner_ = absl::StrCat(
+          "planned with the kernels of a CPU, whose scratch differs: ",
+          gpu.status().message());
+    }
+    return absl::OkStatus();
+  }
+
+  SessionDevice& compiling() const {
+    return planner_ != nullptr ? *planner_ : *device_;
+  }
+
   const SessionOptions options_;
-  HostPageSource source_;
-  CachingAllocator allocator_;
-  CpuBackend backend_;
-  const std::string description_;
+  std::unique_ptr<SessionDevice> device_;
+  std::unique_ptr<SessionDevice> planner_;  // null: the device itself
+  std::string no_planner_;                  // why there should be one
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -148,25 +179,18 @@ Session::~Session() = default;
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(
     SessionOptions options) {
-  const DeviceType type = options.device.type;
-  if (type != DeviceType::kCpu && type != DeviceType::kMeta) {
-    return absl::UnimplementedError(absl::StrCat(
-        "device ", ToString(options.device),
-        " cannot be driven by this build; cpu devices and meta can"));
-  }
   if (options.threads < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("threads is ", options.threads, "; at least 1 is needed"));
   }
-  if (options.memory_limit_bytes == 0) {
-    options.memory_limit_bytes = MachineMemoryBytes();
-  }
-  return std::unique_ptr<Session>(
-      new Session(std::make_unique<Impl>(std::move(options))));
+  auto impl = std::make_unique<Impl>(std::move(options));
+  RETURN_IF_ERROR(impl->Open());
+  return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
 
 absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
                                                    const v1::Dataset& dataset) {
+  RETURN_IF_ERROR(impl_->Enter());
   ASSIGN_OR_RETURN(const auto source, impl_->Open(spec.model()));
   ASSIGN_OR_RETURN(
       const TrainingPrograms programs,
@@ -183,6 +207,7 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
   for (const std::string& warning : programs.warnings) {
     AddWarning(warning, result.plan);
   }
+  impl_->AddPlannersWarning(result.plan);
   result.plan.set_training_flops_per_step(DevicesOf(spec) *
                                           StepFlopsOf(programs));
   *result.plan.mutable_training() = ToProto(BytesOf(programs));
@@ -191,24 +216,28 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
 
 absl::StatusOr<v1::Plan> Session::PlanInference(const v1::ModelSpec& spec,
                                                 const ServingLimits& limits) {
+  RETURN_IF_ERROR(impl_->Enter());
   ASSIGN_OR_RETURN(const auto source, impl_->Open(spec));
   ASSIGN_OR_RETURN(
       const InferencePrograms programs,
       CompileInference(*source, OptionsOf(limits), impl_->backend()));
   v1::Plan plan;
   DescribeModel(programs, source->served(), plan);
+  impl_->AddPlannersWarning(plan);
   return plan;
 }
 
 absl::StatusOr<ImportedModel> Session::ImportModel(
     const v1::ModelSpec& spec, const std::string& weights_sha256,
     const ServingLimits& limits) {
+  RETURN_IF_ERROR(impl_->Enter());
   ASSIGN_OR_RETURN(const auto source, impl_->Open(spec));
   ASSIGN_OR_RETURN(
       const InferencePrograms programs,
       CompileInference(*source, OptionsOf(limits), impl_->backend()));
   ImportedModel imported;
   DescribeModel(programs, source->served(), imported.plan);
+  impl_->AddPlannersWarning(imported.plan);
   const std::string& blob_dir = impl_->options().blob_dir;
   Manifest manifest = {.model = spec, .files = ModelFiles(spec)};
   if (!weights_sha256.empty()) {
@@ -257,6 +286,7 @@ absl::StatusOr<DatasetFacts> Session::InspectDataset(
 absl::StatusOr<std::unique_ptr<TrainingRun>> Session::StartTraining(
     const TrainingRequest& request) {
   RETURN_IF_ERROR(impl_->RefuseMeta("train"));
+  RETURN_IF_ERROR(impl_->Enter());
   ASSIGN_OR_RETURN(std::unique_ptr<TrainingRun::Impl> run,
                    TrainingRun::Impl::Create(impl_->context(), request));
   return std::make_unique<TrainingRun>(std::move(run));
@@ -265,6 +295,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> Session::StartTraining(
 absl::StatusOr<std::unique_ptr<LoadedModel>> Session::LoadModel(
     const LoadRequest& request) {
   RETURN_IF_ERROR(impl_->RefuseMeta("serve"));
+  RETURN_IF_ERROR(impl_->Enter());
   ASSIGN_OR_RETURN(std::unique_ptr<LoadedModel::Impl> model,
                    LoadedModel::Impl::Create(impl_->context(), request));
   return std::make_unique<LoadedModel>(std::move(model));
@@ -272,30 +303,79 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> Session::LoadModel(
 
 v1::Device Session::info() const {
   v1::Device info;
-  info.set_name(impl_->device_name());
+  const SessionDevice& device = impl_->device();
+  info.set_name(impl_->name());
   info.set_kind(std::string(DeviceTypeName(impl_->options().device.type)));
-  info.set_description(impl_->description());
-  info.set_limit_bytes(impl_->options().memory_limit_bytes);
+  info.set_description(device.description());
+  info.set_limit_bytes(device.limit_bytes());
   info.set_threads(static_cast<uint32_t>(impl_->options().threads));
   *info.mutable_memory() = memory_stats();
+  if (device.facts() != nullptr) *info.mutable_gpu() = ToProto(*device.facts());
   return info;
 }
 
+absl::StatusOr<v1::GpuReadings> Session::Read() const {
+  ASSIGN_OR_RETURN(const DeviceReadings readings, impl_->device().Read());
+  return ToProto(readings);
+}
+
 v1::MemoryStats Session::memory_stats() const {
-  return ToProto(impl_->device_name(), impl_->allocator().Statistics());
+  return ToProto(impl_->name(), impl_->allocator().Statistics());
+}
+
+v1::MemoryStats Session::AllMemoryStats() const {
+  const MemoryStatistics statistics = impl_->allocator().Statistics();
+  v1::MemoryStats stats = ToProto(impl_->name(), statistics);
+  for (const auto& [name, number] : statistics.Named()) {
+    (*stats.mutable_by_pytorch_name())[name] = number;
+  }
+  return stats;
 }
 
 v1::MemorySnapshot Session::Snapshot() const {
-  return ToProto(impl_->device_name(), impl_->allocator().Snapshot());
+  return ToProto(impl_->name(), impl_->allocator().Snapshot());
 }
 
 std::string Session::MemorySummary() const {
   return impl_->allocator().Summary();
 }
 
-uint64_t Session::EmptyCache() { return impl_->allocator().EmptyCache(); }
+uint64_t Session::EmptyCache() {
+  // A device that cannot be made current has nothing to give back.
+  if (!impl_->device().MakeCurrent().ok()) return 0;
+  return impl_->allocator().EmptyCache();
+}
 
 void Session::ResetPeak() { impl_->allocator().ResetPeak(); }
+
+absl::Status Session::SetMemoryFraction(double fraction) {
+  CachingAllocator& allocator = impl_->allocator();
+  const MemoryStatistics now = allocator.Statistics();
+  const double limit =
+      fraction * static_cast<double>(impl_->device().limit_bytes());
+  if (fraction > 0 && static_cast<double>(now.allocated_bytes) > limit) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s has %u bytes in use, more than the %.0f bytes of a fraction of %g; "
+        "%s holds most of them: end or unload that first",
+        impl_->name(), now.allocated_bytes, limit, fraction,
+        now.owners.empty() ? "nobody" : now.owners.front().label));
+  }
+  return allocator.SetFraction(fraction);
+}
+
+absl::Status Session::RecordMemoryHistory(uint64_t max_entries) {
+  return impl_->allocator().RecordHistory(max_entries);
+}
+
+absl::StatusOr<MemoryDump> Session::DumpMemory() const {
+  const std::string pickle = SnapshotPickle(
+      impl_->allocator().Snapshot(),
+      impl_->options().device.index % kMostViewedDevices, SnapshotForm::kFull);
+  ASSIGN_OR_RETURN(
+      const WrittenBlob blob,
+      WriteBlob(impl_->options().blob_dir, {absl::string_view(pickle)}));
+  return MemoryDump{blob.sha256, blob.bytes};
+}
 
 v1::JobError ToJobError(const absl::Status& status, uint64_t step) {
   const absl::string_view text = status.message();

@@ -3,11 +3,12 @@
 // loaded models on it.
 //
 // Threads: everything is called from one compute thread, but InspectDataset,
-// memory_stats, Snapshot, MemorySummary, EmptyCache, ResetPeak and info may be
-// called from any thread. A Session outlives the runs and models that it made.
+// what is declared from info() on may be called from any thread. A Session
+// outlives the runs and models that it made.
 //
 // On the `meta` device PlanTraining, PlanInference and InspectDataset work;
-// StartTraining and LoadModel answer FailedPrecondition.
+// StartTraining and LoadModel answer FailedPrecondition. It plans for a device
+// of the kind `plan_for`, whose kernels decide how much scratch there is.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/cuda_devices.h"
 #include "engine/data/label_facts.h"
 #include "engine/loaded_model.h"
 #include "engine/tensor/device.h"
@@ -30,9 +32,13 @@ namespace gpupool::engine {
 
 struct SessionOptions {
   Device device;
-  uint64_t memory_limit_bytes = 0;  // 0: none
+  uint64_t memory_limit_bytes = 0;  // 0: what the device has
   int threads = 1;                  // for computing; >= 1
   std::string blob_dir;             // existing folder of content-named files
+  CudaOptions cuda;                 // cuda devices only
+  // meta only: cpu or cuda. Where no such GPU can be opened, plans are those
+  // of the CPU and carry a warning that says so.
+  Device plan_for;
 };
 
 struct TrainingPlan {
@@ -52,6 +58,11 @@ struct ExportedModel {
   uint64_t bytes = 0;
 };
 
+struct MemoryDump {
+  std::string sha256;
+  uint64_t bytes = 0;
+};
+
 struct DatasetFacts {
   uint64_t rows = 0;
   std::vector<int64_t> feature_shape;  // of one row, as stored
@@ -66,7 +77,8 @@ struct ServingLimits {
 
 class Session {
  public:
-  // Unimplemented for devices that this build cannot drive.
+  // Unimplemented for kinds that no build can drive; for cuda devices as
+  // OpenCudaDevice; InvalidArgument for impossible options.
   static absl::StatusOr<std::unique_ptr<Session>> Create(
       SessionOptions options);
   ~Session();
@@ -112,14 +124,28 @@ class Session {
   absl::StatusOr<std::unique_ptr<LoadedModel>> LoadModel(
       const LoadRequest& request);
 
-  // Kind, description (processor model), limit, threads and memory.
+  // Kind, description (processor or GPU), limit, threads, memory, and what a
+  // GPU is.
   v1::Device info() const;
+  // Unimplemented where there is nothing that could tell; DataLoss when the
+  // device is lost.
+  absl::StatusOr<v1::GpuReadings> Read() const;
   v1::MemoryStats memory_stats() const;
+  // With every figure by PyTorch's name.
+  v1::MemoryStats AllMemoryStats() const;
   v1::MemorySnapshot Snapshot() const;
   std::string MemorySummary() const;
   // Bytes given back to the system.
   uint64_t EmptyCache();
   void ResetPeak();
+  // InvalidArgument when it is not above 0 and at most 1; FailedPrecondition
+  // when more than that is held, and by whom.
+  absl::Status SetMemoryFraction(double fraction);
+  // Remembers the last `max_entries` allocations and frees from now on; 0
+  // forgets them and ends it. InvalidArgument for too many.
+  absl::Status RecordMemoryHistory(uint64_t max_entries);
+  // Stores snapshot and history as a file that PyTorch's memory tools read.
+  absl::StatusOr<MemoryDump> DumpMemory() const;
 
   class Impl;
 

@@ -2,7 +2,18 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include "absl/time/time.h"
+#include "engine/backends/cuda/nvml.h"
+
 namespace gpupool::engine {
+namespace {
+
+google::protobuf::Timestamp ToProto(absl::Time time) {
+  return google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(
+      absl::ToUnixMicros(time));
+}
+
+}  // namespace
 
 v1::MemoryStats ToProto(const std::string& device,
                         const MemoryStatistics& statistics) {
@@ -18,6 +29,7 @@ v1::MemoryStats ToProto(const std::string& device,
   proto.set_frees(statistics.frees);
   proto.set_retries(statistics.retries);
   proto.set_out_of_memory(statistics.out_of_memory);
+  proto.set_fragmentation(statistics.external_fragmentation());
   for (const OwnerUsage& usage : statistics.owners) {
     v1::OwnerBytes* owner = proto.add_owners();
     owner->set_owner(usage.label);
@@ -44,6 +56,49 @@ v1::MemorySnapshot ToProto(const std::string& device,
     }
   }
   *proto.mutable_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
+  return proto;
+}
+
+v1::GpuFacts ToProto(const DeviceFacts& facts) {
+  v1::GpuFacts proto;
+  proto.set_uuid(facts.uuid);
+  proto.set_pci_bus_id(facts.pci_bus_id);
+  proto.set_compute_capability(facts.compute_capability);
+  proto.set_multiprocessors(facts.multiprocessors);
+  proto.set_total_bytes(facts.total_bytes);
+  proto.set_driver_version(facts.driver_version);
+  proto.set_cuda_version(facts.cuda_version);
+  return proto;
+}
+
+v1::GpuReadings ToProto(const DeviceReadings& readings) {
+  v1::GpuReadings proto;
+  const auto copy = [&proto](const auto& reading, auto set) {
+    if (reading.has_value()) (proto.*set)(*reading);
+  };
+  using Proto = v1::GpuReadings;
+  *proto.mutable_time() = ToProto(readings.time);
+  copy(readings.utilization, &Proto::set_utilization);
+  copy(readings.memory_utilization, &Proto::set_memory_utilization);
+  copy(readings.used_bytes, &Proto::set_used_bytes);
+  copy(readings.temperature_celsius, &Proto::set_temperature_celsius);
+  copy(readings.power_watts, &Proto::set_power_watts);
+  copy(readings.power_limit_watts, &Proto::set_power_limit_watts);
+  copy(readings.multiprocessor_clock_mhz, &Proto::set_multiprocessor_clock_mhz);
+  copy(readings.memory_clock_mhz, &Proto::set_memory_clock_mhz);
+  copy(readings.ecc_corrected, &Proto::set_ecc_corrected);
+  copy(readings.ecc_uncorrected, &Proto::set_ecc_uncorrected);
+  for (const DeviceProcess& process : readings.processes) {
+    v1::GpuProcess* added = proto.add_processes();
+    added->set_pid(process.pid);
+    added->set_bytes(process.bytes);
+  }
+  for (const XidEvent& event : readings.xid_events) {
+    v1::XidEvent* added = proto.add_xid_events();
+    *added->mutable_time() = ToProto(event.time);
+    added->set_code(event.code);
+    added->set_text(cuda::XidText(event.code));
+  }
   return proto;
 }
 

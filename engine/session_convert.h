@@ -6,17 +6,21 @@
 #include "engine/import/layer_spec.h"
 #include "engine/memory/statistics.h"
 #include "engine/plan/report.h"
+#include "engine/runtime/device_facts.h"
 #include "engine/serving/inference_programs.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine {
 
+// Without by_pytorch_name.
 v1::MemoryStats ToProto(const std::string& device,
                         const MemoryStatistics& statistics);
 // Stamped with the present time.
 v1::MemorySnapshot ToProto(const std::string& device,
                            const MemorySnapshot& snapshot);
+v1::GpuFacts ToProto(const DeviceFacts& facts);
+v1::GpuReadings ToProto(const DeviceReadings& readings);
 v1::PlannedBytes ToProto(const PlannedBytes& bytes);
 v1::DataType ToProto(DType dtype);
 // `batched`: the first dimension is written as -1, as are those that vary.

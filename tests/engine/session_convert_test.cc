@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/time/clock.h"
+
 namespace gpupool::engine {
 namespace {
 
@@ -33,6 +35,29 @@ TEST(SessionConvertTest, StatisticsKeepEveryField) {
   ASSERT_EQ(proto.owners_size(), 1);
   EXPECT_EQ(proto.owners(0).owner(), "job 1 / weights");
   EXPECT_EQ(proto.owners(0).bytes(), 11u);
+}
+
+TEST(SessionConvertTest, ReadingsThatAreNotToldStayAbsent) {
+  DeviceReadings readings;
+  readings.time = absl::FromUnixMicros(1500000);
+  readings.power_watts = 351.5;
+  readings.ecc_corrected = 0;
+  readings.processes = {{42, 300}, {43, 0}};
+  readings.xid_events = {{absl::FromUnixSeconds(1), 79}, {absl::Now(), 999}};
+  const v1::GpuReadings proto = ToProto(readings);
+  EXPECT_EQ(proto.time().seconds(), 1);
+  EXPECT_EQ(proto.time().nanos(), 500000000);
+  EXPECT_EQ(proto.power_watts(), 351.5);
+  EXPECT_TRUE(proto.has_ecc_corrected());
+  EXPECT_FALSE(proto.has_ecc_uncorrected());
+  EXPECT_FALSE(proto.has_utilization());
+  ASSERT_EQ(proto.processes_size(), 2);
+  EXPECT_EQ(proto.processes(0).pid(), 42u);
+  EXPECT_EQ(proto.processes(0).bytes(), 300u);
+  ASSERT_EQ(proto.xid_events_size(), 2);
+  EXPECT_EQ(proto.xid_events(0).text(), "the GPU fell off the bus");
+  EXPECT_EQ(proto.xid_events(1).code(), 999u);
+  EXPECT_EQ(proto.xid_events(1).text(), "");
 }
 
 TEST(SessionConvertTest, SnapshotKeepsBlocksInOrder) {

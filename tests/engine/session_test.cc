@@ -332,10 +332,72 @@ TEST_F(SessionTest, MemoryGettersWorkWhileTraining) {
   EXPECT_EQ(info.limit_bytes(), 1u << 30);
 }
 
-TEST_F(SessionTest, OtherDevicesAreRefusedPolitely) {
-  auto session = Session::Create({.device = *ParseDevice("cuda:0")});
-  EXPECT_EQ(session.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(session.status().message(), HasSubstr("cuda:0"));
+TEST_F(SessionTest, AFractionBoundsWhatIsGivenOutAndTheErrorSaysWhatToDo) {
+  EXPECT_EQ(session_->SetMemoryFraction(0).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(session_->SetMemoryFraction(1.01).code(),
+            absl::StatusCode::kInvalidArgument);
+  auto run = Start(DigitsJob());
+  ASSERT_TRUE(run.ok()) << run.status();
+  const absl::Status held = session_->SetMemoryFraction(1e-6);
+  EXPECT_EQ(held.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(held.message()), HasSubstr("job 7 / "));
+  const v1::MemoryStats stats = session_->memory_stats();
+  const double all = static_cast<double>(stats.limit_bytes());
+  ASSERT_TRUE(
+      session_
+          ->SetMemoryFraction(
+              (static_cast<double>(stats.allocated_bytes()) + 1000) / all)
+          .ok());
+  EXPECT_LE(session_->memory_stats().limit_bytes(),
+            stats.allocated_bytes() + 1000);
+  const absl::Status none = Start(DigitsJob()).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kResourceExhausted);
+  for (const char* part : {"for job 7 / ", "Limit ", "Held by job 7 / ",
+                           "Fragmentation: ", "Remedies: ", "raise the"}) {
+    EXPECT_THAT(ToJobError(none, 0).message(), HasSubstr(part));
+  }
+  EXPECT_TRUE(session_->SetMemoryFraction(1).ok());
+  EXPECT_TRUE(Start(DigitsJob()).ok());
+}
+
+TEST_F(SessionTest, DumpsHoldTheBlocksAndWhatHappened) {
+  EXPECT_EQ(session_->RecordMemoryHistory(uint64_t{1} << 40).code(),
+            absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(session_->RecordMemoryHistory(1000).ok());
+  auto run = Start(DigitsJob());
+  ASSERT_TRUE(run.ok()) << run.status();
+  auto dump = session_->DumpMemory();
+  ASSERT_TRUE(dump.ok()) << dump.status();
+  const std::string full = ReadFile(blob_dir_ + "/" + dump->sha256);
+  EXPECT_EQ(full.size(), dump->bytes);
+  EXPECT_EQ(Sha256Hex(full), dump->sha256);
+  for (const char* part : {"segments", "device_traces", "job 7", "weights",
+                           "active_allocated", "segment_map"}) {
+    EXPECT_THAT(full, HasSubstr(part));
+  }
+  ASSERT_TRUE(session_->RecordMemoryHistory(0).ok());
+  dump = session_->DumpMemory();
+  ASSERT_TRUE(dump.ok()) << dump.status();
+  EXPECT_THAT(ReadFile(blob_dir_ + "/" + dump->sha256),
+              testing::Not(HasSubstr("segment_map")));
+}
+
+TEST_F(SessionTest, EveryFigureHasPyTorchsName) {
+  auto run = Start(DigitsJob());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_TRUE(session_->memory_stats().by_pytorch_name().empty());
+  const v1::MemoryStats all = session_->AllMemoryStats();
+  const auto& named = all.by_pytorch_name();
+  EXPECT_GT(named.at("active_bytes.all.current"), 0u);
+  EXPECT_EQ(named.at("reserved_bytes.all.current"), all.reserved_bytes());
+  EXPECT_EQ(named.at("num_ooms"), all.out_of_memory());
+  for (const char* name :
+       {"allocation.all.peak", "segment.small_pool.allocated",
+        "inactive_split_bytes.large_pool.freed", "num_alloc_retries",
+        "requested_bytes.all.peak"}) {
+    EXPECT_TRUE(named.contains(name)) << name;
+  }
 }
 
 }  // namespace

@@ -12,8 +12,7 @@ namespace gpupool::engine::cuda {
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(
     const ModuleDeviceOptions& options) {
   ASSIGN_OR_RETURN(DeviceFacts facts, DescribeGpu(options.index));
-  std::unique_ptr<CudaDevice> device(
-      new CudaDevice(options.index, std::move(facts)));
+  std::unique_ptr<CudaDevice> device(new CudaDevice(options, std::move(facts)));
   RETURN_IF_ERROR(device->Start());
   return device;
 }
@@ -38,7 +37,7 @@ absl::Status CudaDevice::Start() {
 
 void CudaDevice::StartReadings() {
   absl::MutexLock lock(&nvml_mutex_);
-  auto nvml = Nvml::Open();
+  auto nvml = Nvml::OpenFrom(library_dir_);
   no_readings_ = nvml.status();
   if (!nvml.ok()) return;
   no_readings_ = (*nvml)->Watch(facts_.uuid);

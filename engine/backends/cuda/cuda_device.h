@@ -31,13 +31,16 @@ class CudaDevice : public ModuleDevice {
   absl::StatusOr<DeviceReadings> Read() override;
 
  private:
-  CudaDevice(int index, DeviceFacts facts)
-      : index_(index), facts_(std::move(facts)) {}
+  CudaDevice(const ModuleDeviceOptions& options, DeviceFacts facts)
+      : index_(options.index),
+        library_dir_(options.library_dir),
+        facts_(std::move(facts)) {}
   absl::Status Start();
   // Readings are a comfort: without them the device works.
   void StartReadings();
 
   const int index_;
+  const std::string library_dir_;
   DeviceFacts facts_;
   Streams streams_;
   std::unique_ptr<CudaPageSource> pages_;

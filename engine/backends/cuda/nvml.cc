@@ -1,6 +1,7 @@
 #include "engine/backends/cuda/nvml.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <array>
 #include <optional>
@@ -8,6 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 
@@ -150,6 +153,17 @@ absl::StatusOr<std::unique_ptr<Nvml>> Nvml::Open(const std::string& library) {
     nvml->driver_version_ = version.data();
   }
   return nvml;
+}
+
+absl::StatusOr<std::unique_ptr<Nvml>> Nvml::OpenFrom(
+    const std::string& folders) {
+  constexpr char kName[] = "libnvidia-ml.so.1";
+  for (absl::string_view folder :
+       absl::StrSplit(folders, ':', absl::SkipEmpty())) {
+    const std::string path = absl::StrCat(folder, "/", kName);
+    if (::access(path.c_str(), R_OK) == 0) return Open(path);
+  }
+  return Open(kName);
 }
 
 absl::Status Nvml::Watch(const std::string& uuid) {

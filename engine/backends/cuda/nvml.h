@@ -24,6 +24,10 @@ class Nvml {
   //   FAILED_PRECONDITION  it lacks a function, or finds no driver
   static absl::StatusOr<std::unique_ptr<Nvml>> Open(
       const std::string& library = "libnvidia-ml.so.1");
+  // The one in the first of `folders` (separated by colons) that has one, else
+  // where the dynamic linker looks.
+  static absl::StatusOr<std::unique_ptr<Nvml>> OpenFrom(
+      const std::string& folders);
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;

@@ -99,6 +99,12 @@ TEST(NvmlTest, ALostGpuIsAnError) {
   EXPECT_EQ((*nvml)->Read().status().code(), absl::StatusCode::kDataLoss);
 }
 
+TEST(NvmlTest, IsLookedForInTheFoldersFirst) {
+  const auto nvml = Nvml::OpenFrom("/nowhere::" GPUPOOL_FAKE_NVML_DIR);
+  ASSERT_TRUE(nvml.ok()) << nvml.status();
+  EXPECT_EQ((*nvml)->driver_version(), "580.0.1");
+}
+
 TEST(NvmlTest, UnknownGpusAreRefused) {
   auto nvml = Nvml::Open(kFake);
   ASSERT_TRUE(nvml.ok()) << nvml.status();

@@ -1,0 +1,57 @@
+#include "engine/cuda_devices.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "engine/base/status_macros.h"
+
+namespace gpupool::engine {
+namespace {
+
+// A context with its kernels is about 0.5 GB on today's GPUs, and there may be
+// two.
+constexpr uint64_t kMostReserved = uint64_t{2} << 30;
+constexpr uint64_t kReservedShare = 16;
+constexpr uint64_t kPage = uint64_t{2} << 20;
+
+std::vector<std::string> ModuleDirs(const CudaOptions& options) {
+  if (!options.module_dirs.empty()) return options.module_dirs;
+  std::error_code error;
+  const std::filesystem::path folder =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  return {folder.string(), (folder / "../lib").lexically_normal().string()};
+}
+
+absl::StatusOr<DeviceModule*> FindModule(const CudaOptions& options) {
+  ASSIGN_OR_RETURN(const auto path, FindCudaModule(ModuleDirs(options)));
+  return LoadDeviceModule(path);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<DeviceFacts>> ListCudaDevices(
+    const CudaOptions& options) {
+  ASSIGN_OR_RETURN(DeviceModule* const module, FindModule(options));
+  ASSIGN_OR_RETURN(const int count, module->CountDevices());
+  std::vector<DeviceFacts> devices;
+  for (int i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(DeviceFacts facts, module->Describe(i));
+    devices.push_back(std::move(facts));
+  }
+  return devices;
+}
+
+absl::StatusOr<std::unique_ptr<ModuleDevice>> OpenCudaDevice(
+    int index, const CudaOptions& options) {
+  ASSIGN_OR_RETURN(DeviceModule* const module, FindModule(options));
+  return module->Open({.index = index, .library_dir = options.library_dir});
+}
+
+uint64_t UsableBytes(const DeviceFacts& facts) {
+  const uint64_t reserved =
+      std::min(kMostReserved, facts.total_bytes / kReservedShare);
+  return (facts.total_bytes - reserved) / kPage * kPage;
+}
+
+}  // namespace gpupool::engine

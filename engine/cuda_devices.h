@@ -1,0 +1,40 @@
+// The GPUs that this machine's CUDA module can open, and opening one of them.
+//
+// Thread-safety: any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/runtime/device_module.h"
+
+namespace gpupool::engine {
+
+struct CudaOptions {
+  // Where libgpupool_cuda.so may lie. Empty: beside this program and in ../lib
+  // of it.
+  std::vector<std::string> module_dirs;
+  // Of NVIDIA's libraries, before the system's own places; may be empty.
+  std::string library_dir;
+};
+
+// By index, at least one.
+//   NOT_FOUND            there is no module; names the folders
+//   FAILED_PRECONDITION  there is no driver or no GPU, or the module is of
+//                        another build
+absl::StatusOr<std::vector<DeviceFacts>> ListCudaDevices(
+    const CudaOptions& options);
+
+// As ListCudaDevices, and NOT_FOUND for an index that no GPU has, with how
+// many there are.
+absl::StatusOr<std::unique_ptr<ModuleDevice>> OpenCudaDevice(
+    int index, const CudaOptions& options);
+
+// What an allocator may take of a GPU: all but what contexts (of the worker
+// and, on one GPU, of the planner), their kernels and libraries need.
+uint64_t UsableBytes(const DeviceFacts& facts);
+
+}  // namespace gpupool::engine

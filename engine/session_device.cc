@@ -1,0 +1,92 @@
+#include "engine/session_device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/backends/cpu/cpu_backend.h"
+#include "engine/cuda_devices.h"
+#include "engine/memory/host_page_source.h"
+
+namespace gpupool::engine {
+namespace {
+
+uint64_t MachineMemoryBytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = sysconf(_SC_PAGESIZE);
+  return static_cast<uint64_t>(std::max(pages, 1L)) *
+         static_cast<uint64_t>(std::max(page_bytes, 1L));
+}
+
+// "model name" of the first processor; empty where the system does not say.
+std::string ProcessorModel() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!absl::StartsWith(line, "model name")) continue;
+    const std::vector<std::string> parts = absl::StrSplit(line, ": ");
+    return parts.size() > 1 ? parts[1] : "";
+  }
+  return "";
+}
+
+}  // namespace
+
+SessionDevice::~SessionDevice() = default;
+
+std::unique_ptr<SessionDevice> SessionDevice::OfHost(const std::string& name,
+                                                     uint64_t limit_bytes,
+                                                     int threads) {
+  auto device = absl::WrapUnique(new SessionDevice());
+  device->limit_bytes_ = limit_bytes == 0 ? MachineMemoryBytes() : limit_bytes;
+  device->description_ = ProcessorModel();
+  device->host_pages_ = std::make_unique<HostPageSource>();
+  device->host_backend_ = std::make_unique<CpuBackend>(threads);
+  device->backend_ = device->host_backend_.get();
+  device->allocator_ = std::make_unique<CachingAllocator>(
+      name, device->limit_bytes_, device->host_pages_.get());
+  return device;
+}
+
+absl::StatusOr<std::unique_ptr<SessionDevice>> SessionDevice::OfModule(
+    const std::string& name, uint64_t limit_bytes,
+    std::unique_ptr<ModuleDevice> module) {
+  const DeviceFacts& facts = module->facts();
+  const uint64_t usable = UsableBytes(facts);
+  if (limit_bytes > usable) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the memory limit of ", name, " is ", limit_bytes, " bytes; the ",
+        facts.name, " has ", facts.total_bytes, ", of which ", usable,
+        " can be used; lower the limit or give none"));
+  }
+  auto device = absl::WrapUnique(new SessionDevice());
+  device->limit_bytes_ = limit_bytes == 0 ? usable : limit_bytes;
+  device->description_ = facts.name;
+  device->module_ = std::move(module);
+  device->backend_ = &device->module_->backend();
+  device->allocator_ = std::make_unique<CachingAllocator>(
+      name, device->limit_bytes_, &device->module_->pages(),
+      &device->module_->timeline());
+  return device;
+}
+
+absl::Status SessionDevice::MakeCurrent() {
+  return module_ == nullptr ? absl::OkStatus() : module_->MakeCurrent();
+}
+
+const DeviceFacts* SessionDevice::facts() const {
+  return module_ == nullptr ? nullptr : &module_->facts();
+}
+
+absl::StatusOr<DeviceReadings> SessionDevice::Read() {
+  if (module_ != nullptr) return module_->Read();
+  return absl::UnimplementedError("a CPU device has no readings");
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,230 @@
+// Sessions on a device whose memory the host cannot touch and whose work is
+// done later: the same numbers, to the bit, as where both are the host's.
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/engine/session_fixture.h"
+
+namespace gpupool::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Everything that has state: dropout, batch norm, an average of the weights,
+// several batches a step, a schedule, clipping and momenta.
+constexpr char kJob[] = R"pb(
+  name: "digits"
+  model {
+    input_shape: [ 1, 8, 8 ]
+    layers { conv2d { filters: 4 kernel: 3 padding: 1 } }
+    layers { batch_norm {} }
+    layers { relu {} }
+    layers { max_pool { kernel: 2 } }
+    layers { flatten {} }
+    layers { dropout { probability: 0.25 } }
+    layers { dense { units: 10 } }
+  }
+  data {
+    dataset: "digits"
+    held_out { every: 30 }
+    scaling { standardize {} }
+  }
+  training {
+    cross_entropy {}
+    adam { learning_rate: 0.01 }
+    batch_size: 8
+    accumulate_batches: 2
+    steps: 24
+    seed: 7
+    clip_gradient_norm: 1
+    ema { decay: 0.9 }
+    schedule {
+      cosine {}
+      warmup_steps: 4
+    }
+    evaluate_every_steps: 8
+    keep_best_checkpoints: 1
+  }
+)pb";
+
+// What a session made of the job.
+struct Outcome {
+  std::string files;  // of the last checkpoint: digests of all tensors
+  double held_out_loss = 0;
+  std::vector<std::vector<float>> answers;  // to 1 and to 3 rows
+  uint64_t planned_peak = 0;
+  uint64_t measured_peak = 0;
+};
+
+class SessionGpuTest : public SessionFixture {
+ protected:
+  static v1::JobSpec Job() {
+    v1::JobSpec spec;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(kJob, &spec));
+    return spec;
+  }
+
+  void UseGpu(int index) {
+    session_.reset();
+    auto session = OpenGpu(index);
+    ASSERT_TRUE(session.ok()) << session.status();
+    session_ = *std::move(session);
+  }
+
+  absl::StatusOr<std::unique_ptr<Session>> OpenGpu(int index) {
+    return Session::Create({.device = {DeviceType::kCuda, index},
+                            .blob_dir = blob_dir_,
+                            .cuda = {.module_dirs = {GPUPOOL_STANDIN_DIR}}});
+  }
+
+  // Trains with an interruption in the middle, then serves.
+  void TrainAndServe(Outcome& outcome) {
+    const auto plan = session_->PlanTraining(Job(), Digits());
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_TRUE(plan->plan.warnings().empty());
+    outcome.planned_peak = plan->plan.training().peak();
+    session_->ResetPeak();
+    auto first = Start(Job());
+    ASSERT_TRUE(first.ok()) << first.status();
+    outcome.measured_peak = session_->memory_stats().peak_allocated_bytes();
+    StepTo(**first, 9);
+    ASSERT_TRUE((*first)->Evaluate().ok());
+    const auto middle = (*first)->SaveCheckpoint();
+    ASSERT_TRUE(middle.ok()) << middle.status();
+    StepTo(**first, 12);  // lost
+    first->reset();
+    auto run = Start(Job(), middle->manifest_sha256());
+    ASSERT_TRUE(run.ok()) << run.status();
+    StepTo(**run, 24);
+    const auto evaluation = (*run)->Evaluate();
+    ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+    outcome.held_out_loss = evaluation->loss();
+    const auto end = (*run)->SaveCheckpoint();
+    ASSERT_TRUE(end.ok()) << end.status();
+    outcome.files = FilesOf(*end);
+    run->reset();
+    Serve(end->manifest_sha256(), outcome);
+  }
+
+  void Serve(const std::string& manifest, Outcome& outcome) {
+    auto model = session_->LoadModel({.version_id = 1,
+                                      .name = "digits/1",
+                                      .manifest_sha256 = manifest,
+                                      .max_batch_size = 4});
+    ASSERT_TRUE(model.ok()) << model.status();
+    for (const uint32_t rows : {1u, 3u, 1u}) {
+      std::vector<float> input(rows * 64);
+      for (size_t i = 0; i < input.size(); ++i) {
+        input[i] = static_cast<float>(i * 7 % 17);
+      }
+      std::vector<float> output(rows * 10);
+      const absl::Span<const std::byte> from(
+          reinterpret_cast<const std::byte*>(input.data()), input.size() * 4);
+      const absl::Span<std::byte> to(
+          reinterpret_cast<std::byte*>(output.data()), output.size() * 4);
+      const absl::Status status =
+          (*model)->Infer({.rows = rows,
+                           .inputs = absl::MakeConstSpan(&from, 1),
+                           .outputs = absl::MakeConstSpan(&to, 1)});
+      ASSERT_TRUE(status.ok()) << status;
+      outcome.answers.push_back(std::move(output));
+    }
+  }
+
+  static void ExpectSame(const Outcome& one, const Outcome& other) {
+    EXPECT_EQ(one.files, other.files);
+    EXPECT_EQ(one.held_out_loss, other.held_out_loss);
+    EXPECT_EQ(one.answers, other.answers);
+    EXPECT_EQ(one.planned_peak, one.measured_peak);
+    EXPECT_EQ(one.planned_peak, other.planned_peak);
+    EXPECT_EQ(other.planned_peak, other.measured_peak);
+  }
+};
+
+TEST_F(SessionGpuTest, CpuKernelsOnProtectedMemoryGiveTheBitsOfACpuDevice) {
+  Outcome plain;
+  TrainAndServe(plain);
+  UseGpu(1);
+  Outcome guarded;
+  TrainAndServe(guarded);
+  ExpectSame(guarded, plain);
+}
+
+TEST_F(SessionGpuTest, GpuKernelsGiveTheSameBitsOnProtectedAndPlainMemory) {
+  UseGpu(2);
+  Outcome plain;
+  TrainAndServe(plain);
+  UseGpu(0);
+  Outcome guarded;
+  TrainAndServe(guarded);
+  ExpectSame(guarded, plain);
+}
+
+TEST_F(SessionGpuTest, SaysWhatTheGpuIs) {
+  UseGpu(0);
+  const v1::Device info = session_->info();
+  EXPECT_EQ(info.name(), "cuda:0");
+  EXPECT_EQ(info.kind(), "cuda");
+  EXPECT_EQ(info.description(), "Stand-in, portable kernels");
+  EXPECT_EQ(info.limit_bytes(), uint64_t{15} << 28);
+  EXPECT_EQ(info.gpu().uuid(), "GPU-fake");
+  EXPECT_EQ(info.gpu().total_bytes(), uint64_t{4} << 30);
+  EXPECT_EQ(info.gpu().compute_capability(), "9.0");
+  EXPECT_TRUE(absl::IsUnimplemented(session_->Read().status()));
+}
+
+TEST_F(SessionGpuTest, AGpuThatIsNotThereIsRefusedWithTheReason) {
+  const auto index = OpenGpu(9);
+  EXPECT_TRUE(absl::IsNotFound(index.status()));
+  EXPECT_THAT(std::string(index.status().message()), HasSubstr("shows 3"));
+  const auto module = Session::Create({.device = {DeviceType::kCuda, 0},
+                                       .blob_dir = blob_dir_,
+                                       .cuda = {.module_dirs = {"/nowhere"}}});
+  EXPECT_TRUE(absl::IsNotFound(module.status()));
+  EXPECT_THAT(std::string(module.status().message()), HasSubstr("/nowhere"));
+  EXPECT_TRUE(absl::IsUnimplemented(
+      Session::Create({.device = *ParseDevice("mps"), .blob_dir = blob_dir_})
+          .status()));
+}
+
+class PlannerTest : public SessionGpuTest {
+ protected:
+  std::unique_ptr<Session> Planner(const std::string& module_dir) {
+    auto meta = Session::Create({.device = *ParseDevice("meta"),
+                                 .blob_dir = blob_dir_,
+                                 .cuda = {.module_dirs = {module_dir}},
+                                 .plan_for = {DeviceType::kCuda, 0}});
+    EXPECT_TRUE(meta.ok()) << meta.status();
+    return *std::move(meta);
+  }
+  v1::Plan PlanOn(Session& session) {
+    auto plan = session.PlanTraining(Job(), Digits());
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan.ok() ? plan->plan : v1::Plan();
+  }
+};
+
+TEST_F(PlannerTest, MetaPlansWithTheKernelsOfTheGpu) {
+  const auto meta = Planner(GPUPOOL_STANDIN_DIR);
+  const v1::Plan plan = PlanOn(*meta);
+  EXPECT_TRUE(plan.warnings().empty());
+  UseGpu(0);
+  EXPECT_EQ(plan.training().peak(), PlanOn(*session_).training().peak());
+  EXPECT_EQ(meta->memory_stats().allocations(), 0u);
+}
+
+TEST_F(PlannerTest, WithoutTheGpuPlansAreTheCpusAndSaySo) {
+  const auto meta = Planner("/nowhere");
+  const v1::Plan plan = PlanOn(*meta);
+  ASSERT_EQ(plan.warnings_size(), 1);
+  EXPECT_THAT(plan.warnings(0), HasSubstr("kernels of a CPU"));
+  EXPECT_THAT(plan.warnings(0), HasSubstr("/nowhere"));
+  EXPECT_EQ(plan.training().peak(), PlanOn(*session_).training().peak());
+}
+
+}  // namespace
+}  // namespace gpupool::engine

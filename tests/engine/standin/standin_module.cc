@@ -1,0 +1,132 @@
+// A CUDA module for machines without a GPU: three devices whose kernels run on
+// the host, for tests of all that lies above kernels.
+//   cuda:0  portable kernels (those of GPUs), protected memory, work that waits
+//   cuda:1  the kernels of the CPU, likewise
+//   cuda:2  portable kernels on plain memory, at once
+// Each says that it is "GPU-fake", which the stand-in of the management library
+// knows. GPUPOOL_STANDIN=none: there is no driver.
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/backends/cpu/cpu_backend.h"
+#include "engine/backends/cuda/nvml.h"
+#include "engine/backends/portable/portable_backend.h"
+#include "engine/base/status_macros.h"
+#include "engine/runtime/device_module.h"
+#include "engine/runtime/module_build_id.h"
+#include "tests/engine/standin/queued_backend.h"
+
+namespace gpupool::engine::standin {
+namespace {
+
+constexpr int kDevices = 3;
+constexpr uint64_t kTotalBytes = uint64_t{4} << 30;
+constexpr std::array<const char*, kDevices> kNames = {
+    "Stand-in, portable kernels", "Stand-in, CPU kernels",
+    "Stand-in, plain memory"};
+
+// Nobody leaves work on a stream when memory is given back.
+class NoStreams : public TimelineSource {
+ public:
+  uint64_t Completed(StreamId) const override { return 0; }
+  absl::Status Wait(const Moment&) override {
+    return absl::InternalError("the stand-in has no streams");
+  }
+};
+
+class StandinDevice : public ModuleDevice {
+ public:
+  StandinDevice(DeviceFacts facts, const std::string& library_dir)
+      : facts_(std::move(facts)) {
+    auto nvml = cuda::Nvml::OpenFrom(library_dir);
+    if (nvml.ok() && (*nvml)->Watch(facts_.uuid).ok()) {
+      facts_.driver_version = (*nvml)->driver_version();
+      nvml_ = *std::move(nvml);
+    }
+  }
+
+  void UsePlainMemory(std::unique_ptr<DeviceBackend> kernels) {
+    pages_ = &plain_;
+    backend_ = std::move(kernels);
+  }
+  void UseProtectedMemory(std::unique_ptr<DeviceBackend> kernels) {
+    pages_ = &protected_;
+    backend_ = std::make_unique<QueuedBackend>(std::move(kernels), &protected_);
+  }
+
+  absl::Status MakeCurrent() override { return absl::OkStatus(); }
+  DeviceBackend& backend() override { return *backend_; }
+  PageSource& pages() override { return *pages_; }
+  TimelineSource& timeline() override { return timeline_; }
+  const DeviceFacts& facts() const override { return facts_; }
+  absl::StatusOr<DeviceReadings> Read() override {
+    absl::MutexLock lock(&mutex_);
+    if (nvml_ != nullptr) return nvml_->Read();
+    return absl::UnimplementedError("there is no management library");
+  }
+
+ private:
+  DeviceFacts facts_;
+  HostPageSource plain_;
+  ProtectedPages protected_;
+  PageSource* pages_ = nullptr;
+  NoStreams timeline_;
+  std::unique_ptr<DeviceBackend> backend_;
+  absl::Mutex mutex_;
+  std::unique_ptr<cuda::Nvml> nvml_;
+};
+
+class StandinModule : public DeviceModule {
+ public:
+  absl::StatusOr<int> CountDevices() override {
+    const char* const asked = std::getenv("GPUPOOL_STANDIN");
+    if (asked == nullptr || std::strcmp(asked, "none") != 0) return kDevices;
+    return absl::FailedPreconditionError("there is no NVIDIA driver");
+  }
+  absl::StatusOr<DeviceFacts> Describe(int index) override {
+    ASSIGN_OR_RETURN(const int count, CountDevices());
+    if (index < 0 || index >= count) {
+      return absl::NotFoundError(absl::StrCat("there is no GPU ", index,
+                                              ": the NVIDIA driver shows ",
+                                              count, " (numbered from 0)"));
+    }
+    return DeviceFacts{.name = kNames[static_cast<size_t>(index)],
+                       .uuid = "GPU-fake",
+                       .pci_bus_id = "0000:00:00.0",
+                       .compute_capability = "9.0",
+                       .multiprocessors = 1,
+                       .total_bytes = kTotalBytes,
+                       .cuda_version = "13.0"};
+  }
+  absl::StatusOr<std::unique_ptr<ModuleDevice>> Open(
+      const ModuleDeviceOptions& options) override {
+    ASSIGN_OR_RETURN(DeviceFacts facts, Describe(options.index));
+    auto device =
+        std::make_unique<StandinDevice>(std::move(facts), options.library_dir);
+    if (options.index == 1) {
+      device->UseProtectedMemory(std::make_unique<CpuBackend>(1));
+    } else if (options.index == 0) {
+      device->UseProtectedMemory(std::make_unique<portable::PortableBackend>());
+    } else {
+      device->UsePlainMemory(std::make_unique<portable::PortableBackend>());
+    }
+    return device;
+  }
+};
+
+}  // namespace
+}  // namespace gpupool::engine::standin
+
+extern "C" __attribute__((visibility("default"))) void gpupool_device_module(
+    gpupool::engine::ModuleEntry* entry) {
+  static gpupool::engine::standin::StandinModule module;
+  entry->build_id = gpupool::engine::ModuleBuildId();
+  entry->module = &module;
+}

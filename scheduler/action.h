@@ -11,19 +11,22 @@
 
 namespace gpupool::scheduler {
 
-// Start the attempt on the device, from the job's last checkpoint if any.
+// Start one rank of the attempt on the device, from the job's last checkpoint
+// if any.
 struct StartJob {
   AttemptRef attempt;
   DeviceId device;
   uint64_t limit_bytes = 0;
+  uint32_t rank = 0;
+  uint32_t ranks = 1;  // of the attempt; each has a StartJob of its own
 };
 
 enum class StopReason {
-  kCancelled,  // no checkpoint is needed
-  kDrain,      // checkpoint first
+  kCancelled,  // at once; no checkpoint is needed
+  kDrain,      // checkpoint first; the ranks of an attempt agree on the step
 };
 
-// Answered by AttemptEnded.
+// One rank of the attempt, answered by its AttemptEnded.
 struct StopJob {
   AttemptRef attempt;
   DeviceId device;

@@ -18,8 +18,9 @@ namespace gpupool::scheduler {
 struct JobSubmitted {
   JobId job;
   int priority = 0;           // higher goes first
-  uint64_t bytes = 0;         // planned peak on the device
+  uint64_t bytes = 0;         // planned peak on each device
   std::string device_kind;    // "cpu", "cuda"; empty: any
+  uint32_t device_count = 1;  // that run it together, all of one kind
   uint32_t max_attempts = 3;  // failures, not stops; >= 1
   absl::Duration first_backoff = absl::Seconds(1);
   bool publish_on_success = false;
@@ -70,6 +71,8 @@ struct WorkerLost {
   std::string reason;
 };
 
+// Of an attempt on several devices rank 0 reports for all of them; only its end
+// every rank reports itself.
 struct AttemptStarted {
   DeviceId device;
   AttemptRef attempt;

@@ -10,18 +10,43 @@ absl::Status Broken(const Args&... args) {
   return absl::InternalError(absl::StrCat(args...));
 }
 
-absl::Status CheckJob(const State& state, const Job& job) {
+absl::Status CheckRanks(const State& state, const Job& job) {
   const uint64_t id = job.id.value();
-  if (IsLive(job.state) != job.device.has_value()) {
+  if (IsLive(job.state) == job.ranks.empty()) {
     return Broken("job ", id, " is ", ToString(job.state), " but ",
-                  job.device ? "has a device" : "has no device");
+                  job.ranks.empty() ? "has no device" : "has a device");
   }
-  if (job.device) {
-    const Device* device = state.FindDevice(*job.device);
-    if (device == nullptr || !device->jobs.contains(job.id)) {
+  if (job.ranks.empty()) {
+    if (!job.interruption) return absl::OkStatus();
+    return Broken("job ", id, " is being broken up without running");
+  }
+  if (job.ranks.size() != job.device_count) {
+    return Broken("job ", id, " has ", job.ranks.size(), " ranks, it needs ",
+                  job.device_count);
+  }
+  absl::btree_set<DeviceId> devices;
+  absl::btree_set<std::string> kinds;
+  size_t live = 0;
+  for (const Rank& rank : job.ranks) {
+    const Device* device = state.FindDevice(rank.device);
+    if (device == nullptr || device->jobs.contains(job.id) == !!rank.end) {
       return Broken("job ", id, " is not in its device's list");
     }
+    devices.insert(rank.device);
+    kinds.insert(device->kind);
+    if (!rank.end) ++live;
   }
+  if (devices.size() != job.ranks.size() || kinds.size() != 1) {
+    return Broken("job ", id, " has ", job.ranks.size(), " ranks on ",
+                  devices.size(), " devices of ", kinds.size(), " kinds");
+  }
+  if (live == 0) return Broken("job ", id, " goes on after its last rank");
+  return absl::OkStatus();
+}
+
+absl::Status CheckJob(const State& state, const Job& job) {
+  const uint64_t id = job.id.value();
+  if (absl::Status ranks = CheckRanks(state, job); !ranks.ok()) return ranks;
   const bool queued = state.queue().contains({job.priority, job.id});
   if (queued != (job.state == JobState::kQueued)) {
     return Broken("job ", id, " is ", ToString(job.state), " and ",
@@ -40,7 +65,7 @@ absl::Status CheckJob(const State& state, const Job& job) {
   if (sleeps && job.state != JobState::kBackingOff && !IsLive(job.state)) {
     return Broken("job ", id, " is ", ToString(job.state), " with a timer");
   }
-  if (job.held_device && job.state != JobState::kQueued) {
+  if (!job.held_devices.empty() && job.state != JobState::kQueued) {
     return Broken("job ", id, " holds a device without being queued");
   }
   return absl::OkStatus();
@@ -73,7 +98,9 @@ absl::Status CheckStrays(const State& state, const Device& device) {
   uint64_t bytes = 0;
   for (const auto& [attempt, size] : device.stray_attempts) {
     bytes += size;
-    if (state.IsLiveAttempt(attempt)) {
+    if (!state.IsLiveAttempt(attempt)) continue;
+    const Rank* rank = state.FindJob(attempt.job)->FindRank(device.id);
+    if (rank == nullptr || !rank->end) {
       return Broken("job ", attempt.job.value(), " attempt ", attempt.number,
                     " is live and a stray on ", device.name);
     }
@@ -90,7 +117,7 @@ absl::Status CheckSums(const State& state, const Device& device) {
   uint64_t job_bytes = 0;
   for (JobId id : device.jobs) {
     const Job* job = state.FindJob(id);
-    if (job == nullptr || job->device != device.id) {
+    if (job == nullptr || !job->RunsOn(device.id)) {
       return Broken(device.name, " lists job ", id.value(),
                     " that is not there");
     }

@@ -15,13 +15,15 @@ namespace gpupool::scheduler {
 // OK, or Internal that names the first thing found broken:
 //   * what is placed on a device fits its limit, and the counters are the
 //     sums of what they count
-//   * a job is on a device exactly while it is live, and on one only
+//   * a job has ranks exactly while it is live: one for each device that it
+//     needs, on distinct devices of one kind, and one at least has not ended
+//   * a job is on a device exactly while its rank there has not ended
 //   * nothing is on a device whose worker was lost (`ready` false), unless
 //     the state was just restored (`restoring`)
 //   * the queue holds exactly the QUEUED jobs, in order
 //   * a job that has not ended has failures left; BACKING_OFF has a wake time
 //   * a version is on a device exactly while it may hold bytes there
-//   * a live attempt is never at the same time a stray to be stopped
+//   * a rank that has not ended is never at the same time a stray to be stopped
 absl::Status CheckInvariants(const State& state, bool restoring = false);
 
 // OK when the state machine in step.h has this edge.

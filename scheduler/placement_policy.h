@@ -1,4 +1,5 @@
-// Where something of a known size fits: a pure function of the state.
+// Where something of a known size fits: a pure function of the state. What
+// needs several devices gets them all or none, all of one kind.
 //
 // "Not now" differs from "never": not now means that what runs there must end
 // first, never means that even an empty device is too small or of the wrong
@@ -9,8 +10,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/container/btree_set.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "scheduler/state.h"
 #include "scheduler/types.h"
@@ -18,34 +21,54 @@
 namespace gpupool::scheduler {
 
 struct Need {
-  uint64_t bytes = 0;
-  absl::string_view device_kind;  // empty: any
+  uint64_t bytes = 0;             // on each device
+  absl::string_view device_kind;  // empty: any, but one
+  uint32_t devices = 1;
 };
 
 enum class Fit { kNow, kNotNow, kNever };
 
-struct Placement {
-  Fit fit = Fit::kNever;
-  DeviceId device;             // meaningful when kNow
-  uint64_t largest_free = 0;   // of the ready, admitted devices of the kind
-  uint64_t largest_limit = 0;  // of all devices of the kind
-  bool any_ready = false;      // a ready device of the kind exists
+// Devices of one kind, counted for people.
+struct KindCount {
+  absl::string_view kind;
+  uint32_t devices = 0;
+  uint32_t large_enough = 0;  // when nothing else is there
+  uint32_t ready = 0;         // of those
+  uint32_t free = 0;          // of those, with enough free bytes
 };
 
-// Among the ready devices with enough free bytes and not in `excluded`: the
-// one with the fewest live attempts, then the fewest versions, then the
-// smallest rest (best fit), then the lowest id.
+struct Placement {
+  Fit fit = Fit::kNever;
+  std::vector<DeviceId> devices;  // when kNow: by rank, rising
+  uint64_t largest_free = 0;      // of the ready, admitted devices of the kind
+  uint64_t largest_limit = 0;     // of all devices of the kind
+  bool any_ready = false;         // a ready device of the kind exists
+  absl::InlinedVector<KindCount, 2> kinds;  // valid as long as the state
+};
+
+// Among the ready devices with enough free bytes and not in `excluded`: those
+// with the fewest live attempts, then the fewest versions, then the smallest
+// rest (best fit), then the lowest id. Where several kinds would do, the one
+// whose last chosen device is the better one.
 Placement Place(const State& state, const Need& need,
                 const absl::btree_set<DeviceId>& excluded = {});
 
-// The device to keep free for something that does not fit now: one where the
+// The devices to keep free for something that does not fit now: such where the
 // bytes that attempts hold, which come back by themselves, would be enough;
-// of these the one that lacks least. Nothing when versions hold too much
-// everywhere, since versions do not leave by themselves.
-std::optional<DeviceId> DeviceToHold(const State& state, const Need& need);
+// of these the ones that lack least. Nothing when versions hold too much on
+// too many devices, since versions do not leave by themselves.
+absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need);
 
-// "never fits: needs 3.0 GiB, the largest device has 2.0 GiB"; names the kind
-// when one was asked for.
+// Whether all of them could still become free enough by themselves.
+bool AreWorthHolding(const State& state, const Need& need,
+                     const absl::btree_set<DeviceId>& devices);
+
+// "never fits: needs 3.0 GiB, the largest device has 2.0 GiB", or "never fits:
+// needs 4 devices of one kind with 3.0 GiB each; large enough are 2 of 2 cpu
+// devices and 1 of 2 cuda devices"; names the kind when one was asked for.
 std::string NeverFitsText(const Need& need, const Placement& placement);
+
+// "2 cuda devices", "2 devices of one kind"; of one device "a cuda device".
+std::string DevicesText(const Need& need);
 
 }  // namespace gpupool::scheduler

@@ -1,12 +1,13 @@
 #include "scheduler/queue_policy.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "scheduler/placement_policy.h"
 
 namespace gpupool::scheduler {
 namespace {
-
-Need NeedOf(const Job& job) { return {job.bytes, job.device_kind}; }
 
 std::string AheadText(size_t ahead) {
   if (ahead == 0) return "it is next";
@@ -28,8 +29,32 @@ const Device* Freest(const State& state, const Job& job) {
 }
 
 // True when everything that could make room is a served version.
-bool OnlyVersionsInTheWay(const State& state, const Job& job) {
-  return !DeviceToHold(state, NeedOf(job)).has_value();
+bool OnlyVersionsInTheWay(const State& state, const Job& job,
+                          const Placement& placement) {
+  const bool enough_are_ready = std::any_of(
+      placement.kinds.begin(), placement.kinds.end(),
+      [&](const KindCount& count) { return count.ready >= job.device_count; });
+  return enough_are_ready && DevicesToHold(state, NeedOf(job)).empty();
+}
+
+std::string FreeText(const Placement& placement) {
+  uint32_t free = 0;
+  for (const KindCount& count : placement.kinds) {
+    free = std::max(free, count.free);
+  }
+  if (free == 0) return "none is free";
+  return free == 1 ? "1 is free" : absl::StrCat(free, " are free");
+}
+
+std::string RoomText(const Job& job, const Placement& placement,
+                     const Device& freest) {
+  const std::string bytes = FormatBytes(job.bytes);
+  if (job.device_count > 1) {
+    return absl::StrCat("waits for ", DevicesText(NeedOf(job)), " with ", bytes,
+                        " each; ", FreeText(placement));
+  }
+  return absl::StrCat("waits for ", bytes, " on a device; the largest free is ",
+                      FormatBytes(freest.free_bytes()), " on ", freest.name);
 }
 
 std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
@@ -48,22 +73,23 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
   }
   const Device* freest = Freest(state, job);
   if (freest == nullptr) {
-    return absl::StrCat("waits for a ", job.device_kind,
-                        job.device_kind.empty() ? "" : " ",
-                        "device: their workers are starting", suffix);
+    return absl::StrCat("waits for ", DevicesText(NeedOf(job)),
+                        ": their workers are starting", suffix);
   }
   if (placement.fit == Fit::kNow) return absl::StrCat("about to start", suffix);
   return absl::StrCat(
-      "waits for ", FormatBytes(job.bytes),
-      " on a device; the largest free is ", FormatBytes(freest->free_bytes()),
-      " on ", freest->name,
-      OnlyVersionsInTheWay(state, job)
+      RoomText(job, placement, *freest),
+      OnlyVersionsInTheWay(state, job, placement)
           ? "; served models hold the rest: unload one to make room"
           : "",
       suffix);
 }
 
 }  // namespace
+
+Need NeedOf(const Job& job) {
+  return {job.bytes, job.device_kind, job.device_count};
+}
 
 std::optional<NextStart> ChooseNext(const State& state,
                                     const absl::btree_set<DeviceId>& held) {
@@ -74,16 +100,16 @@ std::optional<NextStart> ChooseNext(const State& state,
     if (++scanned > kMaxScan) break;
     const Job& job = state.jobs().at(key.job);
     if (state.StrayDevice(job.id) != nullptr) continue;
-    const Placement placement = Place(state, NeedOf(job), excluded);
+    Placement placement = Place(state, NeedOf(job), excluded);
     if (placement.fit == Fit::kNow) {
       next.job = job.id;
-      next.device = placement.device;
+      next.devices = std::move(placement.devices);
       return next;
     }
     // A job that fits nowhere even in an empty pool is not being passed.
     if (placement.fit == Fit::kNever) continue;
     next.passed.push_back(job.id);
-    if (job.held_device) excluded.insert(*job.held_device);
+    excluded.insert(job.held_devices.begin(), job.held_devices.end());
   }
   return std::nullopt;
 }

@@ -1,9 +1,11 @@
 // Who starts next, and why the others wait: pure functions of the state.
 //
 // Order is priority, then submission. A job that does not fit now lets later
-// ones pass, so that devices do not idle; after kMaxPasses of them one device
-// is held for it, so that it cannot starve. A job does not start while an
-// earlier attempt of it is still being stopped somewhere.
+// ones pass, so that devices do not idle; after kMaxPasses of them as many
+// devices as it needs are held for it, so that it cannot starve. Nothing is
+// taken of them before all are free enough, and earlier jobs go on using them:
+// two that wait for several devices never wait for each other. A job does not
+// start while an earlier attempt of it is still being stopped somewhere.
 //
 // Thread-safety: as State.
 #pragma once
@@ -16,12 +18,13 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
+#include "scheduler/placement_policy.h"
 #include "scheduler/state.h"
 #include "scheduler/types.h"
 
 namespace gpupool::scheduler {
 
-// Jobs that may start ahead of one that waits before a device is held for it.
+// Jobs that may start ahead of one that waits before devices are held for it.
 inline constexpr uint32_t kMaxPasses = 16;
 // Queued jobs looked at in one decision; bounds the cost of a step when the
 // queue is long. Those behind wait for their turn to be looked at.
@@ -29,10 +32,12 @@ inline constexpr size_t kMaxScan = 256;
 
 struct NextStart {
   JobId job;
-  DeviceId device;
+  std::vector<DeviceId> devices;  // by rank
   // Earlier jobs that were passed and still wait.
   std::vector<JobId> passed;
 };
+
+Need NeedOf(const Job& job);
 
 // The first queued job that fits now, or nothing. `held` are devices that are
 // kept free for a version; devices that earlier jobs hold are respected too.
@@ -41,7 +46,8 @@ std::optional<NextStart> ChooseNext(const State& state,
 
 // Why each of the first `limit` queued jobs waits, as a sentence for people:
 // "waits for 1.2 GiB on a device; the largest free is 300.0 MiB on cpu:0;
-// 3 jobs are ahead". Cost is linear in `limit`.
+// 3 jobs are ahead", "waits for 2 cuda devices with 3.1 GiB each; 1 is free; it
+// is next". Cost is linear in `limit`.
 absl::btree_map<JobId, std::string> WaitingReasons(const State& state,
                                                    size_t limit);
 

@@ -1,4 +1,6 @@
 // After every event: load the versions and start the jobs that fit now.
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/queue_policy.h"
 #include "scheduler/step_context.h"
@@ -39,7 +41,7 @@ bool CarryOutOne(StepContext& context, const VersionMoves& moves) {
     Version& version = *context.edit.FindVersion(move.version);
     switch (move.placement.fit) {
       case Fit::kNow:
-        LoadOn(context, version, move.placement.device);
+        LoadOn(context, version, move.placement.devices.front());
         return true;
       case Fit::kNever:
         GiveUp(context, version, move.placement);
@@ -60,19 +62,39 @@ absl::btree_set<DeviceId> LoadVersions(StepContext& context) {
 
 void CountPass(StepContext& context, JobId passed) {
   Job& job = *context.edit.FindJob(passed);
-  if (++job.passes < kMaxPasses || job.held_device) return;
-  job.held_device = DeviceToHold(context.state, {job.bytes, job.device_kind});
+  if (++job.passes < kMaxPasses) return;
+  // A choice stands, so that what comes back there adds up.
+  const Need need = NeedOf(job);
+  if (!job.held_devices.empty() &&
+      AreWorthHolding(context.state, need, job.held_devices)) {
+    return;
+  }
+  job.held_devices = DevicesToHold(context.state, need);
 }
 
-void StartOn(StepContext& context, Job& job, DeviceId device) {
+std::string PlacedText(const State& state, const std::vector<DeviceId>& ids) {
+  return absl::StrCat("placed on ",
+                      absl::StrJoin(ids, ", ", [&](std::string* text, auto id) {
+                        text->append(state.devices().at(id).name);
+                      }));
+}
+
+void StartOn(StepContext& context, Job& job,
+             const std::vector<DeviceId>& devices) {
   ++job.attempt;
   job.passes = 0;
   job.drain_stop_sent = false;
-  context.edit.PlaceJob(job, device);
+  std::vector<Rank> placed;
+  for (DeviceId device : devices) placed.push_back({device});
+  context.edit.PlaceJob(job, std::move(placed));
   MoveJob(context, job, JobState::kStarting,
-          "placed on " + context.state.devices().at(device).name);
-  context.Touch(device);
-  context.Act(StartJob{{job.id, job.attempt}, device, job.bytes});
+          PlacedText(context.state, devices));
+  const auto ranks = static_cast<uint32_t>(devices.size());
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    context.Touch(devices[rank]);
+    context.Act(
+        StartJob{{job.id, job.attempt}, devices[rank], job.bytes, rank, ranks});
+  }
 }
 
 }  // namespace
@@ -83,7 +105,7 @@ void Schedule(StepContext& context) {
   if (context.state.draining()) return;
   while (auto next = ChooseNext(context.state, held)) {
     for (JobId passed : next->passed) CountPass(context, passed);
-    StartOn(context, *context.edit.FindJob(next->job), next->device);
+    StartOn(context, *context.edit.FindJob(next->job), next->devices);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "scheduler/state.h"
 
+#include <utility>
+
 #include "scheduler/state_editor.h"
 
 namespace gpupool::scheduler {
@@ -12,6 +14,18 @@ auto* FindIn(Map& map, const Key& key) {
 }
 
 }  // namespace
+
+const Rank* Job::FindRank(DeviceId device) const {
+  for (const Rank& rank : ranks) {
+    if (rank.device == device) return &rank;
+  }
+  return nullptr;
+}
+
+bool Job::RunsOn(DeviceId device) const {
+  const Rank* rank = FindRank(device);
+  return rank != nullptr && !rank->end;
+}
 
 DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
                           uint64_t limit_bytes) {
@@ -26,10 +40,9 @@ DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
 
 void State::RestoreJob(Job job) {
   StateEditor editor(*this);
-  const std::optional<DeviceId> device = job.device;
-  job.device.reset();
+  std::vector<Rank> ranks = std::exchange(job.ranks, {});
   Job& added = editor.AddJob(std::move(job));
-  if (device) editor.PlaceJob(added, *device);
+  editor.PlaceJob(added, std::move(ranks));
 }
 
 void State::RestoreVersion(Version version) {

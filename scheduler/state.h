@@ -4,8 +4,9 @@
 // Thread-safety: none; it belongs to the control thread.
 //
 // Invariants (checked by scheduler/invariants.h):
-//   1. A job names a device exactly while it is live (STARTING, RUNNING,
-//      CANCELLING), and is then in that device's `jobs`.
+//   1. A job has ranks exactly while it is live (STARTING, RUNNING,
+//      CANCELLING): as many as it needs devices, each on another one. It is in
+//      the `jobs` of those devices whose rank has not ended; one has not.
 //   2. A version names a device exactly while it may hold bytes there.
 //   3. What was placed on a device never exceeds its limit.
 //   4. The queue holds exactly the QUEUED jobs.
@@ -15,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
@@ -24,28 +26,44 @@
 
 namespace gpupool::scheduler {
 
+// The part of a live attempt that one device runs.
+struct Rank {
+  DeviceId device;
+  std::optional<Outcome> end;  // then it holds nothing any more
+  // The worker is there but has not listed it; its reports may explain that.
+  bool missing = false;
+};
+
 struct Job {
   JobId id;
   int priority = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;                  // on each device
   std::optional<uint64_t> next_bytes;  // once it holds none of `bytes`
   std::string device_kind;
+  uint32_t device_count = 1;
   uint32_t max_attempts = 3;
   absl::Duration first_backoff = absl::Seconds(1);
   bool publish_on_success = false;
 
   JobState state = JobState::kQueued;
-  uint32_t attempt = 0;   // number of the last start; 0 before the first
-  uint32_t failures = 0;  // counts towards max_attempts
-  std::optional<DeviceId> device;
+  uint32_t attempt = 0;     // number of the last start; 0 before the first
+  uint32_t failures = 0;    // counts towards max_attempts
+  std::vector<Rank> ranks;  // of the live attempt
+  // Why the live attempt cannot go on; its other ranks were told to stop.
+  std::optional<std::string> interruption;
   uint64_t checkpoint_step = 0;
   bool drain_stop_sent = false;
-  // BACKING_OFF: when it is queued again. Live: until when the worker may
-  // still show that the attempt exists. Otherwise InfiniteFuture.
+  // BACKING_OFF: when it is queued again. Live: until when missing ranks may
+  // still be explained. Otherwise InfiniteFuture.
   absl::Time wake_time = absl::InfiniteFuture();
   // Later jobs that were started although this one waited; see queue_policy.h.
   uint32_t passes = 0;
-  std::optional<DeviceId> held_device;
+  absl::btree_set<DeviceId> held_devices;
+
+  // Null when no rank of the live attempt was placed there.
+  const Rank* FindRank(DeviceId device) const;
+  // A rank that has not ended is there.
+  bool RunsOn(DeviceId device) const;
 };
 
 struct Version {
@@ -73,7 +91,7 @@ struct Device {
   std::string kind;  // "cpu"
   uint64_t limit_bytes = 0;
   bool ready = false;
-  absl::btree_set<JobId> jobs;          // live attempts
+  absl::btree_set<JobId> jobs;          // with a rank here that has not ended
   absl::btree_set<VersionId> versions;  // placed
   uint64_t job_bytes = 0;               // sum over `jobs`
   uint64_t version_bytes = 0;           // sum over `versions`

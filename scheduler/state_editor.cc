@@ -67,7 +67,7 @@ void StateEditor::RemoveVersion(VersionId id) {
 void StateEditor::SetJobState(Job& job, JobState state) {
   if (job.state == JobState::kQueued) {
     state_.queue_.erase({job.priority, job.id});
-    job.held_device.reset();
+    job.held_devices.clear();
   }
   job.state = state;
   if (state == JobState::kQueued) {
@@ -81,20 +81,45 @@ void StateEditor::SetWakeTime(Job& job, absl::Time time) {
   if (time != absl::InfiniteFuture()) state_.wakes_.insert({time, job.id});
 }
 
-void StateEditor::PlaceJob(Job& job, DeviceId device) {
-  Device* target = FindDevice(device);
-  if (target == nullptr) return;
-  job.device = device;
-  target->jobs.insert(job.id);
-  target->job_bytes += job.bytes;
+void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
+  for (const Rank& rank : ranks) {
+    Device* device = FindDevice(rank.device);
+    if (device == nullptr || rank.end) continue;
+    device->jobs.insert(job.id);
+    device->job_bytes += job.bytes;
+  }
+  job.ranks = std::move(ranks);
+}
+
+void StateEditor::EndRank(Job& job, DeviceId device, Outcome outcome) {
+  for (Rank& rank : job.ranks) {
+    if (rank.device != device || rank.end) continue;
+    GiveBack(job, rank);
+    rank.end = outcome;
+    rank.missing = false;
+    return;
+  }
+}
+
+void StateEditor::SetMissing(Job& job, DeviceId device, bool missing) {
+  for (Rank& rank : job.ranks) {
+    if (rank.device == device && !rank.end) rank.missing = missing;
+  }
+}
+
+void StateEditor::GiveBack(const Job& job, const Rank& rank) {
+  Device* device = FindDevice(rank.device);
+  device->jobs.erase(job.id);
+  device->job_bytes -= job.bytes;
 }
 
 void StateEditor::ReleaseJob(Job& job) {
-  if (!job.device) return;
-  Device* device = FindDevice(*job.device);
-  device->jobs.erase(job.id);
-  device->job_bytes -= job.bytes;
-  job.device.reset();
+  if (job.ranks.empty()) return;
+  for (const Rank& rank : job.ranks) {
+    if (!rank.end) GiveBack(job, rank);
+  }
+  job.ranks.clear();
+  job.interruption.reset();
   TakeNextBytes(job);
 }
 
@@ -117,7 +142,7 @@ void StateEditor::ReleaseVersion(Version& version) {
 
 void StateEditor::SetBytes(Job& job, uint64_t bytes) {
   job.next_bytes = bytes;
-  if (!job.device) TakeNextBytes(job);
+  if (job.ranks.empty()) TakeNextBytes(job);
 }
 
 void StateEditor::SetBytes(Version& version, uint64_t bytes) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "scheduler/state.h"
@@ -15,7 +16,7 @@ class StateEditor {
  public:
   explicit StateEditor(State& state) : state_(state) {}
 
-  // Null when unknown. Fields with an index (state, device, wake_time, bytes,
+  // Null when unknown. Fields with an index (state, ranks, wake_time, bytes,
   // priority) must be changed through the functions below.
   Job* FindJob(JobId id);
   Version* FindVersion(VersionId id);
@@ -26,12 +27,15 @@ class StateEditor {
   void RemoveJob(JobId id);
   void RemoveVersion(VersionId id);
 
-  // Keeps the queue in line. Leaving QUEUED gives up a held device.
+  // Keeps the queue in line. Leaving QUEUED gives up held devices.
   void SetJobState(Job& job, JobState state);
   void SetWakeTime(Job& job, absl::Time time);
 
   // Book and give back planned bytes. Releasing what is not placed is a no-op.
-  void PlaceJob(Job& job, DeviceId device);
+  // A job is booked on the devices of those ranks that have not ended.
+  void PlaceJob(Job& job, std::vector<Rank> ranks);
+  void EndRank(Job& job, DeviceId device, Outcome outcome);
+  void SetMissing(Job& job, DeviceId device, bool missing);
   void ReleaseJob(Job& job);
   void PlaceVersion(Version& version, DeviceId device);
   void ReleaseVersion(Version& version);
@@ -53,6 +57,8 @@ class StateEditor {
   void HoldStarts(bool held) { state_.starts_held_ = held; }
 
  private:
+  void GiveBack(const Job& job, const Rank& rank);
+
   State& state_;
 };
 

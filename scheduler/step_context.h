@@ -45,15 +45,27 @@ void Apply(StepContext& context, const AttemptEnded& event);
 void Apply(StepContext& context, const TimerFired& event);
 
 // Moves the job, records the change and, unless the new state is live, gives
-// its bytes back.
+// its bytes back on all devices.
 void MoveJob(StepContext& context, Job& job, JobState to, std::string reason);
 // The live attempt is gone without a fault of the job: back off or give up.
 void InterruptJob(StepContext& context, Job& job, absl::string_view reason);
 // The live attempt is gone because it was told to stop for a drain.
 void RequeueJob(StepContext& context, Job& job);
+void SucceedJob(StepContext& context, Job& job);
 // A report of the attempt. It may have been spooled by a worker that died
 // since, so it does not end a doubt; only being listed does.
 void NoteRunning(StepContext& context, Job& job);
+
+// ------------------------------------------------------------ step_ranks.cc
+// Tells all ranks that have not ended.
+void StopRanks(StepContext& context, const Job& job, StopReason reason);
+// The live attempt's rank on the device has ended, or is lost (kInterrupted).
+// The attempt ends with its last rank; before that one that cannot go on takes
+// the others with it.
+void EndRank(StepContext& context, Job& job, DeviceId device,
+             const AttemptEnded& event);
+// A wake-up of a live job: workers never showed its missing ranks.
+void GiveUpMissing(StepContext& context, Job& job);
 
 // ---------------------------------------------------------- step_workers.cc
 void Apply(StepContext& context, const WorkerReady& event);

@@ -9,8 +9,7 @@ namespace {
 Job* LiveJob(StepContext& context, DeviceId device, AttemptRef attempt) {
   Job* job = context.edit.FindJob(attempt.job);
   if (job == nullptr || job->attempt != attempt.number) return nullptr;
-  if (!IsLive(job->state) || job->device != device) return nullptr;
-  return job;
+  return IsLive(job->state) && job->RunsOn(device) ? job : nullptr;
 }
 
 // The job when `attempt` is its last one, was given up as lost, and no other
@@ -24,55 +23,12 @@ Job* LastLostJob(StepContext& context, AttemptRef attempt) {
   return waits ? job : nullptr;
 }
 
-void Succeed(StepContext& context, Job& job) {
-  MoveJob(context, job, JobState::kSucceeded, "finished");
-  if (job.publish_on_success && job.checkpoint_step > 0) {
-    context.Act(CreateVersion{job.id});
-  }
-}
-
-void EndLive(StepContext& context, Job& job, const AttemptEnded& event) {
-  if (job.state == JobState::kCancelling) {
-    MoveJob(context, job, JobState::kCancelled, "cancelled");
-    return;
-  }
-  switch (event.outcome) {
-    case Outcome::kSucceeded:
-      Succeed(context, job);
-      return;
-    case Outcome::kFailed:
-      MoveJob(context, job, JobState::kFailed, event.message);
-      return;
-    case Outcome::kStopped:
-      RequeueJob(context, job);
-      return;
-    case Outcome::kInterrupted:
-      InterruptJob(context, job, event.message);
-      return;
-  }
-}
-
-void Stop(StepContext& context, const Job& job, StopReason reason) {
-  context.Act(StopJob{{job.id, job.attempt}, *job.device, reason});
-}
-
-// A wake-up of a job that is live: the worker never showed the attempt.
-void GiveUpMissing(StepContext& context, Job& job) {
-  // Should it exist after all, it must not go on beside its successor.
-  Stop(context, job, StopReason::kCancelled);
-  if (job.state == JobState::kCancelling) {
-    MoveJob(context, job, JobState::kCancelled, "cancelled");
-  } else {
-    InterruptJob(context, job, "the worker does not have the attempt");
-  }
-}
-
 }  // namespace
 
 void MoveJob(StepContext& context, Job& job, JobState to, std::string reason) {
   const JobState from = job.state;
-  if (!IsLive(to) && job.device) {
-    context.Touch(*job.device);
+  if (!IsLive(to)) {
+    for (const Rank& rank : job.ranks) context.Touch(rank.device);
     context.edit.ReleaseJob(job);
   }
   context.edit.SetWakeTime(job, absl::InfiniteFuture());
@@ -116,6 +72,13 @@ void RequeueJob(StepContext& context, Job& job) {
   context.Act(SetTimer{job.wake_time});
 }
 
+void SucceedJob(StepContext& context, Job& job) {
+  MoveJob(context, job, JobState::kSucceeded, "finished");
+  if (job.publish_on_success && job.checkpoint_step > 0) {
+    context.Act(CreateVersion{job.id});
+  }
+}
+
 void NoteRunning(StepContext& context, Job& job) {
   if (job.state != JobState::kStarting) return;
   const absl::Time wake = job.wake_time;
@@ -130,6 +93,7 @@ void Apply(StepContext& context, const JobSubmitted& event) {
   job.priority = event.priority;
   job.bytes = event.bytes;
   job.device_kind = event.device_kind;
+  job.device_count = event.device_count > 0 ? event.device_count : 1;
   job.max_attempts = event.max_attempts > 0 ? event.max_attempts : 1;
   job.first_backoff = event.first_backoff;
   job.publish_on_success = event.publish_on_success;
@@ -149,7 +113,7 @@ void Apply(StepContext& context, const JobCancelRequested& event) {
   const absl::Time wake = job->wake_time;
   MoveJob(context, *job, JobState::kCancelling, "cancel was asked for");
   context.edit.SetWakeTime(*job, wake);
-  Stop(context, *job, StopReason::kCancelled);
+  StopRanks(context, *job, StopReason::kCancelled);
 }
 
 void Apply(StepContext& context, const DrainRequested& event) {
@@ -160,7 +124,8 @@ void Apply(StepContext& context, const DrainRequested& event) {
     if (!IsLive(job.state) || job.state == JobState::kCancelling) continue;
     if (job.drain_stop_sent) continue;
     job.drain_stop_sent = true;
-    Stop(context, job, StopReason::kDrain);
+    // Without a peer it can save nothing, and was told to stop already.
+    if (!job.interruption) StopRanks(context, job, StopReason::kDrain);
   }
 }
 
@@ -194,12 +159,14 @@ void Apply(StepContext& context, const AttemptEnded& event) {
     return context.Stale();
   }
   if (Job* job = LiveJob(context, event.device, event.attempt)) {
-    EndLive(context, *job, event);
+    EndRank(context, *job, event.device, event);
     return;
   }
   Job* job = LastLostJob(context, event.attempt);
-  if (job != nullptr && event.outcome == Outcome::kSucceeded) {
-    Succeed(context, *job);
+  // Of several ranks one alone has not finished the job.
+  if (job != nullptr && event.outcome == Outcome::kSucceeded &&
+      job->device_count == 1) {
+    SucceedJob(context, *job);
   } else if (job != nullptr && event.outcome == Outcome::kFailed) {
     MoveJob(context, *job, JobState::kFailed, event.message);
   } else {

@@ -1,4 +1,6 @@
 // A worker comes or goes: what it really holds against what it should hold.
+#include <algorithm>
+
 #include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
 #include "scheduler/step_context.h"
@@ -10,45 +12,51 @@ using AttemptSet = absl::btree_set<AttemptRef>;
 using VersionSet = absl::btree_set<VersionId>;
 
 // True when the attempt is the last one of a job that was given up as lost
-// and has room on the device still: the worker kept it alive after all.
+// and has room on the device still: the worker kept it alive after all. Of
+// several ranks the others were told to stop.
 bool CanTakeBack(const Job& job, AttemptRef attempt, const Device& device) {
   const bool waits =
       job.state == JobState::kBackingOff || job.state == JobState::kQueued;
   return waits && attempt.number > 0 && job.attempt == attempt.number &&
-         job.bytes <= device.free_bytes();
+         job.device_count == 1 && job.bytes <= device.free_bytes();
 }
 
 void TakeBack(StepContext& context, Job& job, const Device& device) {
   if (job.failures > 0) --job.failures;
-  context.edit.PlaceJob(job, device.id);
+  context.edit.PlaceJob(job, {{device.id}});
   MoveJob(context, job, JobState::kRunning,
           absl::StrCat("the worker of ", device.name, " still runs it"));
 }
 
-// The live attempt is confirmed; say again what it may not have heard.
-void Adopt(StepContext& context, Job& job) {
+bool IsMissing(const Rank& rank) { return rank.missing; }
+
+// The live attempt's rank is confirmed; say again what it may not have heard.
+void Adopt(StepContext& context, Job& job, DeviceId device) {
   const AttemptRef attempt{job.id, job.attempt};
-  context.edit.SetWakeTime(job, absl::InfiniteFuture());
-  if (job.state == JobState::kCancelling) {
-    context.Act(StopJob{attempt, *job.device, StopReason::kCancelled});
+  context.edit.SetMissing(job, device, false);
+  if (std::none_of(job.ranks.begin(), job.ranks.end(), IsMissing)) {
+    context.edit.SetWakeTime(job, absl::InfiniteFuture());
+  }
+  if (job.state == JobState::kCancelling || job.interruption) {
+    context.Act(StopJob{attempt, device, StopReason::kCancelled});
     return;
   }
   NoteRunning(context, job);
   if (!context.state.stopping()) return;
   job.drain_stop_sent = true;
-  context.Act(StopJob{attempt, *job.device, StopReason::kDrain});
+  context.Act(StopJob{attempt, device, StopReason::kDrain});
 }
 
 void ReconcileListed(StepContext& context, Device& device, AttemptRef attempt) {
   Job* job = context.edit.FindJob(attempt.job);
   if (job != nullptr && context.state.IsLiveAttempt(attempt) &&
-      job->device == device.id) {
-    Adopt(context, *job);
+      job->RunsOn(device.id)) {
+    Adopt(context, *job, device.id);
     return;
   }
   if (job != nullptr && CanTakeBack(*job, attempt, device)) {
     TakeBack(context, *job, device);
-    Adopt(context, *job);
+    Adopt(context, *job, device.id);
     return;
   }
   context.edit.AddStray(device, attempt, job == nullptr ? 0 : job->bytes);
@@ -63,6 +71,7 @@ void DoubtUnlisted(StepContext& context, const Device& device,
     Job& job = *context.edit.FindJob(id);
     if (listed.contains({id, job.attempt})) continue;
     const absl::Time until = context.now + kMissingAttemptGrace;
+    context.edit.SetMissing(job, device.id, true);
     context.edit.SetWakeTime(job, until);
     context.Act(SetTimer{until});
   }
@@ -105,15 +114,11 @@ void LoseAttempts(StepContext& context, const Device& device,
   const absl::btree_set<JobId> lost(device.jobs);
   for (JobId id : lost) {
     Job& job = *context.edit.FindJob(id);
-    if (job.state == JobState::kCancelling) {
-      MoveJob(context, job, JobState::kCancelled, "cancelled");
-    } else if (job.drain_stop_sent) {
-      RequeueJob(context, job);
-    } else {
-      InterruptJob(
-          context, job,
-          absl::StrCat("lost the worker of ", device.name, ": ", reason));
-    }
+    EndRank(context, job, device.id,
+            {device.id,
+             {id, job.attempt},
+             Outcome::kInterrupted,
+             absl::StrCat("lost the worker of ", device.name, ": ", reason)});
   }
 }
 

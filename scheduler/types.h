@@ -34,8 +34,8 @@ using JobId = Id<struct JobTag>;          // v1.Job.id
 using VersionId = Id<struct VersionTag>;  // v1.ModelVersion.id
 using DeviceId = Id<struct DeviceTag>;    // position in the configured list
 
-// One run of a job on one device. `number` rises with every start of the job
-// and fences messages of earlier runs.
+// One run of a job, on one device or on several together. `number` rises with
+// every start of the job and fences messages of earlier runs.
 struct AttemptRef {
   JobId job;
   uint32_t number = 0;  // >= 1

@@ -24,7 +24,7 @@ VersionMoves ChooseMoves(const State& state, absl::Time now) {
     const Placement placement = Place(state, need, result.holds);
     result.moves.push_back({version->id, placement});
     if (placement.fit != Fit::kNotNow) continue;
-    if (auto hold = DeviceToHold(state, need)) result.holds.insert(*hold);
+    result.holds.merge(DevicesToHold(state, need));
   }
   return result;
 }

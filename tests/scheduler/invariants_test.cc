@@ -37,12 +37,12 @@ TEST_F(InvariantsTest, CatchesMoreBytesThanTheLimit) {
   second.bytes = 60;
   second.state = JobState::kRunning;
   second.attempt = 1;
-  edit.PlaceJob(edit.AddJob(second), device);
+  edit.PlaceJob(edit.AddJob(second), {{device}});
   EXPECT_THAT(Complaint(), HasSubstr("120 bytes placed, its limit is 100"));
 }
 
 TEST_F(InvariantsTest, CatchesOneJobOnTwoDevices) {
-  edit.PlaceJob(broken(), other);
+  edit.PlaceJob(broken(), {{other}});
   EXPECT_THAT(Complaint(), HasSubstr("lists job 1 that is not there"));
 }
 
@@ -77,6 +77,36 @@ TEST_F(InvariantsTest, CatchesABackOffThatNeverEnds) {
 TEST_F(InvariantsTest, CatchesAStrayThatIsAlsoLive) {
   edit.AddStray(*edit.FindDevice(other), AttemptRef{id, 1}, 60);
   EXPECT_THAT(Complaint(), HasSubstr("live and a stray"));
+}
+
+TEST_F(InvariantsTest, CatchesTwoRanksOnOneDevice) {
+  edit.ReleaseJob(broken());
+  broken().device_count = 2;
+  edit.PlaceJob(broken(), {{device}, {device}});
+  EXPECT_THAT(Complaint(), HasSubstr("2 ranks on 1 devices"));
+}
+
+TEST_F(InvariantsTest, CatchesRanksOnDevicesOfTwoKinds) {
+  const DeviceId gpu = AddReadyDevice("cuda:0", 100);
+  edit.ReleaseJob(broken());
+  broken().device_count = 2;
+  edit.PlaceJob(broken(), {{device}, {gpu}});
+  EXPECT_THAT(Complaint(), HasSubstr("of 2 kinds"));
+}
+
+TEST_F(InvariantsTest, CatchesAMissingRank) {
+  broken().device_count = 2;
+  EXPECT_THAT(Complaint(), HasSubstr("has 1 ranks, it needs 2"));
+}
+
+TEST_F(InvariantsTest, CatchesAnAttemptWhoseRanksHaveAllEnded) {
+  edit.EndRank(broken(), device, Outcome::kSucceeded);
+  EXPECT_THAT(Complaint(), HasSubstr("goes on after its last rank"));
+}
+
+TEST_F(InvariantsTest, CatchesAnEndedRankThatStillHoldsItsDevice) {
+  broken().ranks[0].end = Outcome::kSucceeded;
+  EXPECT_THAT(Complaint(), HasSubstr("not in its device's list"));
 }
 
 TEST_F(InvariantsTest, CatchesAReadyVersionWithoutADevice) {

@@ -1,16 +1,21 @@
 #include "scheduler/placement_policy.h"
 
+#include <gmock/gmock.h>
+
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 using PlacementPolicyTest = SchedulerTest;
 
 TEST_F(PlacementPolicyTest, FillsADeviceToTheLastByteAndNotBeyond) {
   const DeviceId device = AddReadyDevice("cpu:0", 100);
   EXPECT_EQ(Place(state, {100, ""}).fit, Fit::kNow);
-  EXPECT_EQ(Place(state, {100, ""}).device, device);
+  EXPECT_THAT(Place(state, {100, ""}).devices, ElementsAre(device));
   EXPECT_EQ(Place(state, {101, ""}).fit, Fit::kNever);
 }
 
@@ -32,16 +37,16 @@ TEST_F(PlacementPolicyTest, ADeviceThatIsAwayMeansNotNow) {
 TEST_F(PlacementPolicyTest, PrefersTheDeviceWithFewerRunningAttempts) {
   const DeviceId first = AddReadyDevice("cpu:0", 1000);
   const DeviceId second = AddReadyDevice("cpu:1", 1000);
-  EXPECT_EQ(job(Submit(10)).device, first);
-  EXPECT_EQ(job(Submit(10)).device, second);
-  EXPECT_EQ(job(Submit(10)).device, first);
+  EXPECT_EQ(DeviceOf(Submit(10)), first);
+  EXPECT_EQ(DeviceOf(Submit(10)), second);
+  EXPECT_EQ(DeviceOf(Submit(10)), first);
 }
 
 TEST_F(PlacementPolicyTest, TakesTheTightestFitAmongEquallyBusyDevices) {
   AddReadyDevice("cpu:0", 1000);
   const DeviceId tight = AddReadyDevice("cpu:1", 120);
   AddReadyDevice("cpu:2", 500);
-  EXPECT_EQ(Place(state, {100, ""}).device, tight);
+  EXPECT_THAT(Place(state, {100, ""}).devices, ElementsAre(tight));
 }
 
 TEST_F(PlacementPolicyTest, RespectsTheKind) {
@@ -64,13 +69,80 @@ TEST_F(PlacementPolicyTest, HoldsOnlyADeviceWhoseJobsCouldMakeRoom) {
   Load(Create("digits", 1, 80));
   ASSERT_EQ(version(VersionId(1)).device, served);
   Submit(90);
-  EXPECT_EQ(DeviceToHold(state, {50, ""}), busy);
-  EXPECT_EQ(DeviceToHold(state, {101, ""}), std::nullopt);
+  EXPECT_THAT(DevicesToHold(state, {50, ""}), ElementsAre(busy));
+  EXPECT_THAT(DevicesToHold(state, {101, ""}), IsEmpty());
 }
 
 TEST_F(PlacementPolicyTest, ExcludedDevicesDoNotCount) {
   const DeviceId only = AddReadyDevice("cpu:0", 100);
   EXPECT_EQ(Place(state, {10, ""}, {only}).fit, Fit::kNotNow);
+}
+
+// ------------------------------------------------------------ several devices
+
+TEST_F(PlacementPolicyTest, AGangGetsAllItsDevicesOrNone) {
+  const DeviceId first = AddReadyDevice("cpu:0", 100);
+  const DeviceId second = AddReadyDevice("cpu:1", 100);
+  EXPECT_THAT(Place(state, {100, "", 2}).devices, ElementsAre(first, second));
+  Submit(1);
+  const Placement placement = Place(state, {100, "", 2});
+  EXPECT_EQ(placement.fit, Fit::kNotNow);
+  EXPECT_THAT(placement.devices, IsEmpty());
+}
+
+TEST_F(PlacementPolicyTest, AGangStaysWithinOneKind) {
+  AddReadyDevice("cpu:0", 100);
+  const DeviceId first = AddReadyDevice("cuda:0", 100);
+  const DeviceId second = AddReadyDevice("cuda:1", 100);
+  EXPECT_THAT(Place(state, {50, "", 2}).devices, ElementsAre(first, second));
+  EXPECT_EQ(Place(state, {50, "", 3}).fit, Fit::kNever);
+  EXPECT_EQ(Place(state, {50, "cpu", 2}).fit, Fit::kNever);
+}
+
+TEST_F(PlacementPolicyTest, AGangTakesTheKindWhoseWorstDeviceIsTheBest) {
+  const DeviceId first = AddReadyDevice("cpu:0", 500);
+  const DeviceId second = AddReadyDevice("cpu:1", 500);
+  AddReadyDevice("cuda:0", 100);
+  AddReadyDevice("cuda:1", 1000);
+  EXPECT_THAT(Place(state, {100, "", 2}).devices, ElementsAre(first, second));
+}
+
+TEST_F(PlacementPolicyTest, AGangNeverFitsWhereTooFewDevicesAreLargeEnough) {
+  AddReadyDevice("cpu:0", 200 * kMiB);
+  AddReadyDevice("cpu:1", 100 * kMiB);
+  AddDevice("cuda:0", 200 * kMiB);
+  const Need any{150 * kMiB, "", 2};
+  EXPECT_EQ(Place(state, any).fit, Fit::kNever);
+  EXPECT_EQ(NeverFitsText(any, Place(state, any)),
+            "never fits: needs 2 devices of one kind with 150.0 MiB each; "
+            "large enough are 1 of 2 cpu devices and 1 of 1 cuda devices");
+  const Need four{100 * kMiB, "cpu", 4};
+  EXPECT_EQ(NeverFitsText(four, Place(state, four)),
+            "never fits: needs 4 cpu devices with 100.0 MiB each; large enough "
+            "are 2 of 2 cpu devices");
+  const Need none{100 * kMiB, "tpu", 4};
+  EXPECT_EQ(NeverFitsText(none, Place(state, none)),
+            "never fits: needs 4 tpu devices with 100.0 MiB each; there is "
+            "none");
+}
+
+TEST_F(PlacementPolicyTest, AGangWhoseDeviceIsAwayFitsNotNow) {
+  AddReadyDevice("cpu:0", 100);
+  AddDevice("cpu:1", 100);
+  EXPECT_EQ(Place(state, {50, "", 2}).fit, Fit::kNotNow);
+  EXPECT_THAT(DevicesToHold(state, {50, "", 2}), IsEmpty());
+}
+
+TEST_F(PlacementPolicyTest, HoldsAsManyDevicesAsAGangNeeds) {
+  const DeviceId first = AddReadyDevice("cpu:0", 100);
+  const DeviceId second = AddReadyDevice("cpu:1", 100);
+  const DeviceId third = AddReadyDevice("cpu:2", 100);
+  for (uint64_t bytes : {30, 20, 10}) Submit(bytes);
+  EXPECT_THAT(DevicesToHold(state, {95, "", 2}), ElementsAre(second, third));
+  EXPECT_TRUE(AreWorthHolding(state, {95, "", 2}, {second, third}));
+  Send(WorkerLost{third, "gone"});
+  EXPECT_FALSE(AreWorthHolding(state, {95, "", 2}, {second, third}));
+  EXPECT_THAT(DevicesToHold(state, {95, "", 2}), ElementsAre(first, second));
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 namespace gpupool::scheduler {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using QueuePolicyTest = SchedulerTest;
 
 TEST_F(QueuePolicyTest, HigherPriorityGoesFirstThenFirstSubmitted) {
@@ -44,12 +46,12 @@ TEST_F(QueuePolicyTest, AJobThatWasPassedTooOftenGetsADeviceHeld) {
     ASSERT_EQ(job(small).state, JobState::kStarting) << "pass " << i;
     End(small, Outcome::kSucceeded);
   }
-  EXPECT_EQ(job(large).held_device, device);
+  EXPECT_THAT(job(large).held_devices, ElementsAre(device));
   const JobId late = Submit(10);
   EXPECT_EQ(job(late).state, JobState::kQueued);
   End(first, Outcome::kSucceeded);
   EXPECT_EQ(job(large).state, JobState::kStarting);
-  EXPECT_EQ(job(large).held_device, std::nullopt);
+  EXPECT_THAT(job(large).held_devices, IsEmpty());
 }
 
 TEST_F(QueuePolicyTest, AHeldDeviceDoesNotBlockTheOthers) {
@@ -62,7 +64,72 @@ TEST_F(QueuePolicyTest, AHeldDeviceDoesNotBlockTheOthers) {
   }
   const JobId late = Submit(10);
   EXPECT_EQ(job(late).state, JobState::kStarting);
-  EXPECT_EQ(state.devices().at(*job(late).device).name, "cpu:1");
+  EXPECT_EQ(state.devices().at(DeviceOf(late)).name, "cpu:1");
+}
+
+TEST_F(QueuePolicyTest, SmallJobsDoNotStarveAGang) {
+  AddReadyDevice("cpu:0", 100);
+  AddReadyDevice("cpu:1", 100);
+  AddReadyDevice("cpu:2", 100);
+  std::vector<JobId> running;
+  for (int i = 0; i < 3; ++i) running.push_back(Submit(60));
+  const JobId gang = SubmitGang(100, 2);
+  // One device after the other becomes free and is filled again at once.
+  for (uint32_t i = 0; i < 4 * kMaxPasses; ++i) {
+    if (job(gang).state != JobState::kQueued) break;
+    running.push_back(Submit(60));
+    End(running.front(), Outcome::kSucceeded);
+    running.erase(running.begin());
+    while (job(running.front()).state == JobState::kQueued) {
+      running.push_back(running.front());
+      running.erase(running.begin());
+      ASSERT_LT(running.size(), 1000u);
+    }
+  }
+  EXPECT_EQ(job(gang).state, JobState::kStarting);
+}
+
+TEST_F(QueuePolicyTest, TwoGangsWithDevicesHeldDoNotWaitForEachOther) {
+  for (const char* name : {"cpu:0", "cpu:1", "cpu:2"})
+    AddReadyDevice(name, 100);
+  std::vector<JobId> running;
+  for (int i = 0; i < 3; ++i) running.push_back(Submit(50));
+  const JobId first = SubmitGang(100, 2);
+  const JobId second = SubmitGang(100, 2);
+  for (uint32_t i = 0; i < kMaxPasses; ++i)
+    End(Submit(10), Outcome::kSucceeded);
+  EXPECT_EQ(job(first).held_devices.size(), 2u);
+  EXPECT_EQ(job(second).held_devices.size(), 2u);
+  for (JobId id : running) End(id, Outcome::kSucceeded);
+  EXPECT_EQ(job(first).state, JobState::kStarting);
+  EndRank(first, 0, Outcome::kSucceeded);
+  EndRank(first, 1, Outcome::kSucceeded);
+  EXPECT_EQ(job(second).state, JobState::kStarting);
+}
+
+TEST_F(QueuePolicyTest, AHeldDeviceThatIsLostIsReplacedByAnother) {
+  std::vector<DeviceId> devices;
+  for (const char* name : {"cpu:0", "cpu:1", "cpu:2"}) {
+    devices.push_back(AddReadyDevice(name, 100));
+  }
+  for (uint64_t bytes : {50, 40, 30}) Submit(bytes);
+  const JobId gang = SubmitGang(100, 2);
+  for (uint32_t i = 0; i < kMaxPasses; ++i)
+    End(Submit(10), Outcome::kSucceeded);
+  ASSERT_THAT(job(gang).held_devices, ElementsAre(devices[1], devices[2]));
+  Send(WorkerLost{devices[2], "gone"});
+  EXPECT_EQ(job(Submit(10)).state, JobState::kStarting);
+  EXPECT_THAT(job(gang).held_devices, ElementsAre(devices[0], devices[1]));
+}
+
+TEST_F(QueuePolicyTest, ReasonOfAGangCountsTheFreeDevices) {
+  AddReadyDevice("cpu:0", 100 * kMiB);
+  AddReadyDevice("cpu:1", 100 * kMiB);
+  Submit(60 * kMiB);
+  const JobId gang = SubmitGang(50 * kMiB, 2);
+  EXPECT_EQ(WaitingReasons(state, 10).at(gang),
+            "waits for 2 devices of one kind with 50.0 MiB each; 1 is free; it "
+            "is next");
 }
 
 TEST_F(QueuePolicyTest, ReasonNamesTheNeedTheLargestFreeAndThePlace) {

@@ -53,14 +53,31 @@ class SchedulerTest : public ::testing::Test {
     Send(JobSubmitted{.job = id, .priority = priority, .bytes = bytes});
     return id;
   }
+  JobId SubmitGang(uint64_t bytes, uint32_t devices, int priority = 0) {
+    const JobId id(++last_job);
+    Send(JobSubmitted{.job = id,
+                      .priority = priority,
+                      .bytes = bytes,
+                      .device_count = devices});
+    return id;
+  }
   // The job's live attempt begins.
   void Begin(JobId id) {
-    Send(AttemptStarted{*job(id).device, {id, job(id).attempt}});
+    Send(AttemptStarted{DeviceOf(id), {id, job(id).attempt}});
   }
   StepResult End(JobId id, Outcome outcome, std::string message = "") {
     return Send(AttemptEnded{
-        *job(id).device, {id, job(id).attempt}, outcome, std::move(message)});
+        DeviceOf(id), {id, job(id).attempt}, outcome, std::move(message)});
   }
+  StepResult EndRank(JobId id, size_t rank, Outcome outcome,
+                     std::string message = "") {
+    return Send(AttemptEnded{job(id).ranks.at(rank).device,
+                             {id, job(id).attempt},
+                             outcome,
+                             std::move(message)});
+  }
+  // Of rank 0.
+  DeviceId DeviceOf(JobId id) const { return job(id).ranks.at(0).device; }
   VersionId Create(const std::string& model, uint64_t number, uint64_t bytes) {
     const VersionId id(++last_version);
     Send(VersionCreated{id, model, number, bytes});

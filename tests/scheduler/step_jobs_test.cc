@@ -137,7 +137,7 @@ TEST_F(StepJobsTest, MessagesOfAnEarlierAttemptChangeNothing) {
 TEST_F(StepJobsTest, MessagesFromAnotherDeviceChangeNothing) {
   const DeviceId other = AddReadyDevice("cpu:1", 100);
   const JobId id = Submit(10);
-  ASSERT_EQ(job(id).device, device);
+  ASSERT_EQ(DeviceOf(id), device);
   EXPECT_TRUE(
       Send(AttemptEnded{other, {id, 1}, Outcome::kSucceeded, ""}).stale);
   EXPECT_EQ(job(id).state, JobState::kStarting);

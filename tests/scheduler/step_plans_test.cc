@@ -16,8 +16,8 @@ TEST_F(StepPlansTest, AJobThatWaitsIsPlacedByItsNewPlan) {
   const JobId first = Submit(60);
   const JobId second = Submit(60);
   Send(JobPlanned{second, 30});
-  EXPECT_EQ(job(first).device, device);
-  EXPECT_EQ(job(second).device, device);
+  EXPECT_EQ(DeviceOf(first), device);
+  EXPECT_EQ(DeviceOf(second), device);
   EXPECT_EQ(state.FindDevice(device)->committed_bytes(), 90u);
 }
 

@@ -17,7 +17,7 @@ class StepWorkersTest : public SchedulerTest {
     job.state = job_state;
     job.bytes = bytes;
     job.attempt = job_state == JobState::kQueued ? 0 : 1;
-    if (IsLive(job_state)) job.device = device;
+    if (IsLive(job_state)) job.ranks = {{device}};
     return job;
   }
   Version VersionOnDisk(VersionState version_state) {

@@ -18,7 +18,9 @@ void Print(uint64_t seed, const WorldReport& report) {
             << " lost_workers=" << report.lost_workers
             << " restarts=" << report.restarts
             << " taken_back=" << report.taken_back << " stale=" << report.stale
-            << " versions_ready=" << report.versions_ready << "\n";
+            << " versions_ready=" << report.versions_ready
+            << " gangs=" << report.gangs
+            << " gangs_succeeded=" << report.gangs_succeeded << "\n";
 }
 
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
@@ -37,6 +39,7 @@ TEST(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
     EXPECT_GT(report.succeeded, 0);
     EXPECT_GT(report.restarts, 0);
     EXPECT_GT(report.lost_workers, 0);
+    EXPECT_GT(report.gangs_succeeded, 0);
     events += report.events;
   }
   EXPECT_GE(events, 20000 * static_cast<int>(Seeds()));
@@ -57,6 +60,17 @@ TEST(SimTest, OneCrowdedDeviceStarvesNobody) {
   EXPECT_EQ(report.failure, "");
 }
 
+TEST(SimTest, CrowdsOfGangsDoNotWaitForEachOtherForEver) {
+  for (uint64_t seed : {11, 12}) {
+    const WorldReport report =
+        World({.seed = seed, .devices = 5, .max_events = 10000, .gang = 0.9})
+            .Run();
+    Print(seed, report);
+    EXPECT_EQ(report.failure, "");
+    EXPECT_GT(report.gangs_succeeded, 0);
+  }
+}
+
 // The canary: if the checks cannot see a broken state, the runs above prove
 // nothing.
 TEST(SimTest, CanaryABrokenStateIsSeenAtOnce) {
@@ -67,8 +81,8 @@ TEST(SimTest, CanaryABrokenStateIsSeenAtOnce) {
     for (const auto& [id, job] : state.jobs()) {
       if (!IsLive(job.state)) continue;
       // The same job a second time, on another device.
-      const DeviceId other((job.device->value() + 1) % 3);
-      edit.PlaceJob(*edit.FindJob(id), other);
+      const DeviceId other((job.ranks[0].device.value() + 1) % 3);
+      edit.PlaceJob(*edit.FindJob(id), {{other}});
       return;
     }
   };

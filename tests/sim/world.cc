@@ -56,9 +56,18 @@ WorldReport World::Run() {
     next.run();
   }
   if (report_.failure.empty() && !Quiet()) Fail("jobs that never end");
+  for (const auto& [id, device] : state_.devices()) {
+    if (report_.failure.empty() && device.job_bytes + device.stray_bytes > 0) {
+      Fail(device.name + " never got all bytes back");
+    }
+  }
   report_.jobs = static_cast<int>(last_job_);
+  report_.gangs = static_cast<int>(gangs_.size());
   for (const auto& [id, job_state] : known_) {
-    if (job_state == JobState::kSucceeded) ++report_.succeeded;
+    if (job_state == JobState::kSucceeded) {
+      ++report_.succeeded;
+      if (gangs_.contains(id)) ++report_.gangs_succeeded;
+    }
     if (job_state == JobState::kFailed) ++report_.failed;
     if (job_state == JobState::kCancelled) ++report_.cancelled;
   }
@@ -121,9 +130,8 @@ void World::Perform(const Action& action) {
       StartAttempt(worker, action, from);
     });
   } else if (const auto* stop = std::get_if<StopJob>(&action)) {
-    ToWorker(stop->device, [attempt = stop->attempt](Worker& worker) {
-      auto it = worker.running.find(attempt);
-      if (it != worker.running.end()) it->second.stop = true;
+    ToWorker(stop->device, [this, stop = *stop](Worker& worker) {
+      Stop(worker, stop.attempt, stop.reason);
     });
   } else if (const auto* load = std::get_if<LoadVersion>(&action)) {
     ToWorker(load->device, [this, load = *load](Worker& worker) {
@@ -181,7 +189,7 @@ void World::RestartServer() {
     if (IsEnded(job.state)) continue;
     Job copy = job;
     copy.passes = 0;
-    copy.held_device.reset();
+    copy.held_devices.clear();
     copy.drain_stop_sent = false;
     copy.wake_time = absl::InfiniteFuture();
     if (job.state == JobState::kBackingOff) {
@@ -234,7 +242,8 @@ void World::Kill(Worker& worker) {
   ++report_.lost_workers;
   worker.alive = false;
   ++worker.boot;
-  worker.running.clear();
+  const auto killed = std::exchange(worker.running, {});
+  for (const auto& [attempt, unused] : killed) BreakGroup(attempt);
   worker.loaded.clear();
   const bool was_connected = worker.connected;
   worker.connected = false;
@@ -281,7 +290,8 @@ void World::StartAttempt(Worker& worker, const StartJob& action,
     }
   }
   worker.running[action.attempt] = {from, total_steps_[action.attempt.job],
-                                    false};
+                                    false, action.rank, action.ranks};
+  if (action.ranks > 1) return JoinGroup(worker, action.attempt);
   ToServer(worker, AttemptStarted{worker.device, action.attempt}, true);
   At(Latency(), [this, device = worker.device, boot = worker.boot,
                  attempt = action.attempt] { Tick(device, boot, attempt); });
@@ -314,6 +324,93 @@ void World::EndAttempt(Worker& worker, AttemptRef attempt, Outcome outcome) {
   ToServer(worker, AttemptEnded{worker.device, attempt, outcome, "sim"}, true);
 }
 
+void World::Stop(Worker& worker, AttemptRef attempt, StopReason reason) {
+  auto it = worker.running.find(attempt);
+  if (it == worker.running.end()) return;
+  it->second.stop = true;
+  if (it->second.ranks == 1 || reason == StopReason::kDrain) return;
+  EndAttempt(worker, attempt, Outcome::kStopped);
+  BreakGroup(attempt);
+}
+
+// ---------------------------------------------------- attempts of many ranks
+
+void World::JoinGroup(Worker& worker, AttemptRef attempt) {
+  const Attempt& mine = worker.running.at(attempt);
+  Group& group = groups_[attempt];
+  if (group.over) {  // a rank came and went before this one was there
+    return EndRankLater(worker.device, attempt, Outcome::kInterrupted);
+  }
+  if (!group.ranks.emplace(mine.rank, worker.device).second) {
+    return Fail("a rank was started twice");
+  }
+  if (group.ranks.size() < mine.ranks) {
+    // Nobody waits for ever for those that do not come.
+    At(absl::Seconds(3), [this, attempt, ranks = mine.ranks] {
+      if (groups_[attempt].ranks.size() < ranks) BreakGroup(attempt);
+    });
+    return;
+  }
+  std::set<DeviceId> devices;
+  for (const auto& [rank, device] : group.ranks) devices.insert(device);
+  if (devices.size() != mine.ranks) Fail("two ranks on one device");
+  Worker& lead = workers_[group.ranks.at(0).value()];
+  ToServer(lead, AttemptStarted{lead.device, attempt}, true);
+  At(Latency(), [this, attempt] { GroupTick(attempt); });
+}
+
+void World::GroupTick(AttemptRef attempt) {
+  Group& group = groups_[attempt];
+  if (group.over) return;
+  Worker& lead = workers_[group.ranks.at(0).value()];
+  Attempt& run = lead.running.at(attempt);
+  bool stop = false;
+  for (const auto& [rank, device] : group.ranks) {
+    stop |= workers_[device.value()].running.at(attempt).stop;
+  }
+  if (troubled_ && Chance(0.02)) {
+    Worker& any = workers_[group.ranks.at(Below(run.ranks)).value()];
+    EndAttempt(any, attempt,
+               Chance(0.2) ? Outcome::kFailed : Outcome::kInterrupted);
+    return BreakGroup(attempt);
+  }
+  ++run.step;
+  ToServer(lead, ProgressMade{lead.device, attempt, run.step}, true);
+  if (run.step % 5 == 0 || run.step >= run.total || stop) {
+    ToServer(lead, CheckpointSaved{lead.device, attempt, run.step}, true);
+  }
+  if (run.step >= run.total) return EndGroup(attempt, Outcome::kSucceeded);
+  if (stop) return EndGroup(attempt, Outcome::kStopped);
+  At(absl::Milliseconds(1 + Below(200)),
+     [this, attempt] { GroupTick(attempt); });
+}
+
+void World::EndGroup(AttemptRef attempt, Outcome outcome) {
+  Group& group = groups_[attempt];
+  group.over = true;
+  for (const auto& [rank, device] : group.ranks) {
+    EndRankLater(device, attempt, outcome);
+  }
+}
+
+void World::BreakGroup(AttemptRef attempt) {
+  Group& group = groups_[attempt];
+  if (group.over) return;
+  group.over = true;
+  for (const auto& [rank, device] : group.ranks) {
+    EndRankLater(device, attempt, Outcome::kInterrupted);
+  }
+}
+
+void World::EndRankLater(DeviceId device, AttemptRef attempt, Outcome outcome) {
+  Worker& worker = workers_[device.value()];
+  At(absl::Milliseconds(Below(500)),
+     [this, &worker, boot = worker.boot, attempt, outcome] {
+       if (worker.boot != boot || !worker.running.contains(attempt)) return;
+       EndAttempt(worker, attempt, outcome);
+     });
+}
+
 // ------------------------------------------------------- clients and trouble
 
 void World::SubmitJobs() {
@@ -321,10 +418,16 @@ void World::SubmitJobs() {
   const JobId id(++last_job_);
   total_steps_[id] = 1 + Below(30);
   known_[id] = JobState::kQueued;
+  uint32_t devices = 1;
+  if (workers_.size() > 1 && Chance(options_.gang)) {
+    devices = 2 + static_cast<uint32_t>(Below(workers_.size() - 1));
+    gangs_.insert(id);
+  }
   Deliver(JobSubmitted{
       .job = id,
       .priority = static_cast<int>(Below(5)) - 2,
       .bytes = 1 + Below(options_.device_bytes),
+      .device_count = devices,
       .max_attempts = static_cast<uint32_t>(1 + Below(6)),
       .first_backoff = absl::Milliseconds(Below(500)),
       .publish_on_success = Chance(0.3),

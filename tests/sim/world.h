@@ -1,7 +1,7 @@
 // A whole installation in virtual time, from a seed: clients, the scheduler,
-// workers that train and serve, lost workers, broken connections, restarts of
-// the server, and messages that come late, twice or out of order. Invariants
-// are checked after every event.
+// workers that train (alone and in groups) and serve, lost workers, broken
+// connections, restarts of the server, and messages that come late, twice or
+// out of order. Invariants are checked after every event.
 //
 // The server keeps its state in memory here; a restart copies what would be
 // on disk into a fresh State, as server/control/recovery does.
@@ -32,6 +32,7 @@ struct WorldOptions {
   double restart_server = 0.01;
   double drain_and_restart = 0.005;
   double doubled_message = 0.05;
+  double gang = 0.3;  // share of jobs on several devices
   // Called before each invariant check; lets a test break the state.
   std::function<void(State&, int events)> sabotage;
 };
@@ -43,6 +44,7 @@ struct WorldReport {
   int succeeded = 0, failed = 0, cancelled = 0;
   int lost_workers = 0, restarts = 0, taken_back = 0, stale = 0;
   int versions_ready = 0;
+  int gangs = 0, gangs_succeeded = 0;  // jobs on several devices
 };
 
 class World {
@@ -55,6 +57,13 @@ class World {
     uint64_t step = 0;
     uint64_t total = 0;
     bool stop = false;
+    uint32_t rank = 0;
+    uint32_t ranks = 1;
+  };
+  // The ranks of one attempt, as far as they have found each other.
+  struct Group {
+    std::map<uint32_t, DeviceId> ranks;
+    bool over = false;  // no rank waits for another any more
   };
   // One worker process. `boot` names the process, `link` the connection; what
   // was sent to or from an older one is dropped.
@@ -93,6 +102,15 @@ class World {
   void ToServer(Worker& worker, Event event, bool durable);
   void StartAttempt(Worker& worker, const StartJob& action, uint64_t from);
   void Tick(DeviceId device, uint64_t boot, AttemptRef attempt);
+  void JoinGroup(Worker& worker, AttemptRef attempt);
+  // Makes the next step of all ranks.
+  void GroupTick(AttemptRef attempt);
+  // All ranks end alike, each in its own time.
+  void EndGroup(AttemptRef attempt, Outcome outcome);
+  // A rank is gone: the others notice, each in its own time.
+  void BreakGroup(AttemptRef attempt);
+  void EndRankLater(DeviceId device, AttemptRef attempt, Outcome outcome);
+  void Stop(Worker& worker, AttemptRef attempt, StopReason reason);
   void EndAttempt(Worker& worker, AttemptRef attempt, Outcome outcome);
 
   // Clients and chaos.
@@ -118,6 +136,8 @@ class World {
   std::vector<Worker> workers_;
   std::map<JobId, JobState> known_;  // the state last seen of every job
   std::map<JobId, uint64_t> total_steps_;
+  std::set<JobId> gangs_;
+  std::map<AttemptRef, Group> groups_;
   std::map<VersionId, uint64_t> version_link_;
   std::vector<Event> old_reports_;
   uint64_t last_job_ = 0;

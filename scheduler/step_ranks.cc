@@ -1,0 +1,85 @@
+// How an attempt ends: rank by rank.
+#include "scheduler/step_context.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+bool SomeRank(const Job& job, std::optional<Outcome> end) {
+  for (const Rank& rank : job.ranks) {
+    if (rank.end == end) return true;
+  }
+  return false;
+}
+
+// At once, with the words of the rank that failed: the others cannot go on,
+// and what they say about that explains nothing.
+void FailJob(StepContext& context, Job& job, const std::string& message) {
+  StopRanks(context, job, StopReason::kCancelled);
+  for (const Rank& rank : job.ranks) {
+    if (rank.end) continue;
+    context.edit.AddStray(*context.edit.FindDevice(rank.device),
+                          AttemptRef{job.id, job.attempt}, job.bytes);
+  }
+  MoveJob(context, job, JobState::kFailed, message);
+}
+
+void BreakUp(StepContext& context, Job& job, const std::string& reason) {
+  if (job.interruption) return;
+  job.interruption = reason;
+  StopRanks(context, job, StopReason::kCancelled);
+}
+
+// All ranks have ended.
+void EndAttempt(StepContext& context, Job& job) {
+  if (job.state == JobState::kCancelling) {
+    MoveJob(context, job, JobState::kCancelled, "cancelled");
+  } else if (job.interruption && !job.drain_stop_sent) {
+    const std::string reason = *job.interruption;
+    InterruptJob(context, job, reason);
+  } else if (job.interruption || SomeRank(job, Outcome::kStopped)) {
+    RequeueJob(context, job);
+  } else {
+    SucceedJob(context, job);
+  }
+}
+
+}  // namespace
+
+void StopRanks(StepContext& context, const Job& job, StopReason reason) {
+  for (const Rank& rank : job.ranks) {
+    if (rank.end) continue;
+    context.Act(StopJob{{job.id, job.attempt}, rank.device, reason});
+  }
+}
+
+void EndRank(StepContext& context, Job& job, DeviceId device,
+             const AttemptEnded& event) {
+  context.edit.EndRank(job, device, event.outcome);
+  context.Touch(device);
+  context.Touch(job);
+  if (job.state != JobState::kCancelling) {
+    if (event.outcome == Outcome::kFailed) {
+      return FailJob(context, job, event.message);
+    }
+    if (event.outcome == Outcome::kInterrupted) {
+      BreakUp(context, job, event.message);
+    }
+  }
+  if (!SomeRank(job, std::nullopt)) EndAttempt(context, job);
+}
+
+void GiveUpMissing(StepContext& context, Job& job) {
+  context.edit.SetWakeTime(job, absl::InfiniteFuture());
+  const AttemptRef attempt{job.id, job.attempt};
+  const std::vector<Rank> ranks = job.ranks;
+  for (const Rank& rank : ranks) {
+    if (!rank.missing) continue;
+    // Should it exist after all, it must not go on beside its successor.
+    context.Act(StopJob{attempt, rank.device, StopReason::kCancelled});
+    EndRank(context, job, rank.device,
+            {rank.device, attempt, Outcome::kInterrupted,
+             "the worker does not have the attempt"});
+  }
+}
+
+}  // namespace gpupool::scheduler

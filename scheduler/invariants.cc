@@ -115,6 +115,7 @@ absl::Status CheckStrays(const State& state, const Device& device) {
 
 absl::Status CheckSums(const State& state, const Device& device) {
   uint64_t job_bytes = 0;
+  int gangs = 0;
   for (JobId id : device.jobs) {
     const Job* job = state.FindJob(id);
     if (job == nullptr || !job->RunsOn(device.id)) {
@@ -122,6 +123,10 @@ absl::Status CheckSums(const State& state, const Device& device) {
                     " that is not there");
     }
     job_bytes += job->bytes;
+    if (job->device_count > 1) ++gangs;
+  }
+  if (gangs > 1) {
+    return Broken(device.name, " has ", gangs, " jobs on several devices");
   }
   uint64_t version_bytes = 0;
   for (VersionId id : device.versions) {

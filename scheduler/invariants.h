@@ -17,6 +17,7 @@ namespace gpupool::scheduler {
 //     sums of what they count
 //   * a job has ranks exactly while it is live: one for each device that it
 //     needs, on distinct devices of one kind, and one at least has not ended
+//   * a device has one job that needs several devices at most
 //   * a job is on a device exactly while its rank there has not ended
 //   * nothing is on a device whose worker was lost (`ready` false), unless
 //     the state was just restored (`restoring`)

@@ -22,6 +22,16 @@ auto Preference(const Device& device, const Need& need) {
                          device.free_bytes() - need.bytes, device.id);
 }
 
+// Ranks wait for each other in every step, so two attempts of several ranks
+// that share devices could wait for each other crosswise.
+bool IsFreeFor(const State& state, const Device& device, const Need& need) {
+  if (device.free_bytes() < need.bytes) return false;
+  return need.devices <= 1 ||
+         std::none_of(device.jobs.begin(), device.jobs.end(), [&](JobId id) {
+           return state.jobs().at(id).device_count > 1;
+         });
+}
+
 KindCount& CountOf(Placement& placement, const Device& device) {
   for (KindCount& count : placement.kinds) {
     if (count.kind == device.kind) return count;
@@ -78,7 +88,7 @@ Placement Place(const State& state, const Need& need,
     if (device.limit_bytes < need.bytes) continue;
     if (++count.large_enough >= need.devices) placement.fit = Fit::kNotNow;
     if (device.ready) ++count.ready;
-    if (!admitted || device.free_bytes() < need.bytes) continue;
+    if (!admitted || !IsFreeFor(state, device, need)) continue;
     ++count.free;
     candidates.push_back(&device);
   }

@@ -34,7 +34,7 @@ struct KindCount {
   uint32_t devices = 0;
   uint32_t large_enough = 0;  // when nothing else is there
   uint32_t ready = 0;         // of those
-  uint32_t free = 0;          // of those, with enough free bytes
+  uint32_t free = 0;          // of those, where it could start now
 };
 
 struct Placement {
@@ -49,7 +49,8 @@ struct Placement {
 // Among the ready devices with enough free bytes and not in `excluded`: those
 // with the fewest live attempts, then the fewest versions, then the smallest
 // rest (best fit), then the lowest id. Where several kinds would do, the one
-// whose last chosen device is the better one.
+// whose last chosen device is the better one. What needs several devices never
+// shares one with something else that does.
 Placement Place(const State& state, const Need& need,
                 const absl::btree_set<DeviceId>& excluded = {});
 

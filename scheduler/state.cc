@@ -81,6 +81,10 @@ bool State::IsLiveAttempt(AttemptRef attempt) const {
   return job != nullptr && job->attempt == attempt.number && IsLive(job->state);
 }
 
+bool State::RunsOn(AttemptRef attempt, DeviceId device) const {
+  return IsLiveAttempt(attempt) && FindJob(attempt.job)->RunsOn(device);
+}
+
 const Device* State::StrayDevice(JobId job) const {
   for (const auto& [id, device] : devices_) {
     auto it = device.stray_attempts.lower_bound({job, 0});

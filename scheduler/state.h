@@ -155,6 +155,8 @@ class State {
   const Device* FindDevice(absl::string_view name) const;
   // True when the attempt is the live one of its job.
   bool IsLiveAttempt(AttemptRef attempt) const;
+  // True when it has a rank on the device that has not ended.
+  bool RunsOn(AttemptRef attempt, DeviceId device) const;
   // The device where an earlier attempt of the job has been told to stop and
   // has not done so yet; null when there is none.
   const Device* StrayDevice(JobId job) const;

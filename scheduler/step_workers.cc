@@ -49,8 +49,7 @@ void Adopt(StepContext& context, Job& job, DeviceId device) {
 
 void ReconcileListed(StepContext& context, Device& device, AttemptRef attempt) {
   Job* job = context.edit.FindJob(attempt.job);
-  if (job != nullptr && context.state.IsLiveAttempt(attempt) &&
-      job->RunsOn(device.id)) {
+  if (job != nullptr && context.state.RunsOn(attempt, device.id)) {
     Adopt(context, *job, device.id);
     return;
   }

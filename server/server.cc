@@ -166,6 +166,7 @@ class Server::Impl {
       options.devices.push_back(
           {device.name, device.limit_bytes, device.threads});
     }
+    options.groups_folder = absl::StrCat(state_dir_->path(), "/groups");
     options.queue_limit = config_.event_queue_size;
     options.planner = Planner();
     return options;

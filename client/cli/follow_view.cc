@@ -110,7 +110,7 @@ std::string JobSummary(const Stream& stream, const v1::Job& job,
                          StateText(job.state())));
   const std::string run_time = RunTime(job, now);
   if (!run_time.empty()) absl::StrAppend(&text, " after ", run_time);
-  if (!job.device().empty()) absl::StrAppend(&text, " on ", job.device());
+  if (!job.device().empty()) absl::StrAppend(&text, " on ", DevicesText(job));
   absl::StrAppend(&text, "\n");
   if (job.progress().total_steps() > 0) {
     absl::StrAppend(&text, "  step ", job.progress().step(), " of ",

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "client/cli/table.h"
 #include "client/units.h"
@@ -88,6 +89,13 @@ void AddResults(const v1::Job& job, Facts& facts) {
 
 }  // namespace
 
+std::string DevicesText(const v1::Job& job) {
+  constexpr int kListed = 4;
+  if (job.devices_size() <= 1) return job.device();
+  if (job.devices_size() <= kListed) return absl::StrJoin(job.devices(), ",");
+  return absl::StrCat(job.device(), " and ", job.devices_size() - 1, " more");
+}
+
 std::string StateText(v1::JobState state) {
   return absl::StrReplaceAll(absl::AsciiStrToLower(v1::JobState_Name(state)),
                              {{"_", " "}});
@@ -169,7 +177,7 @@ void PrintJobs(const Stream& stream, bool headers,
   for (const v1::Job& job : jobs.jobs()) {
     table.AddRow(
         {absl::StrCat(job.id()), job.spec().name(), StateText(job.state()),
-         job.device(), ProgressText(job), LossText(job),
+         DevicesText(job), ProgressText(job), LossText(job),
          Age(job.has_create_time(), job.create_time(), now), ReasonText(job)});
   }
   table.Print(stream, headers);
@@ -181,7 +189,11 @@ void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
             Style::kBold);
   facts.Add("state", StateText(job.state()), StateStyle(job.state()));
   facts.Add("waits", job.waiting_reason());
-  facts.Add("device", job.device());
+  if (job.devices_size() > 1) {
+    facts.Add("devices", absl::StrJoin(job.devices(), ", "));
+  } else {
+    facts.Add("device", job.device());
+  }
   if (job.attempt() > 0) facts.Add("attempt", absl::StrCat(job.attempt()));
   facts.Add("tenant", job.spec().tenant());
   if (job.spec().priority() != 0) {

@@ -35,6 +35,9 @@ void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now);
 std::string EvaluationText(const v1::Evaluation& evaluation);
 
 // Seconds from its first start to its end, or to `now`; "" before its start.
+// Of the live or last attempt: "cpu:0", "cpu:0,cpu:1", and of many "cuda:0 and
+// 7 more".
+std::string DevicesText(const v1::Job& job);
 std::string RunTime(const v1::Job& job, absl::Time now);
 
 }  // namespace gpupool::client

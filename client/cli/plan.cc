@@ -33,7 +33,14 @@ void PrintPlan(const Context& context, const v1::JobSpec& spec,
                                    : "an unknown number of")
       << " steps of "
       << FormatCount(static_cast<double>(plan.training_flops_per_step()))
-      << " FLOPs\n\n";
+      << " FLOPs\n";
+  if (spec.devices() > 1) {
+    out << "on " << spec.devices() << " x "
+        << (spec.device_kind().empty() ? "one kind of device"
+                                       : spec.device_kind())
+        << ", " << FormatBytes(plan.training().peak()) << " each\n";
+  }
+  out << "\n";
   PrintPlanParts(context, plan, answer.devices());
 }
 

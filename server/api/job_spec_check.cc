@@ -29,6 +29,7 @@ constexpr uint32_t kDefaultAttempts = 3;
 constexpr uint32_t kMaxAttempts = 100;
 constexpr double kDefaultBackoffSeconds = 1;
 constexpr double kMaxBackoffSeconds = 3600;
+constexpr uint32_t kMaxDevices = 1024;
 
 absl::Status CheckHeldOut(const v1::HeldOut& held_out) {
   switch (held_out.rule_case()) {
@@ -48,6 +49,17 @@ absl::Status CheckHeldOut(const v1::HeldOut& held_out) {
       return absl::OkStatus();
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckDevices(const v1::JobSpec& spec) {
+  if (spec.devices() > kMaxDevices) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "devices is ", spec.devices(), "; it must be 1 .. ", kMaxDevices));
+  }
+  if (spec.devices() <= 1) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      "devices is ", spec.devices(),
+      "; this version trains a job on one device only: leave devices out"));
 }
 
 absl::Status CheckData(const v1::DataSpec& data) {
@@ -263,6 +275,8 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
         absl::StrCat("device_kind is ", Quoted(kind),
                      "; it must be empty, \"cpu\" or \"cuda\""));
   }
+  RETURN_IF_ERROR(CheckDevices(*spec));
+  if (spec->devices() == 1) spec->clear_devices();  // they mean the same
   RETURN_IF_ERROR(CheckModelSpec("model", spec->model()));
   RETURN_IF_ERROR(CheckData(spec->data()));
   RETURN_IF_ERROR(CheckTrainingSpec(spec->training()));

@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "engine/base/status_macros.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
@@ -49,29 +50,46 @@ std::string ActionRunner::NameOf(scheduler::DeviceId id) const {
   return ledger_->state.devices().at(id).name;
 }
 
+absl::StatusOr<worker::v1::StartJob> ActionRunner::StartOf(
+    const scheduler::StartJob& action, const v1::Job& job) const {
+  worker::v1::StartJob start;
+  start.set_job_id(job.id());
+  start.set_attempt(action.attempt.number);
+  *start.mutable_spec() = job.spec();
+  ASSIGN_OR_RETURN(*start.mutable_dataset(),
+                   context_.store->GetDataset(job.spec().data().dataset()));
+  start.set_resume_manifest_sha256(job.last_checkpoint().manifest_sha256());
+  start.set_limit_bytes(action.limit_bytes);
+  if (action.ranks == 1) return start;
+  worker::v1::RankGroup& group = *start.mutable_group();
+  ASSIGN_OR_RETURN(*group.mutable_folder(),
+                   context_.groups->Make(action.attempt));
+  group.set_name(GroupName(action.attempt));
+  group.set_rank(action.rank);
+  group.set_size(action.ranks);
+  return start;
+}
+
 // A whole turn is decided before any of it is done: what a later event of the
 // turn has undone, a lost worker say, must not reach the worker after that.
 void ActionRunner::Do(const scheduler::StartJob& action) {
-  if (!ledger_->state.IsLiveAttempt(action.attempt)) return;
-  const uint64_t id = action.attempt.job.value();
-  const JobRow* row = ledger_->FindJob(id);
-  if (row == nullptr) return;
-  auto dataset = context_.store->GetDataset(row->job.spec().data().dataset());
-  if (!dataset.ok()) {
-    Tell(scheduler::AttemptEnded{action.device, action.attempt,
-                                 scheduler::Outcome::kFailed,
-                                 std::string(dataset.status().message())});
-    return;
+  using scheduler::Outcome;
+  const JobRow* row = ledger_->FindJob(action.attempt.job.value());
+  if (row == nullptr || !ledger_->state.RunsOn(action.attempt, action.device)) {
+    // Nobody else would say that it has stopped.
+    return Tell(scheduler::AttemptEnded{action.device, action.attempt,
+                                        Outcome::kStopped, ""});
+  }
+  auto start = StartOf(action, row->job);
+  if (!start.ok()) {
+    const bool passes = absl::IsUnavailable(start.status());
+    return Tell(scheduler::AttemptEnded{
+        action.device, action.attempt,
+        passes ? Outcome::kInterrupted : Outcome::kFailed,
+        std::string(start.status().message())});
   }
   worker::v1::ToWorker message;
-  worker::v1::StartJob& start = *message.mutable_start_job();
-  start.set_job_id(id);
-  start.set_attempt(action.attempt.number);
-  *start.mutable_spec() = row->job.spec();
-  *start.mutable_dataset() = *std::move(dataset);
-  start.set_resume_manifest_sha256(
-      row->job.last_checkpoint().manifest_sha256());
-  start.set_limit_bytes(action.limit_bytes);
+  *message.mutable_start_job() = *std::move(start);
   context_.workers->Post(NameOf(action.device), std::move(message));
 }
 

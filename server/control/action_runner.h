@@ -35,6 +35,9 @@ class ActionRunner {
   void Do(const scheduler::SetTimer& action);
 
   void Tell(scheduler::Event event);
+  // What a worker must know to run this rank.
+  absl::StatusOr<worker::v1::StartJob> StartOf(
+      const scheduler::StartJob& action, const v1::Job& job) const;
   std::string NameOf(scheduler::DeviceId id) const;
 
   const ControlContext& context_;

@@ -54,12 +54,17 @@ absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
                      " jobs have not ended); try again later"));
   }
   const scheduler::Need need{submission.plan.plan().training().peak(),
-                             submission.request.spec().device_kind()};
+                             submission.request.spec().device_kind(),
+                             DeviceCount(submission.request.spec())};
   const scheduler::Placement placement = scheduler::Place(state, need);
   if (placement.fit != scheduler::Fit::kNever) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       scheduler::NeverFitsText(need, placement),
-      "; use a smaller batch_size or model, or raise the device's limit"));
+      need.devices > 1
+          ? "; use fewer devices, a smaller batch_size or model, or raise the "
+            "devices' limits"
+          : "; use a smaller batch_size or model, or raise the device's "
+            "limit"));
 }
 
 absl::Status CheckDataset(Transaction& transaction,

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/control/control_loop.h"
 #include "server/control/device_board.h"
+#include "server/control/group_folders.h"
 #include "server/control/transaction.h"
 #include "server/control/version_waiters.h"
 #include "server/control/work_queue.h"
@@ -25,6 +26,7 @@ struct ControlContext {
   WorkQueue* queue;
   DeviceBoard* board;
   VersionWaiters* waiters;        // control thread only
+  GroupFolders* groups;           // control thread only
   WorkerPort* workers = nullptr;  // set by Start
   std::function<void()> want_sweep = [] {};
 };

@@ -40,9 +40,14 @@ ControlLoop::Impl::Impl(ControlOptions options,
     : options_(std::move(options)),
       dependencies_(std::move(dependencies)),
       queue_(options_.queue_limit),
-      context_{
-          options_, dependencies_.store, dependencies_.blobs, &queue_, &board_,
-          &waiters_},
+      groups_(options_.groups_folder),
+      context_{options_,
+               dependencies_.store,
+               dependencies_.blobs,
+               &queue_,
+               &board_,
+               &waiters_,
+               &groups_},
       janitor_({options_.sweep_interval, options_.sweep_min_age},
                dependencies_.store, dependencies_.blobs),
       renewal_(context_) {
@@ -66,6 +71,7 @@ absl::Status ControlLoop::Impl::Recover() {
     recovered_sequences_[device] = sequence;
   }
   board_.Publish(ledger_);
+  groups_.RemoveUnneeded(ledger_.state);
   if (dependencies_.metrics != nullptr) {
     dependencies_.metrics->SetJobs(ledger_.job_counts);
   }
@@ -147,7 +153,10 @@ bool ControlLoop::Impl::Commit(Transaction& transaction) {
 }
 
 void ControlLoop::Impl::AfterCommit(Transaction& transaction) {
-  if (transaction.changed_plan()) board_.Publish(ledger_);
+  if (transaction.changed_plan()) {
+    board_.Publish(ledger_);
+    groups_.RemoveUnneeded(ledger_.state);
+  }
   Count(transaction);
   for (auto& answer : transaction.answers()) answer();
   for (const auto& [device, sequence] : transaction.acknowledgements()) {
@@ -222,8 +231,8 @@ void ControlLoop::Impl::TakeHeartbeat(const std::string& device,
                             heartbeat.step_seconds_total());
 }
 
-// The scheduler is told in its own words: an attempt that a worker does not
-// have has been interrupted; one that it should not have is to be stopped.
+// The scheduler is told in its own words: a rank that a worker does not have
+// has been interrupted; one that it should not have is to be stopped.
 void ControlLoop::Impl::PutRight(const std::string& device,
                                  const Disagreement& disagreement) {
   spdlog::warn("event=mismatch device={} job={} attempt={} on_worker={}",
@@ -235,8 +244,8 @@ void ControlLoop::Impl::PutRight(const std::string& device,
       transaction.Apply(scheduler::AttemptEnded{
           known->id, disagreement.attempt, scheduler::Outcome::kInterrupted,
           "the worker no longer has the attempt"});
-    } else if (!transaction.ledger().state.IsLiveAttempt(
-                   disagreement.attempt)) {
+    } else if (!transaction.ledger().state.RunsOn(disagreement.attempt,
+                                                  known->id)) {
       transaction.AfterCommit([this, id = known->id, disagreement] {
         runner_->Perform(scheduler::StopJob{disagreement.attempt, id});
       });

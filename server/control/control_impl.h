@@ -65,6 +65,7 @@ class ControlLoop::Impl {
   DeviceBoard board_;
   EventStreams streams_;
   VersionWaiters waiters_;
+  GroupFolders groups_;
   ControlContext context_;
   Ledger ledger_;
   BlobJanitor janitor_;

@@ -53,6 +53,8 @@ struct ControlDevice {
 
 struct ControlOptions {
   std::vector<ControlDevice> devices;
+  // Where the ranks of jobs on several devices meet; made when it is needed.
+  std::string groups_folder;
   // Events that may wait for the control thread. Clients are refused with
   // ResourceExhausted beyond it; workers are made to wait.
   size_t queue_limit = 4096;

@@ -23,6 +23,16 @@ AttemptRef RefOf(const worker::v1::RunningAttempt& running) {
   return {JobId(running.job_id()), running.attempt()};
 }
 
+// Those that are new have been missed since never.
+void KeepKnown(const std::set<AttemptRef>& wanted,
+               std::map<AttemptRef, absl::Time>& since) {
+  std::erase_if(since,
+                [&](const auto& item) { return !wanted.contains(item.first); });
+  for (const AttemptRef& attempt : wanted) {
+    since.emplace(attempt, absl::InfiniteFuture());
+  }
+}
+
 }  // namespace
 
 void DeviceBoard::AddDevice(const std::string& name, uint64_t limit_bytes,
@@ -72,15 +82,17 @@ void DeviceBoard::PublishDevice(const Ledger& ledger,
   entry.device.set_committed_bytes(device.committed_bytes());
   entry.device.clear_job_ids();
   entry.device.clear_versions();
-  std::map<AttemptRef, absl::Time> expected;
+  std::set<AttemptRef> expected;
   for (JobId id : device.jobs) {
     entry.device.add_job_ids(id.value());
-    const AttemptRef attempt{id, ledger.state.jobs().at(id).attempt};
-    auto known = entry.expected.find(attempt);
-    expected[attempt] =
-        known == entry.expected.end() ? absl::InfiniteFuture() : known->second;
+    expected.insert({id, ledger.state.jobs().at(id).attempt});
   }
-  entry.expected = std::move(expected);
+  KeepKnown(expected, entry.expected);
+  std::set<AttemptRef> stopping;
+  for (const auto& [attempt, bytes] : device.stray_attempts) {
+    stopping.insert(attempt);
+  }
+  KeepKnown(stopping, entry.stopping);
   for (scheduler::VersionId id : device.versions) {
     const scheduler::Version& version = ledger.state.versions().at(id);
     entry.device.add_versions(absl::StrCat(version.model, "/", version.number));
@@ -94,13 +106,14 @@ void DeviceBoard::PublishDevice(const Ledger& ledger,
 void DeviceBoard::Publish(const Ledger& ledger) {
   auto reasons = scheduler::WaitingReasons(ledger.state, kReasons);
   absl::MutexLock lock(&mutex_);
-  live_attempts_ = 0;
+  std::set<JobId> live;
   for (const auto& [id, device] : ledger.state.devices()) {
     auto it = entries_.find(device.name);
     if (it == entries_.end()) continue;
     PublishDevice(ledger, device, it->second);
-    live_attempts_ += device.jobs.size();
+    live.insert(device.jobs.begin(), device.jobs.end());
   }
+  live_attempts_ = live.size();
   reasons_.clear();
   for (auto& [id, reason] : reasons) {
     reasons_[id.value()] = std::move(reason);
@@ -108,9 +121,10 @@ void DeviceBoard::Publish(const Ledger& ledger) {
   draining_ = ledger.state.draining();
 }
 
-void DeviceBoard::CollectUnseen(Entry& entry, absl::Time now,
+void DeviceBoard::CollectAbsent(Entry::Attempts& attempts, const Entry& entry,
+                                absl::Time now,
                                 std::vector<Disagreement>& found) {
-  for (auto& [attempt, since] : entry.expected) {
+  for (auto& [attempt, since] : attempts) {
     if (entry.running.contains(attempt)) {
       since = absl::InfiniteFuture();
     } else if (since == absl::InfiniteFuture()) {
@@ -120,6 +134,12 @@ void DeviceBoard::CollectUnseen(Entry& entry, absl::Time now,
       since = absl::InfinitePast();  // said once
     }
   }
+}
+
+void DeviceBoard::CollectUnseen(Entry& entry, absl::Time now,
+                                std::vector<Disagreement>& found) {
+  CollectAbsent(entry.expected, entry, now, found);
+  CollectAbsent(entry.stopping, entry, now, found);
   for (auto& [attempt, since] : entry.running) {
     if (entry.expected.contains(attempt)) {
       since = now;

@@ -64,17 +64,20 @@ class DeviceBoard {
  private:
   struct Entry {
     v1::Device device;
-    std::map<scheduler::AttemptRef, absl::Time> expected;  // since
-    std::map<scheduler::AttemptRef, absl::Time> running;   // since
+    using Attempts = std::map<scheduler::AttemptRef, absl::Time>;  // since
+    Attempts expected;
+    Attempts stopping;  // should not be there, and were told so
+    Attempts running;
   };
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return live_attempts_ == 0;
   }
   static void PublishDevice(const Ledger& ledger,
                             const scheduler::Device& device, Entry& entry);
-  void CollectUnseen(Entry& entry, absl::Time now,
-                     std::vector<Disagreement>& found)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void CollectAbsent(Entry::Attempts& attempts, const Entry& entry,
+                            absl::Time now, std::vector<Disagreement>& found);
+  static void CollectUnseen(Entry& entry, absl::Time now,
+                            std::vector<Disagreement>& found);
 
   mutable absl::Mutex mutex_;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);

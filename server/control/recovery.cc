@@ -16,6 +16,26 @@ std::string KindOf(const std::string& name) {
   return name.substr(0, name.find(':'));
 }
 
+// Of a live attempt, by rank; empty when one of its devices is gone.
+absl::StatusOr<std::vector<scheduler::Rank>> RecoverRanks(
+    const Store& store, const v1::Job& job, const scheduler::State& state) {
+  std::vector<std::string> names(job.devices().begin(), job.devices().end());
+  if (names.empty()) names.push_back(job.device());
+  std::vector<scheduler::Rank> ranks;
+  for (const std::string& name : names) {
+    const scheduler::Device* device = state.FindDevice(name);
+    if (device == nullptr) return std::vector<scheduler::Rank>();
+    ranks.push_back({device->id});
+  }
+  if (ranks.size() == 1) return ranks;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    ASSIGN_OR_RETURN(const uint64_t end,
+                     store.GetCounter(RankCounter(job.id(), i)));
+    if (end > 0) ranks[i].end = static_cast<scheduler::Outcome>(end);
+  }
+  return ranks;
+}
+
 absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
                         Ledger& ledger) {
   const uint64_t id = job.id();
@@ -29,9 +49,9 @@ absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
   for (const v1::Checkpoint& checkpoint : checkpoints) {
     row.checkpoint_steps.push_back(checkpoint.step());
   }
-  const scheduler::Device* device = ledger.state.FindDevice(row.job.device());
-  scheduler::Job restored =
-      ToSchedulerJob(row.job, static_cast<uint32_t>(failures), device, now);
+  ASSIGN_OR_RETURN(auto ranks, RecoverRanks(store, row.job, ledger.state));
+  scheduler::Job restored = ToSchedulerJob(
+      row.job, static_cast<uint32_t>(failures), std::move(ranks), now);
   const auto state = static_cast<v1::JobState>(restored.state);
   if (state != row.job.state()) {
     --ledger.job_counts[row.job.state()];

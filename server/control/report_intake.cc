@@ -161,7 +161,11 @@ void TakeCheckpoint(const Intake& in) {
 void TakeEnded(const Intake& in) {
   const worker::v1::JobEnded& ended = in.report.ended();
   JobRow* row = in.row();
-  if (row != nullptr && ended.has_memory()) {
+  const bool leads =
+      row != nullptr &&
+      in.transaction.ledger().state.devices().at(in.device).name ==
+          row->job.device();
+  if (leads && ended.has_memory()) {
     *row->job.mutable_memory() = ended.memory();
   }
   auto outcome = scheduler::Outcome::kInterrupted;

@@ -1,5 +1,9 @@
 #include "server/control/rows.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
@@ -60,6 +64,7 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job) {
       .priority = job.spec().priority(),
       .bytes = job.plan().training().peak(),
       .device_kind = job.spec().device_kind(),
+      .device_count = DeviceCount(job.spec()),
       .max_attempts =
           retry.has_max_attempts() ? retry.max_attempts() : kDefaultMaxAttempts,
       .first_backoff = absl::Seconds(backoff),
@@ -74,14 +79,24 @@ scheduler::VersionCreated ToEvent(const v1::ModelVersion& version) {
           .bytes = version.plan().inference().peak()};
 }
 
+uint32_t DeviceCount(const v1::JobSpec& spec) {
+  return std::max(spec.devices(), 1u);
+}
+
+std::string RankCounter(uint64_t job, size_t rank) {
+  return absl::StrCat("ended/", job, "/", rank);
+}
+
 scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
-                              const scheduler::Device* device, absl::Time now) {
+                              std::vector<scheduler::Rank> ranks,
+                              absl::Time now) {
   const scheduler::JobSubmitted submitted = ToEvent(row);
   scheduler::Job job;
   job.id = submitted.job;
   job.priority = submitted.priority;
   job.bytes = submitted.bytes;
   job.device_kind = submitted.device_kind;
+  job.device_count = submitted.device_count;
   job.max_attempts = submitted.max_attempts > 0 ? submitted.max_attempts : 1;
   job.first_backoff = submitted.first_backoff;
   job.publish_on_success = submitted.publish_on_success;
@@ -89,10 +104,16 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.attempt = row.attempt();
   job.failures = failures;
   job.checkpoint_step = row.last_checkpoint().step();
-  if (IsLive(job.state) && device == nullptr) {
+  if (IsLive(job.state) && ranks.size() != job.device_count) {
     job.state = scheduler::JobState::kBackingOff;
   }
-  if (IsLive(job.state)) job.device = device->id;
+  if (IsLive(job.state)) {
+    for (const scheduler::Rank& rank : ranks) {
+      if (rank.end != scheduler::Outcome::kInterrupted) continue;
+      job.interruption = "a rank was lost before the server's restart";
+    }
+    job.ranks = std::move(ranks);
+  }
   if (job.state == scheduler::JobState::kBackingOff) job.wake_time = now;
   return job;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -37,11 +38,18 @@ std::string PublishedModelName(const v1::JobSpec& spec);
 scheduler::JobSubmitted ToEvent(const v1::Job& job);
 scheduler::VersionCreated ToEvent(const v1::ModelVersion& version);
 
-// A job that has not ended, as the scheduler knew it. `device` is where it is
-// live, if it is; a live job without a device (it was taken out of the
-// configuration) becomes one that backs off until `now`.
+// On how many devices its attempts run.
+uint32_t DeviceCount(const v1::JobSpec& spec);
+// The counter that keeps how a rank of the live attempt has ended: a
+// scheduler::Outcome; 0 while it has not.
+std::string RankCounter(uint64_t job, size_t rank);
+
+// A job that has not ended, as the scheduler knew it. `ranks` are those of its
+// attempt, if it is live; a live job without all of them (a device was taken
+// out of the configuration) becomes one that backs off until `now`.
 scheduler::Job ToSchedulerJob(const v1::Job& job, uint32_t failures,
-                              const scheduler::Device* device, absl::Time now);
+                              std::vector<scheduler::Rank> ranks,
+                              absl::Time now);
 // The same for a version; without its device it waits for a place.
 scheduler::Version ToSchedulerVersion(const v1::ModelVersion& version,
                                       const scheduler::Device* device);

@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/control/rows.h"
@@ -53,9 +54,14 @@ void Transaction::MirrorChange(const scheduler::JobChange& change,
   }
   if (to == v1::QUEUED) row->queued_since = now_;
   if (to == v1::FAILED) {
-    *job.mutable_error() = error != nullptr && !error->message().empty()
-                               ? *error
-                               : ErrorOf(change.reason, job.progress().step());
+    // Of several ranks the last one to end may have other words.
+    const bool is_reason = error != nullptr && !error->message().empty() &&
+                           absl::StrContains(change.reason, error->message());
+    *job.mutable_error() =
+        is_reason ? *error : ErrorOf(change.reason, job.progress().step());
+  }
+  if (scheduler::IsLive(change.from) && !scheduler::IsLive(change.to)) {
+    ForgetRanks(job);
   }
   if (scheduler::IsEnded(change.to)) {
     *job.mutable_end_time() = ToTimestamp(now_);
@@ -74,9 +80,32 @@ void Transaction::MirrorJob(uint64_t id) {
   JobRow* row = ledger_->FindJob(id);
   const scheduler::Job* job = ledger_->state.FindJob(JobId(id));
   if (row == nullptr || job == nullptr) return;
-  if (job->device) row->job.set_device(DeviceName(*job->device));
+  MirrorRanks(*job, &row->job);
   CountFailures(id);
   TouchJob(id);
+}
+
+// How ranks ended has no place in the public row.
+void Transaction::MirrorRanks(const scheduler::Job& job, v1::Job* row) {
+  if (job.ranks.empty()) return;
+  row->set_device(DeviceName(job.ranks.front().device));
+  row->clear_devices();
+  for (size_t i = 0; i < job.ranks.size(); ++i) {
+    const scheduler::Rank& rank = job.ranks[i];
+    row->add_devices(DeviceName(rank.device));
+    if (!rank.end) continue;
+    batch_.set_counters[RankCounter(row->id(), i)] =
+        static_cast<uint64_t>(*rank.end);
+  }
+}
+
+void Transaction::ForgetRanks(const v1::Job& job) {
+  const uint32_t ranks = DeviceCount(job.spec());
+  for (size_t i = 0; ranks > 1 && i < ranks; ++i) {
+    const std::string name = RankCounter(job.id(), i);
+    batch_.set_counters.erase(name);
+    batch_.delete_counters.push_back(name);
+  }
 }
 
 // The count of failures has no place in the public row.

@@ -90,6 +90,8 @@ class Transaction {
   void MirrorJob(uint64_t id);
   void MirrorVersion(uint64_t id);
   void CountFailures(uint64_t id);
+  void MirrorRanks(const scheduler::Job& job, v1::Job* row);
+  void ForgetRanks(const v1::Job& job);
   void Publish(uint64_t job_id);
   std::string DeviceName(scheduler::DeviceId id) const;
 

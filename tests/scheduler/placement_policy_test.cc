@@ -107,6 +107,14 @@ TEST_F(PlacementPolicyTest, AGangTakesTheKindWhoseWorstDeviceIsTheBest) {
   EXPECT_THAT(Place(state, {100, "", 2}).devices, ElementsAre(first, second));
 }
 
+TEST_F(PlacementPolicyTest, TwoGangsNeverShareADevice) {
+  for (const char* name : {"cpu:0", "cpu:1", "cpu:2"})
+    AddReadyDevice(name, 100);
+  SubmitGang(10, 2);
+  EXPECT_EQ(Place(state, {10, "", 2}).fit, Fit::kNotNow);
+  EXPECT_EQ(Place(state, {90, "", 1}).fit, Fit::kNow);
+}
+
 TEST_F(PlacementPolicyTest, AGangNeverFitsWhereTooFewDevicesAreLargeEnough) {
   AddReadyDevice("cpu:0", 200 * kMiB);
   AddReadyDevice("cpu:1", 100 * kMiB);

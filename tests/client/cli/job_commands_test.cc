@@ -61,6 +61,27 @@ TEST_F(GetTest, TellsWhichJobIsNotThere) {
   EXPECT_EQ(out(), "");
 }
 
+TEST_F(GetTest, NamesAllDevicesOfAnAttempt) {
+  AddJob(1, "digits", v1::RUNNING);
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::Job& job = server_.state.jobs.at(1);
+    job.set_device("cpu:0");
+    for (int i = 0; i < 2; ++i) job.add_devices(absl::StrCat("cpu:", i));
+  }
+  EXPECT_EQ(Run({"get", "1"}), 0);
+  EXPECT_THAT(out(), HasSubstr("devices:     cpu:0, cpu:1\n"));
+  EXPECT_EQ(Run({"jobs", "--no-headers"}), 0);
+  EXPECT_THAT(out(), HasSubstr("\tcpu:0,cpu:1\t"));
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::Job& job = server_.state.jobs.at(1);
+    for (int i = 2; i < 8; ++i) job.add_devices(absl::StrCat("cpu:", i));
+  }
+  EXPECT_EQ(Run({"jobs", "--no-headers"}), 0);
+  EXPECT_THAT(out(), HasSubstr("\tcpu:0 and 7 more\t"));
+}
+
 using CancelTest = CommandTest;
 
 TEST_F(CancelTest, CancelsAndSaysSo) {

@@ -51,6 +51,7 @@ TEST(CheckJobSpecTest, FillsDefaultsSoThatEqualRequestsAreEqual) {
   EXPECT_EQ(spec.retry().backoff_seconds(), 1);
   EXPECT_EQ(spec.publish().serving().max_batch_size(), 32u);
   v1::JobSpec again = spec;
+  again.set_devices(1);
   ASSERT_TRUE(CheckJobSpec(&again).ok());
   EXPECT_EQ(again.SerializeAsString(), spec.SerializeAsString());
 }
@@ -61,6 +62,8 @@ TEST(CheckJobSpecTest, NamesAndNumbersOfTheJob) {
       {[](v1::JobSpec* s) { s->set_tenant("a/b"); }, {"tenant", "a/b"}},
       {[](v1::JobSpec* s) { s->set_priority(1001); }, {"priority", "1001"}},
       {[](v1::JobSpec* s) { s->set_priority(INT32_MIN); }, {"priority"}},
+      {[](v1::JobSpec* s) { s->set_devices(1025); },
+       {"devices is 1025", "1 .. 1024"}},
       {[](v1::JobSpec* s) { s->set_device_kind("tpu"); },
        {"device_kind", "tpu"}},
       {[](v1::JobSpec* s) { s->mutable_publish()->set_model(".x"); },

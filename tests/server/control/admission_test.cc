@@ -113,6 +113,17 @@ TEST_F(AdmissionTest, AJobThatFitsNowhereIsRefusedWithBothNumbers) {
   EXPECT_TRUE(Submit(Request("r1")).ok());
 }
 
+TEST_F(AdmissionTest, AJobForMoreDevicesThanThereAreIsRefused) {
+  v1::SubmitJobRequest request = Request("r1");
+  request.mutable_spec()->set_devices(4);
+  const auto status = Submit(request).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_EQ(std::string(status.message()),
+            "never fits: needs 4 devices of one kind with 100 B each; large "
+            "enough are 1 of 1 cpu devices; use fewer devices, a smaller "
+            "batch_size or model, or raise the devices' limits");
+}
+
 TEST_F(AdmissionTest, TooManyActiveJobsAreRefused) {
   loop.reset();
   store.reset();

@@ -17,6 +17,7 @@ void ControlTest::SetUp() {
   ASSERT_NE(mkdtemp(name.data()), nullptr);
   folder = name;
   options.devices = {{"cpu:0", kLimit, 1}};
+  options.groups_folder = folder / "groups";
   blobs = *BlobStore::Open(folder / "blobs");
   StartLoop();
 }
@@ -109,13 +110,14 @@ void ControlTest::ReportCheckpoint(uint64_t job, uint32_t attempt,
 
 void ControlTest::ReportEnded(uint64_t job, uint32_t attempt,
                               worker::v1::JobEnded::Outcome outcome,
-                              const v1::JobError& error) {
+                              const v1::JobError& error,
+                              const std::string& device) {
   worker::v1::Report report;
   report.set_job_id(job);
   report.set_attempt(attempt);
   report.mutable_ended()->set_outcome(outcome);
   *report.mutable_ended()->mutable_error() = error;
-  Report("cpu:0", report);
+  Report(device, report);
 }
 
 void ControlTest::AddDataset(const std::string& name) {

@@ -100,7 +100,8 @@ class ControlTest : public ::testing::Test {
   void ReportCheckpoint(uint64_t job, uint32_t attempt, uint64_t step);
   void ReportEnded(uint64_t job, uint32_t attempt,
                    worker::v1::JobEnded::Outcome outcome,
-                   const v1::JobError& error = {});
+                   const v1::JobError& error = {},
+                   const std::string& device = "cpu:0");
 
   void AddDataset(const std::string& name);
   v1::SubmitJobRequest Request(const std::string& request_id);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "scheduler/state_editor.h"
 #include "scheduler/step.h"
 
 namespace gpupool::server {
@@ -93,6 +94,19 @@ TEST_F(DeviceBoardTest, ALostDeviceSaysWhyAndASuspectOneIsInQuarantine) {
   EXPECT_EQ(board.List()[0].state_reason(), "");
   board.SetLost("cpu:0", absl::DataLossError("bad memory"));
   EXPECT_EQ(board.List()[0].state(), v1::DEVICE_QUARANTINED);
+}
+
+TEST_F(DeviceBoardTest, AStoppedAttemptThatIsAlreadyGoneIsToldToo) {
+  scheduler::StateEditor edit(ledger.state);
+  edit.AddStray(*edit.FindDevice(scheduler::DeviceId(0)),
+                AttemptRef{JobId(7), 1}, 60);
+  board.Publish(ledger);
+  EXPECT_TRUE(Beat(false).empty());
+  now += DeviceBoard::kPatience + absl::Milliseconds(1);
+  const auto found = Beat(false);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_FALSE(found[0].on_worker);
+  EXPECT_EQ(found[0].attempt, (AttemptRef{JobId(7), 1}));
 }
 
 TEST_F(DeviceBoardTest, UnknownDevicesAreIgnored) {

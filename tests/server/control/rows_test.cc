@@ -36,10 +36,38 @@ TEST(RowsTest, ALiveJobWithoutItsDeviceBacksOffUntilNow) {
   row.set_state(v1::RUNNING);
   row.set_attempt(2);
   const absl::Time now = absl::UnixEpoch();
-  const scheduler::Job job = ToSchedulerJob(row, 1, nullptr, now);
+  const scheduler::Job job = ToSchedulerJob(row, 1, {}, now);
   EXPECT_EQ(job.state, scheduler::JobState::kBackingOff);
   EXPECT_EQ(job.wake_time, now);
   EXPECT_EQ(job.failures, 1u);
+}
+
+TEST(RowsTest, ALiveJobNeedsAllItsRanks) {
+  v1::Job row;
+  row.set_state(v1::RUNNING);
+  row.set_attempt(2);
+  row.mutable_spec()->set_devices(2);
+  const scheduler::DeviceId first(0);
+  const scheduler::DeviceId second(1);
+  const absl::Time now = absl::UnixEpoch();
+  EXPECT_EQ(ToSchedulerJob(row, 0, {{first}}, now).state,
+            scheduler::JobState::kBackingOff);
+  const auto whole = ToSchedulerJob(row, 0, {{first}, {second}}, now);
+  EXPECT_EQ(whole.state, scheduler::JobState::kRunning);
+  EXPECT_EQ(whole.ranks.size(), 2u);
+  EXPECT_FALSE(whole.interruption.has_value());
+  const auto broken = ToSchedulerJob(
+      row, 0, {{first}, {second, scheduler::Outcome::kInterrupted}}, now);
+  EXPECT_TRUE(broken.interruption.has_value());
+}
+
+TEST(RowsTest, NoDevicesAndOneDeviceAreTheSame) {
+  v1::Job row;
+  EXPECT_EQ(ToEvent(row).device_count, 1u);
+  row.mutable_spec()->set_devices(1);
+  EXPECT_EQ(ToEvent(row).device_count, 1u);
+  row.mutable_spec()->set_devices(4);
+  EXPECT_EQ(ToEvent(row).device_count, 4u);
 }
 
 TEST(RowsTest, AVersionWithoutItsDeviceWaitsForAPlace) {

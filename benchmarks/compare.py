@@ -153,7 +153,44 @@ def plan(build, models):
     return True
 
 
-SPECIAL = {"roofline": roofline, "compile": start, "plan": plan}
+def in_turns(commands):
+    """Median milliseconds of each command; None for one that fails."""
+    times = [[] for _ in commands]
+    for _ in range(ROUNDS):
+        for side, command in enumerate(commands):
+            result = run(command) if command else None
+            if result is None:
+                commands[side] = None
+            else:
+                times[side].append(result["ms"])
+    return [round(statistics.median(t), 4) if command else None
+            for t, command in zip(times, commands)]
+
+
+def ranks(build, _):
+    """Two ranks of one thread beside PyTorch's, and beside one device with
+    two threads."""
+    fine = True
+    for model, optimizer in (("mlp", "adam"), ("cnn", "sgd")):
+        def ours(count, threads):
+            return [str(build / "benchmarks/rank_speed"), model, "--ranks",
+                    count, "--threads", threads, "--seconds", SECONDS]
+        peer = ["/usr/bin/python3", str(HERE / "peers/torch_ddp.py"), model,
+                "64", optimizer, "2", "1", SECONDS]
+        two, one, theirs = in_turns([ours("2", "1"), ours("1", "2"), peer])
+        for case, other in (("2 ranks", theirs),
+                            ("2 ranks beside 1 with 2 threads", one)):
+            print(json.dumps({
+                "bench": "train-ranks", "case": f"{model} b64 {case}",
+                "ours": two, "peer": other,
+                "ratio": round(two / other, 3) if two and other else None,
+                "unit": "ms"}), flush=True)
+        fine = fine and two is not None
+    return fine
+
+
+SPECIAL = {"roofline": roofline, "compile": start, "plan": plan,
+           "train-ranks": ranks}
 
 
 def make_models(models):

@@ -69,31 +69,4 @@ absl::StatusOr<GradientBuckets> GradientBuckets::Plan(
   return plan;
 }
 
-absl::StatusOr<std::vector<int>> GradientBuckets::StartPoints(
-    absl::Span<const int> appearance) const {
-  RETURN_IF_ERROR(CheckPermutation(appearance, slots_.size()));
-  std::vector<int> points(buckets_.size(), 0);
-  for (size_t i = 0; i < appearance.size(); ++i) {
-    const int bucket = slots_[static_cast<size_t>(appearance[i])].bucket;
-    points[static_cast<size_t>(bucket)] = static_cast<int>(i) + 1;
-  }
-  for (size_t b = 1; b < points.size(); ++b) {
-    points[b] = std::max(points[b], points[b - 1]);
-  }
-  return points;
-}
-
-std::vector<int> ReverseOrder(int count) {
-  std::vector<int> order;
-  for (int parameter = count - 1; parameter >= 0; --parameter) {
-    order.push_back(parameter);
-  }
-  return order;
-}
-
-void DivideByRanks(absl::Span<float> sums, int ranks) {
-  const float divisor = static_cast<float>(ranks);
-  for (float& sum : sums) sum /= divisor;
-}
-
 }  // namespace gpupool::engine

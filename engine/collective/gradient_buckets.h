@@ -50,24 +50,10 @@ class GradientBuckets {
   absl::Span<const BucketSlot> slots() const { return slots_; }
   uint64_t elements() const { return elements_; }
 
-  // For each bucket the number of gradients that must have appeared before
-  // its all-reduce can start, when they appear in `appearance`. Buckets start
-  // in their order on all ranks, so the numbers never fall. INVALID_ARGUMENT
-  // when `appearance` is not a permutation of the parameters.
-  absl::StatusOr<std::vector<int>> StartPoints(
-      absl::Span<const int> appearance) const;
-
  private:
   std::vector<Bucket> buckets_;
   std::vector<BucketSlot> slots_;
   uint64_t elements_ = 0;
 };
-
-// count-1, ..., 1, 0: backward reaches the last parameter first. What to plan
-// with before the real order of a program is known.
-std::vector<int> ReverseOrder(int count);
-
-// The average from the sum over `ranks` ranks, in place.
-void DivideByRanks(absl::Span<float> sums, int ranks);
 
 }  // namespace gpupool::engine

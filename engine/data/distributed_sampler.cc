@@ -45,7 +45,7 @@ absl::Span<const uint32_t> DistributedSampler::Next() {
 }
 
 void DistributedSampler::Shuffle(uint64_t epoch) {
-  // The same stream as Sampler's: one device and many see the same order.
+  // One device and many see the same order.
   const std::vector<uint32_t> permutation = PhiloxPermutation(
       options_.seed, PhiloxStreamId(PhiloxStream::kShuffle, epoch),
       rows_.size());

@@ -1,11 +1,12 @@
-// Which rows one rank of a data parallel job trains on: PyTorch's
-// DistributedSampler (torch/utils/data/distributed.py) on our own shuffle.
+// Which rows one rank of a job trains on: PyTorch's DistributedSampler
+// (torch/utils/data/distributed.py) on our own shuffle. A job on one device has
+// one rank.
 //
 // An epoch's permutation, fixed by (seed, epoch), is cut to a whole number of
 // rows for each rank or continued from its start; rank r of n takes the
 // entries r, r + n, r + 2n, ... and cuts them into whole batches. So in every
-// step the ranks together see the rows that Sampler gives one device whose
-// batch is n times as large; with Tail::kDrop the epochs have the same steps
+// step the ranks together see the rows that one rank alone would, whose batch
+// is n times as large; with Tail::kDrop the epochs have the same steps
 // too.
 //
 // The batch of a step is a pure function of the options, the rows and the

@@ -16,6 +16,13 @@ using ::testing::ElementsAre;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
+// count-1, ..., 1, 0: as backward reaches parameters.
+std::vector<int> ReverseOrder(int count) {
+  std::vector<int> order;
+  for (int i = count - 1; i >= 0; --i) order.push_back(i);
+  return order;
+}
+
 TEST(GradientBucketsTest, FirstOneMebibyteThenTwentyFiveFromTheBack) {
   // Parameters of 1 MiB each: the last alone, then 25 together, then the rest.
   const std::vector<uint64_t> elements(30, kMiB / 4);
@@ -85,17 +92,6 @@ TEST(GradientBucketsTest, SlotsTileTheFlatBufferForAnyOrder) {
   }
 }
 
-TEST(GradientBucketsTest, ABucketStartsWithItsLastGradientAndAfterTheOthers) {
-  const std::vector<uint64_t> elements(4, 1);
-  const auto plan = GradientBuckets::Plan(elements, ReverseOrder(4),
-                                          {.first_bytes = 8, .other_bytes = 8});
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_THAT(*plan->StartPoints({3, 2, 1, 0}), ElementsAre(2, 4));
-  // The second bucket is full after two, but the first one goes before it.
-  EXPECT_THAT(*plan->StartPoints({1, 0, 3, 2}), ElementsAre(4, 4));
-  EXPECT_THAT(*plan->StartPoints({3, 1, 2, 0}), ElementsAre(3, 4));
-}
-
 TEST(GradientBucketsTest, RefusesWhatIsNoPlan) {
   const auto refused = [](std::vector<uint64_t> elements,
                           std::vector<int> order, BucketSizes sizes = {}) {
@@ -111,15 +107,7 @@ TEST(GradientBucketsTest, RefusesWhatIsNoPlan) {
   const uint64_t huge = std::numeric_limits<uint64_t>::max() / 5;
   EXPECT_TRUE(refused({huge}, {0}));
   EXPECT_TRUE(refused({huge / 2, huge / 2, huge / 2}, {0, 1, 2}));
-  const auto plan = GradientBuckets::Plan({1, 1}, {1, 0});
-  EXPECT_TRUE(absl::IsInvalidArgument(plan->StartPoints({1}).status()));
   EXPECT_TRUE(GradientBuckets::Plan({}, {})->buckets().empty());
-}
-
-TEST(GradientBucketsTest, TheAverageIsTheSumDividedByTheRanks) {
-  std::vector<float> sums = {3, -6, 1};
-  DivideByRanks(absl::MakeSpan(sums), 3);
-  EXPECT_THAT(sums, ElementsAre(1.0f, -2.0f, 1.0f / 3.0f));
 }
 
 }  // namespace

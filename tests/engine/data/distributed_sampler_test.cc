@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/data/sampler.h"
-
 namespace gpupool::engine {
 namespace {
 
@@ -24,8 +22,13 @@ std::vector<uint32_t> Rows(uint32_t count) {
   return rows;
 }
 
-template <typename AnySampler>
-std::vector<uint32_t> Take(AnySampler& sampler) {
+// Of a job on one device.
+DistributedSampler One(uint64_t seed, uint32_t rows, uint32_t batch) {
+  return *DistributedSampler::Create({.seed = seed, .batch_size = batch},
+                                     Rows(rows));
+}
+
+std::vector<uint32_t> Take(DistributedSampler& sampler) {
   const auto batch = sampler.Next();
   return {batch.begin(), batch.end()};
 }
@@ -39,10 +42,33 @@ std::vector<DistributedSampler> AllRanks(DistributedSamplerOptions options,
   return ranks;
 }
 
+TEST(DistributedSamplerTest, AnEpochVisitsNoRowTwiceAndDropsTheRest) {
+  DistributedSampler sampler = One(1, 10, 3);
+  EXPECT_EQ(sampler.batches_per_epoch(), 3u);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    std::set<uint32_t> seen;
+    for (int batch = 0; batch < 3; ++batch) {
+      for (const uint32_t row : Take(sampler)) {
+        EXPECT_TRUE(row >= 100 && row < 110);
+        EXPECT_TRUE(seen.insert(row).second) << row;
+      }
+    }
+    EXPECT_EQ(seen.size(), 9u);
+  }
+}
+
+TEST(DistributedSamplerTest, SeedsHaveTheirOwnOrder) {
+  DistributedSampler first = One(1, 64, 64), same = One(1, 64, 64),
+                     other = One(2, 64, 64);
+  const std::vector<uint32_t> order = Take(first);
+  EXPECT_EQ(order, Take(same));
+  EXPECT_NE(order, Take(other));
+}
+
 TEST(DistributedSamplerTest, TogetherTheRanksSeeTheBatchesOfOneDevice) {
   for (const uint32_t rows : {24u, 25u, 41u}) {
     for (const uint32_t ranks : {1u, 2u, 3u}) {
-      Sampler one(kSeed, Rows(rows), 4 * ranks);
+      DistributedSampler one = One(kSeed, rows, 4 * ranks);
       auto many =
           AllRanks({.seed = kSeed, .batch_size = 4, .ranks = ranks}, rows);
       EXPECT_EQ(many[0].batches_per_epoch(), one.batches_per_epoch());
@@ -66,7 +92,7 @@ TEST(DistributedSamplerTest, RowsThatDoNotDivideAreRepeatedFromTheStart) {
                          .ranks = 4,
                          .tail = Tail::kRepeatFromStart},
                         10);
-  Sampler whole(kSeed, Rows(10), 10);
+  DistributedSampler whole = One(kSeed, 10, 10);
   const std::vector<uint32_t> order = Take(whole);
   std::map<uint32_t, int> seen;
   for (DistributedSampler& rank : ranks) {
@@ -85,7 +111,7 @@ TEST(DistributedSamplerTest, FewerRowsThanRanksAreRepeatedAsOftenAsNeeded) {
                          .ranks = 7,
                          .tail = Tail::kRepeatFromStart},
                         3);
-  Sampler whole(kSeed, Rows(3), 3);
+  DistributedSampler whole = One(kSeed, 3, 3);
   const std::vector<uint32_t> order = Take(whole);
   for (size_t r = 0; r < ranks.size(); ++r) {
     EXPECT_EQ(Take(ranks[r])[0], order[r % 3]);

@@ -57,6 +57,24 @@ TEST(JobCheckTest, FactsComeFromTheDataset) {
   EXPECT_EQ(facts.labels.class_count(), 4u);
 }
 
+TEST(JobCheckTest, DevicesTakeEqualPartsOfTheBatch) {
+  v1::JobSpec spec = GoodSpec();
+  EXPECT_EQ(DevicesOf(spec), 1u);
+  for (const uint32_t devices : {1u, 2u, 3u, 30u}) {
+    spec.set_devices(devices);
+    EXPECT_EQ(DevicesOf(spec), devices);
+    auto length = CheckTraining(spec, Facts());
+    ASSERT_TRUE(length.ok()) << length.status();
+    EXPECT_EQ(length->steps_per_epoch, 2u) << "that of the whole batch";
+  }
+  spec.set_devices(4);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("such as 28 or 32"));
+  spec.set_devices(60);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("such as 60"));
+  spec.set_devices(1025);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("at most 1024"));
+}
+
 TEST(JobCheckTest, TheBatchFitsTheTrainingRows) {
   v1::JobSpec spec = GoodSpec();
   spec.mutable_training()->set_batch_size(80);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -92,6 +93,7 @@ struct Script {
 class RankTrainingTest : public ::testing::Test {
  protected:
   RankTrainingTest() {
+    std::filesystem::create_directory(meeting_);
     Philox random(kSeed);
     std::string text;
     for (int row = 0; row < 215; ++row) {
@@ -146,7 +148,7 @@ class RankTrainingTest : public ::testing::Test {
           RankGroup{.rank = rank,
                     .size = static_cast<int>(spec.devices()),
                     .name = name,
-                    .folder = meeting_.path(),
+                    .folder = meeting_,
                     .timeout = script.signal == SIGSTOP ? absl::Seconds(2)
                                                         : absl::Minutes(1),
                     .abort = abort};
@@ -268,7 +270,7 @@ class RankTrainingTest : public ::testing::Test {
   }
 
   const ScratchFolder blobs_;
-  const ScratchFolder meeting_;
+  const std::string meeting_ = blobs_.path() + "/meeting";
   v1::Dataset dataset_;
   int groups_ = 0;
 };
@@ -286,6 +288,7 @@ TEST_F(RankTrainingTest, ManyDevicesTrainAsOneWithTheSameBatch) {
       {kCnn, "sgd { learning_rate: 0.1 momentum: 0.9 }"},
       {kCnn, "adam { learning_rate: 0.002 } clip_gradient_value: 0.1"},
       {kWide, "sgd { learning_rate: 0.05 momentum: 0.9 }"},
+      {kWide, "adam {} recompute { layers: '*' }"},
   };
   const Script script{.evaluate_every = 6};
   for (const auto& one : cases) {
@@ -433,8 +436,8 @@ TEST_F(RankTrainingTest, OnlyRankZeroWritesCheckpoints) {
     TrainingRequest request{.job_id = 3, .attempt = 1};
     request.spec = Job(kMlp, 2, "adam {}");
     request.dataset = dataset_;
-    request.group = RankGroup{
-        .rank = rank, .size = 2, .name = name, .folder = meeting_.path()};
+    request.group =
+        RankGroup{.rank = rank, .size = 2, .name = name, .folder = meeting_};
     auto run = TrainingRun::Impl::Create({&backend, &allocator, blobs_.path()},
                                          request);
     if (!run.ok()) return run.status().ToString();

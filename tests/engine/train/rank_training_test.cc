@@ -24,8 +24,8 @@
 #include "engine/memory/host_page_source.h"
 #include "engine/runtime/weight_view.h"
 #include "engine/train/training_run.h"
-#include "tests/engine/collective/rank_processes.h"
 #include "tests/engine/scratch_folder.h"
+#include "tests/engine/train/rank_processes.h"
 
 namespace gpupool::engine {
 namespace {

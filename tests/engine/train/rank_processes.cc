@@ -1,4 +1,4 @@
-#include "tests/engine/collective/rank_processes.h"
+#include "tests/engine/train/rank_processes.h"
 
 #include <poll.h>
 #include <signal.h>

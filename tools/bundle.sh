@@ -31,6 +31,14 @@ if [ -f "$module" ]; then
     parts+=("$out/$name/tests/$(basename "$test")")
   done
   cp tools/gpu_test.sh "$out/$name/tools/"
+  if [ -x "$build/benchmarks/gpu_speed" ]; then
+    mkdir -p "$out/$name/benchmarks/peers"
+    strip -o "$out/$name/benchmarks/gpu_speed" "$build/benchmarks/gpu_speed"
+    chmod +x "$out/$name/benchmarks/gpu_speed"
+    parts+=("$out/$name/benchmarks/gpu_speed")
+    cp benchmarks/gpu_speed.sh benchmarks/gpu_speed.py "$out/$name/benchmarks/"
+    cp benchmarks/peers/gpu_peer.py "$out/$name/benchmarks/peers/"
+  fi
 fi
 ldd "${parts[@]}" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
   grep -Ev '/(libcuda|libnvidia|libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*)\.so' |

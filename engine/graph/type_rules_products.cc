@@ -133,7 +133,9 @@ Result Attention(Op op, const Attributes& attributes, Inputs inputs) {
   if (attention.with_lse) {
     ASSIGN_OR_RETURN(const Shape lse,
                      Shape::CreateMaybeEmpty(q.dims().first(3)));
-    outputs.push_back({inputs[0].dtype, lse});
+    // Gradients subtract it from scores: 16 bits would be too few.
+    const bool half = SizeOf(inputs[0].dtype) == 2;
+    outputs.push_back({half ? DType::kFloat32 : inputs[0].dtype, lse});
   }
   return outputs;
 }

@@ -20,6 +20,7 @@ struct DeviceFacts {
   uint64_t total_bytes = 0;
   std::string driver_version;  // as the management library says; may be empty
   std::string cuda_version;    // that the driver can run: "13.0"
+  std::string libraries;  // of an open device: the vendor's, or why one is not
 };
 
 struct DeviceProcess {

@@ -11,23 +11,32 @@
 // thread. Ownership: a module outlives its devices and is never unloaded.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/memory/page_source.h"
 #include "engine/memory/timeline.h"
 #include "engine/runtime/device_backend.h"
 #include "engine/runtime/device_facts.h"
+#include "engine/runtime/launch_timer.h"
 
 namespace gpupool::engine {
 
 struct ModuleDeviceOptions {
   int index = 0;
-  // Where to look for the vendor's libraries before the linker's own places.
+  // Where to look for the vendor's libraries before the linker's own places:
+  // folders, separated by colons.
   std::string library_dir;
+  // A folder where what the libraries chose is kept from one process to the
+  // next; empty: nowhere.
+  std::string plan_cache_dir;
+  // Receives lines for the worker's log, on the compute thread; may be empty.
+  std::function<void(absl::string_view)> log;
 };
 
 class ModuleDevice {
@@ -40,6 +49,8 @@ class ModuleDevice {
   // The device's memory and streams, for an allocator.
   virtual PageSource& pages() = 0;
   virtual TimelineSource& timeline() = 0;
+  // Times launches on the device; null where nothing can.
+  virtual LaunchTimer* timer() { return nullptr; }
   virtual const DeviceFacts& facts() const = 0;
   // UNIMPLEMENTED where the machine has nothing that could tell; DATA_LOSS
   // when the device is lost.

@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/runtime/device_memory.h"
+#include "engine/runtime/launch_timer.h"
 #include "engine/runtime/profiler.h"
 #include "engine/runtime/program.h"
 #include "engine/runtime/weight_store.h"
@@ -56,8 +57,9 @@ class Executor {
   // another executor on the same arena be started and finished out of turn.
   absl::Status Start();
   absl::Status Finish();
-  // As Run, slower: adds each node's time to `profile`.
-  absl::Status RunProfiled(Profile* profile);
+  // As Run, slower: adds each node's time to `profile`, by the host's clock or,
+  // where there is one, by the device's timer.
+  absl::Status RunProfiled(Profile* profile, LaunchTimer* timer = nullptr);
 
   const Program& program() const { return program_; }
 
@@ -77,6 +79,7 @@ class Executor {
   absl::Status QueueInputs();
   absl::Status QueueRun();
   absl::Status QueueOutputs();
+  absl::Status RunTimed(Profile* profile, LaunchTimer* timer);
   std::byte* address(ValueId id) const {
     return addresses_[static_cast<size_t>(id.index)];
   }

@@ -3,15 +3,28 @@
 #include <new>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_status.h"
 #include "engine/backends/portable/device_status.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
+namespace {
+
+constexpr size_t kMostReports = 64;
+
+// No kernel of our own reaches the other ranks.
+bool IsAllReduce(Op op) {
+  return op == Op::kAllReduceStart || op == Op::kAllReduceWait;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
-    const Stream* stream) {
-  std::unique_ptr<CudaBackend> backend(new CudaBackend(stream));
+    const Stream* stream, CudaLibraries* libraries,
+    std::function<void(absl::string_view)> log) {
+  std::unique_ptr<CudaBackend> backend(
+      new CudaBackend(stream, libraries, std::move(log)));
   void* error = nullptr;
   RETURN_IF_ERROR(
       StatusOf(cudaHostAlloc(&error, sizeof(portable::DeviceError),
@@ -30,10 +43,28 @@ absl::StatusOr<std::unique_ptr<Kernel>> CudaBackend::Compile(
   portable::PortableContext context;
   context.stream.handle = stream_->handle();
   context.error = error_;
+  if (libraries_ != nullptr) {
+    auto kernel = libraries_->MakeKernel(request, context);
+    if (kernel.ok() && *kernel != nullptr) return kernel;
+    if (!kernel.ok() && IsAllReduce(request.node.op)) return kernel.status();
+    if (!kernel.ok()) Report(request.node, kernel.status());
+  }
   return portable::MakePortableKernel(request, context);
 }
 
+void CudaBackend::Report(const Node& node, const absl::Status& refusal) {
+  if (log_ == nullptr || reported_.size() >= kMostReports) return;
+  std::string line =
+      absl::StrCat(OpName(node.op), " of '", node.source,
+                   "' runs on a portable kernel: ", refusal.message());
+  if (reported_.insert(line).second) log_(line);
+}
+
 absl::Status CudaBackend::FinishRun(const Graph& graph) {
+  // A rank that is lost would never be synchronised with.
+  if (libraries_ != nullptr && libraries_->ranks() != nullptr) {
+    RETURN_IF_ERROR(libraries_->ranks()->AwaitCompute());
+  }
   RETURN_IF_ERROR(transfer_.Synchronize());
   // A launch that was refused leaves no other trace.
   RETURN_IF_ERROR(StatusOf(cudaGetLastError(), "launching a kernel"));

@@ -7,7 +7,12 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "engine/backends/cuda/cuda_libraries.h"
 #include "engine/backends/cuda/cuda_transfer.h"
 #include "engine/backends/cuda/graph_cache.h"
 #include "engine/backends/cuda/streams.h"
@@ -18,9 +23,12 @@ namespace gpupool::engine::cuda {
 
 class CudaBackend : public DeviceBackend {
  public:
-  // `stream` must outlive the back end.
+  // `stream` and `libraries` must outlive the back end; without libraries all
+  // kernels are portable ones. `log`, which may be empty, receives a line when
+  // a library refuses what it should take; no line twice.
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(
-      const Stream* stream);
+      const Stream* stream, CudaLibraries* libraries,
+      std::function<void(absl::string_view)> log);
   ~CudaBackend() override;
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
@@ -38,10 +46,19 @@ class CudaBackend : public DeviceBackend {
   const GraphCache& graphs() const { return graphs_; }
 
  private:
-  explicit CudaBackend(const Stream* stream)
-      : stream_(stream), transfer_(stream), graphs_(stream) {}
+  CudaBackend(const Stream* stream, CudaLibraries* libraries,
+              std::function<void(absl::string_view)> log)
+      : stream_(stream),
+        libraries_(libraries),
+        log_(std::move(log)),
+        transfer_(stream),
+        graphs_(stream) {}
+  void Report(const Node& node, const absl::Status& refusal);
 
   const Stream* const stream_;
+  CudaLibraries* const libraries_;
+  const std::function<void(absl::string_view)> log_;
+  absl::flat_hash_set<std::string> reported_;  // a bounded number
   CudaTransfer transfer_;
   GraphCache graphs_;
   // In pinned memory, which kernels reach by the same address: nothing is

@@ -4,7 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_status.h"
+#include "engine/backends/cuda/cupti_timer.h"
 #include "engine/backends/cuda/device_query.h"
+#include "engine/backends/cuda/event_timer.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
@@ -13,7 +15,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(
     const ModuleDeviceOptions& options) {
   ASSIGN_OR_RETURN(DeviceFacts facts, DescribeGpu(options.index));
   std::unique_ptr<CudaDevice> device(new CudaDevice(options, std::move(facts)));
-  RETURN_IF_ERROR(device->Start());
+  RETURN_IF_ERROR(device->Start(options));
   return device;
 }
 
@@ -21,7 +23,7 @@ absl::Status CudaDevice::MakeCurrent() {
   return StatusOf(cudaSetDevice(index_), absl::StrCat("using GPU ", index_));
 }
 
-absl::Status CudaDevice::Start() {
+absl::Status CudaDevice::Start(const ModuleDeviceOptions& options) {
   RETURN_IF_ERROR(MakeCurrent());
   // Makes the context now, where an error has a name.
   RETURN_IF_ERROR(
@@ -30,9 +32,29 @@ absl::Status CudaDevice::Start() {
   ASSIGN_OR_RETURN(streams_, Streams::Create());
   ASSIGN_OR_RETURN(pages_, CudaPageSource::Create(driver, index_));
   ASSIGN_OR_RETURN(timeline_, CudaTimeline::Create(driver, streams_));
-  ASSIGN_OR_RETURN(backend_, CudaBackend::Create(&streams_.compute));
+  CudaLibraryOptions wanted;
+  wanted.folders = options.library_dir;
+  wanted.cache_folder = options.plan_cache_dir;
+  wanted.device = absl::StrCat(facts_.name, " ", facts_.compute_capability);
+  wanted.streams = &streams_;
+  libraries_ = std::make_unique<CudaLibraries>(wanted);
+  facts_.libraries = libraries_->Describe();
+  ASSIGN_OR_RETURN(
+      backend_,
+      CudaBackend::Create(&streams_.compute, libraries_.get(), options.log));
   StartReadings();
   return absl::OkStatus();
+}
+
+LaunchTimer* CudaDevice::timer() {
+  if (timer_ != nullptr) return timer_.get();
+  auto made = MakeCuptiTimer(library_dir_);
+  if (made.ok()) {
+    timer_ = *std::move(made);
+  } else {
+    timer_ = std::make_unique<EventTimer>(&streams_.compute);
+  }
+  return timer_.get();
 }
 
 void CudaDevice::StartReadings() {

@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/backends/cuda/cuda_backend.h"
+#include "engine/backends/cuda/cuda_libraries.h"
 #include "engine/backends/cuda/cuda_pages.h"
 #include "engine/backends/cuda/cuda_timeline.h"
 #include "engine/backends/cuda/nvml.h"
@@ -27,6 +28,8 @@ class CudaDevice : public ModuleDevice {
   DeviceBackend& backend() override { return *backend_; }
   PageSource& pages() override { return *pages_; }
   TimelineSource& timeline() override { return *timeline_; }
+  // By CUPTI where it may be used, else by events.
+  LaunchTimer* timer() override;
   const DeviceFacts& facts() const override { return facts_; }
   absl::StatusOr<DeviceReadings> Read() override;
 
@@ -35,7 +38,7 @@ class CudaDevice : public ModuleDevice {
       : index_(options.index),
         library_dir_(options.library_dir),
         facts_(std::move(facts)) {}
-  absl::Status Start();
+  absl::Status Start(const ModuleDeviceOptions& options);
   // Readings are a comfort: without them the device works.
   void StartReadings();
 
@@ -45,7 +48,9 @@ class CudaDevice : public ModuleDevice {
   Streams streams_;
   std::unique_ptr<CudaPageSource> pages_;
   std::unique_ptr<CudaTimeline> timeline_;
+  std::unique_ptr<CudaLibraries> libraries_;
   std::unique_ptr<CudaBackend> backend_;
+  std::unique_ptr<LaunchTimer> timer_;  // made when it is first wanted
   absl::Mutex nvml_mutex_;
   std::unique_ptr<Nvml> nvml_ ABSL_GUARDED_BY(nvml_mutex_);
   absl::Status no_readings_;  // why nvml_ is null

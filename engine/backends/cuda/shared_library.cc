@@ -5,13 +5,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace gpupool::engine::cuda {
 
 absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name,
-                                                  const std::string& folder) {
+                                                  const std::string& folders) {
   constexpr int kFlags = RTLD_LAZY | RTLD_LOCAL;
-  if (!folder.empty()) {
+  for (const absl::string_view folder :
+       absl::StrSplit(folders, ':', absl::SkipEmpty())) {
     void* handle = ::dlopen(absl::StrCat(folder, "/", name).c_str(), kFlags);
     if (handle != nullptr) return SharedLibrary(name, handle);
   }
@@ -20,8 +22,8 @@ absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name,
   const char* reason = ::dlerror();
   return absl::NotFoundError(
       absl::StrCat(name, " is neither where the system keeps libraries",
-                   folder.empty() ? "" : absl::StrCat(" nor in ", folder), ": ",
-                   reason == nullptr ? "no reason was given" : reason));
+                   folders.empty() ? "" : absl::StrCat(" nor in ", folders),
+                   ": ", reason == nullptr ? "no reason was given" : reason));
 }
 
 absl::Status SharedLibrary::FindAddress(const char* name,

@@ -16,10 +16,11 @@ namespace gpupool::engine::cuda {
 
 class SharedLibrary {
  public:
-  // `name` as in "libcublasLt.so.13"; looked for in `folder`, when that is not
-  // empty, and then where the dynamic linker looks. NOT_FOUND names both.
+  // `name` as in "libcublasLt.so.13"; looked for in each of `folders`, which
+  // are separated by colons, and then where the dynamic linker looks.
+  // NOT_FOUND names both.
   static absl::StatusOr<SharedLibrary> Open(const std::string& name,
-                                            const std::string& folder);
+                                            const std::string& folders);
 
   // FAILED_PRECONDITION when the library has no such function.
   template <typename Function>

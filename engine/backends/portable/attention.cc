@@ -77,7 +77,7 @@ std::unique_ptr<Kernel> MakeForward(const CompileRequest& request,
         functor.in = operands;
         BindOperands(at, 0, 3, functor.in);
         functor.y = at.out<T>(0);
-        functor.lse = with_lse ? at.out<T>(1) : nullptr;
+        functor.lse = with_lse ? at.out<Real_t<T>>(1) : nullptr;
         functor.scratch = at.workspace<Real_t<T>>();
         LaunchInTurn(stream, rows, at_once, functor);
       },
@@ -103,7 +103,7 @@ std::unique_ptr<Kernel> MakeGradient(const CompileRequest& request,
         BindOperands(at, 1, 6, slopes.in);
         slopes.dy = at.in<T>(0);
         slopes.y = at.in<T>(4);
-        slopes.lse = at.in<T>(5);
+        slopes.lse = at.in<Real_t<T>>(5);
         auto* numbers = at.workspace<Real_t<T>>();
         LaunchInTurn(
             stream, queries, queries_at_once,

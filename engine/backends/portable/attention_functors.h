@@ -55,7 +55,7 @@ template <typename T>
 struct AttentionFunctor {
   AttentionOperands<T> in;
   T* y = nullptr;
-  T* lse = nullptr;              // null: not wanted
+  Real_t<T>* lse = nullptr;      // null: not wanted
   Real_t<T>* scratch = nullptr;  // [rows of a launch, keys]
   int64_t first_row = 0;
 
@@ -83,7 +83,7 @@ struct AttentionFunctor {
     sum = group.Sum(sum);
     group.Meet();
     if (lse != nullptr && group.lane() == 0) {
-      Store(lse, index, blind ? top : static_cast<R>(top + std::log(sum)));
+      lse[index] = blind ? top : static_cast<R>(top + std::log(sum));
     }
     const T* values = in.v + matrix * in.keys * in.width;
     const auto share = static_cast<R>(1 / sum);
@@ -102,9 +102,9 @@ struct AttentionFunctor {
 template <typename T>
 struct AttentionSlopes {
   AttentionOperands<T> in;
-  const T* dy = nullptr;   // [batch * heads, queries, width]
-  const T* y = nullptr;    // the same
-  const T* lse = nullptr;  // [batch * heads, queries]
+  const T* dy = nullptr;           // [batch * heads, queries, width]
+  const T* y = nullptr;            // the same
+  const Real_t<T>* lse = nullptr;  // [batch * heads, queries]
 
   struct Pair {
     Real_t<T> p = 0;
@@ -123,7 +123,7 @@ struct AttentionSlopes {
                               Real_t<T> delta) const {
     using R = Real_t<T>;
     const int64_t index = matrix * in.queries + query;
-    const R logarithm = Load(lse, index);
+    const R logarithm = lse[index];
     Pair pair;
     if (logarithm == -R(HUGE_VAL) || !in.Sees(query, key)) return pair;
     pair.p = std::exp(in.Score(matrix, query, key) - logarithm);

@@ -90,6 +90,17 @@ TEST_F(AttentionTypeTest, OperandsAgree) {
               HasSubstr("scale"));
 }
 
+TEST_F(AttentionTypeTest, TheLogarithmHasNeverLessThan32Bits) {
+  const TensorType half{DType::kBFloat16, {2, 3, 4, 8}};
+  const TensorType lse{DType::kFloat32, {2, 3, 4}};
+  EXPECT_EQ(Types(Op::kAttention, AttentionAttributes{.with_lse = true},
+                  {half, half, half}),
+            (TensorTypes{half, lse}));
+  EXPECT_EQ(Types(Op::kAttentionGrad, AttentionAttributes{},
+                  {half, half, half, half, half, lse}),
+            (TensorTypes{half, half, half}));
+}
+
 TEST_F(AttentionTypeTest, GradientsAreThoseOfTheThreeOperands) {
   const TensorType y = F({2, 3, 4, 7});
   const TensorType lse = F({2, 3, 4});

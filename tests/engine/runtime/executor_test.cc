@@ -175,6 +175,45 @@ TEST(ExecutorTest, RefusesAStoreThatLacksAWeight) {
               HasSubstr("the weight store has no \""));
 }
 
+// Gives the n-th mark n microseconds.
+class CountingTimer : public LaunchTimer {
+ public:
+  absl::Status Start() override {
+    nodes_.clear();
+    return absl::OkStatus();
+  }
+  absl::Status Mark(int node) override {
+    nodes_.push_back(node);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<NodeTime>> Stop() override {
+    std::vector<NodeTime> times;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i] < 0) continue;
+      times.push_back({nodes_[i], 0, static_cast<int64_t>(i + 1) * 1000, 0});
+    }
+    return times;
+  }
+  const std::vector<int>& nodes() const { return nodes_; }
+
+ private:
+  std::vector<int> nodes_;
+};
+
+TEST(ExecutorTest, ATimerOfTheDeviceGivesTheTimes) {
+  LoadedProgram run(TrainingGraph(testing::DigitsModel(), 8));
+  ASSERT_TRUE(run.executor().Load().ok());
+  Profile profile;
+  CountingTimer timer;
+  run.SetInputs(1);
+  ASSERT_TRUE(run.executor().RunProfiled(&profile, &timer).ok());
+  EXPECT_EQ(profile.runs(), 1);
+  EXPECT_EQ(timer.nodes().back(), -1);
+  EXPECT_EQ(profile.Totals().size(), timer.nodes().size() - 1);
+  EXPECT_EQ(profile.Totals()[0].nanos,
+            static_cast<int64_t>(timer.nodes().size() - 1) * 1000);
+}
+
 TEST(ExecutorTest, ProfiledRunsTimeEveryNodeThatRuns) {
   LoadedProgram run(TrainingGraph(testing::DigitsModel(), 8));
   ASSERT_TRUE(run.executor().Load().ok());

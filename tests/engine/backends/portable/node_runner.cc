@@ -21,21 +21,37 @@ using reference::Numbers;
 constexpr std::byte kGuard{0xa5};
 constexpr uint64_t kGuardBytes = 64;
 
-// Aligned memory with guards behind it.
+// Aligned memory with guards behind it: a copy that the host reads and writes,
+// and that of the device, where it is another.
 class Memory {
  public:
-  explicit Memory(uint64_t bytes) : bytes_(bytes) {
-    const uint64_t total = AlignUp(bytes + kGuardBytes);
-    data_.reset(
-        static_cast<std::byte*>(std::aligned_alloc(kAlignmentBytes, total)));
-    GPUPOOL_CHECK(data_ != nullptr);
-    std::fill(data_.get(), data_.get() + bytes + kGuardBytes, kGuard);
+  Memory(uint64_t bytes, CachingAllocator* allocator)
+      : bytes_(bytes), total_(AlignUp(bytes + kGuardBytes)) {
+    host_.reset(
+        static_cast<std::byte*>(std::aligned_alloc(kAlignmentBytes, total_)));
+    GPUPOOL_CHECK(host_ != nullptr);
+    std::fill(host_.get(), host_.get() + total_, kGuard);
+    if (allocator == nullptr) return;
+    absl::StatusOr<Allocation> made =
+        allocator->Allocate(total_, {"test", "values"});
+    GPUPOOL_CHECK(made.ok());
+    device_ = *std::move(made);
   }
 
-  std::byte* data() const { return data_.get(); }
+  std::byte* host() const { return host_.get(); }
+  std::byte* data() const {
+    return device_.data() == nullptr ? host_.get() : device_.data();
+  }
+  absl::Status Upload(Transfer& transfer) const {
+    if (device_.data() == nullptr) return absl::OkStatus();
+    return transfer.CopyToDevice(device_.data(), {host_.get(), total_});
+  }
+  absl::Status Download(Transfer& transfer) const {
+    if (device_.data() == nullptr) return absl::OkStatus();
+    return transfer.CopyFromDevice({host_.get(), total_}, device_.data());
+  }
   bool intact() const {
-    const std::byte* behind = data_.get() + bytes_;
-    return std::all_of(behind, behind + kGuardBytes,
+    return std::all_of(host_.get() + bytes_, host_.get() + total_,
                        [](std::byte b) { return b == kGuard; });
   }
 
@@ -43,8 +59,9 @@ class Memory {
   struct Free {
     void operator()(std::byte* data) const { std::free(data); }
   };
-  uint64_t bytes_;
-  std::unique_ptr<std::byte, Free> data_;
+  uint64_t bytes_, total_;
+  std::unique_ptr<std::byte, Free> host_;
+  Allocation device_;
 };
 
 // Calls visit(i, element) for each row-major index and its place in memory.
@@ -63,10 +80,10 @@ void ForEachElement(const Value& value, const Visitor& visit) {
 
 class Run {
  public:
-  Run(DeviceBackend& backend, const Graph& graph)
-      : backend_(backend), graph_(graph) {
+  Run(DeviceBackend& backend, const Graph& graph, CachingAllocator* allocator)
+      : backend_(backend), graph_(graph), allocator_(allocator) {
     for (const Value& value : graph.values())
-      memory_.emplace_back(value.bytes());
+      memory_.emplace_back(value.bytes(), allocator);
   }
 
   void Write(const Value& value, const Numbers& numbers) {
@@ -75,15 +92,16 @@ class Run {
                              static_cast<size_t>(value.shape.elements()));
     ForEachElement(value, [&](size_t i, size_t at) {
       WriteFromDoubles(value.dtype, {numbers[one ? 0 : i]}, 1,
-                       AddressOf(value.id) + at * SizeOf(value.dtype));
+                       MemoryOf(value.id).host() + at * SizeOf(value.dtype));
     });
   }
 
   Numbers Read(const Value& value) const {
     Numbers numbers(static_cast<size_t>(value.shape.elements()));
     ForEachElement(value, [&](size_t i, size_t at) {
-      ReadAsDoubles(value.dtype, AddressOf(value.id) + at * SizeOf(value.dtype),
-                    1, absl::MakeSpan(&numbers[i], 1));
+      ReadAsDoubles(value.dtype,
+                    MemoryOf(value.id).host() + at * SizeOf(value.dtype), 1,
+                    absl::MakeSpan(&numbers[i], 1));
     });
     return numbers;
   }
@@ -93,8 +111,11 @@ class Run {
         auto kernel,
         backend_.Compile(
             {graph_, node, std::vector<bool>(node.inputs.size(), false)}));
-    const Memory workspace(kernel->workspace_bytes());
-    const Memory resident(kernel->resident_bytes());
+    const Memory workspace(kernel->workspace_bytes(), allocator_);
+    const Memory resident(kernel->resident_bytes(), allocator_);
+    for (const Memory* memory : {&workspace, &resident}) {
+      RETURN_IF_ERROR(memory->Upload(backend_.transfer()));
+    }
     KernelBuffers buffers;
     for (const ValueId id : node.inputs)
       buffers.inputs.push_back(AddressOf(id));
@@ -106,6 +127,10 @@ class Run {
     RETURN_IF_ERROR(kernel->Bind(buffers));
     RETURN_IF_ERROR(kernel->Prepare());
     RETURN_IF_ERROR(kernel->Run());
+    for (const Memory* memory : {&workspace, &resident}) {
+      RETURN_IF_ERROR(memory->Download(backend_.transfer()));
+    }
+    RETURN_IF_ERROR(DownloadAll());
     bool intact = workspace.intact() && resident.intact();
     for (const Memory& memory : memory_) intact = intact && memory.intact();
     if (intact) return absl::OkStatus();
@@ -113,17 +138,32 @@ class Run {
         absl::StrCat(OpName(node.op), " wrote behind its memory"));
   }
 
+  absl::Status UploadAll() {
+    for (const Memory& memory : memory_) {
+      RETURN_IF_ERROR(memory.Upload(backend_.transfer()));
+    }
+    return absl::OkStatus();
+  }
+  absl::Status DownloadAll() {
+    for (const Memory& memory : memory_) {
+      RETURN_IF_ERROR(memory.Download(backend_.transfer()));
+    }
+    return backend_.FinishRun(graph_);
+  }
+
  private:
-  std::byte* AddressOf(ValueId id) const {
+  const Memory& MemoryOf(ValueId id) const {
     const Alias& alias = graph_.value(id).alias;
     if (alias.kind == AliasKind::kInPlace || alias.kind == AliasKind::kUpdate) {
-      return AddressOf(alias.of);
+      return MemoryOf(alias.of);
     }
-    return memory_[static_cast<size_t>(id.index)].data();
+    return memory_[static_cast<size_t>(id.index)];
   }
+  std::byte* AddressOf(ValueId id) const { return MemoryOf(id).data(); }
 
   DeviceBackend& backend_;
   const Graph& graph_;
+  CachingAllocator* const allocator_;
   std::vector<Memory> memory_;
 };
 
@@ -132,8 +172,9 @@ class Run {
 absl::StatusOr<NamedNumbers> RunNodes(DeviceBackend& backend,
                                       const Graph& graph,
                                       const NamedNumbers& inputs,
-                                      NamedNumbers& persistents) {
-  Run run(backend, graph);
+                                      NamedNumbers& persistents,
+                                      CachingAllocator* allocator) {
+  Run run(backend, graph, allocator);
   for (const Value& value : graph.values()) {
     if (value.kind == ValueKind::kInput) {
       run.Write(value, inputs.at(value.name));
@@ -143,6 +184,7 @@ absl::StatusOr<NamedNumbers> RunNodes(DeviceBackend& backend,
       run.Write(value, value.constant);
     }
   }
+  RETURN_IF_ERROR(run.UploadAll());
   backend.BeginRun();
   for (const Node& node : graph.nodes()) RETURN_IF_ERROR(run.RunNode(node));
   NamedNumbers outputs;

@@ -1,0 +1,84 @@
+#include "engine/backends/cuda/cuda_libraries.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/cudnn_attention.h"
+#include "engine/backends/cuda/cudnn_convolution.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::engine::cuda {
+
+CudaLibraries::CudaLibraries(const CudaLibraryOptions& options)
+    : cache_(options.cache_folder),
+      no_cublaslt_(OpenCublasLt(options)),
+      no_cudnn_(OpenCudnn(options)),
+      no_nccl_(OpenNccl(options)) {}
+
+absl::Status CudaLibraries::OpenCublasLt(const CudaLibraryOptions& options) {
+  ASSIGN_OR_RETURN(const CublasLtFunctions functions,
+                   FindCublasLt(options.folders));
+  ASSIGN_OR_RETURN(cublaslt_,
+                   CublasLt::Open(functions, options.streams->compute.handle(),
+                                  options.device, &cache_));
+  return absl::OkStatus();
+}
+
+absl::Status CudaLibraries::OpenCudnn(const CudaLibraryOptions& options) {
+  ASSIGN_OR_RETURN(const CudnnFunctions functions, FindCudnn(options.folders));
+  ASSIGN_OR_RETURN(
+      cudnn_, CudnnLibrary::Open(functions, options.streams->compute.handle(),
+                                 options.device, &cache_));
+  return absl::OkStatus();
+}
+
+absl::Status CudaLibraries::OpenNccl(const CudaLibraryOptions& options) {
+  ASSIGN_OR_RETURN(const NcclFunctions functions, FindNccl(options.folders));
+  nccl_version_ = NcclVersion(functions);
+  NcclGroup::Place place;
+  place.compute = &options.streams->compute;
+  place.communication = &options.streams->communication;
+  nccl_ = std::make_unique<NcclAllReduce>(functions, place);
+  return absl::OkStatus();
+}
+
+std::string CudaLibraries::Describe() const {
+  const auto line = [](absl::string_view name, const absl::Status& missing,
+                       absl::string_view version) {
+    return missing.ok()
+               ? absl::StrCat(name, " ", version)
+               : absl::StrCat("no ", name, " (", missing.message(), ")");
+  };
+  return absl::StrCat(
+      line("cuBLASLt", no_cublaslt_,
+           cublaslt_ == nullptr ? "" : CublasLtVersion(cublaslt_->functions())),
+      "; ",
+      line("cuDNN", no_cudnn_,
+           cudnn_ == nullptr ? "" : CudnnVersion(cudnn_->functions())),
+      "; ", line("NCCL", no_nccl_, nccl_version_));
+}
+
+portable::KernelOr CudaLibraries::MakeKernel(
+    const CompileRequest& request, const portable::PortableContext& context) {
+  switch (request.node.op) {
+    case Op::kMatMul:
+    case Op::kBatchMatMul:
+      if (cublaslt_ == nullptr) return nullptr;
+      return MakeCublasLtMatmul(cublaslt_.get(), request, context);
+    case Op::kConv2d:
+    case Op::kConv2dInputGrad:
+    case Op::kConv2dWeightGrad:
+      if (cudnn_ == nullptr) return nullptr;
+      return MakeCudnnConvolution(cudnn_.get(), request, context);
+    case Op::kAttention:
+    case Op::kAttentionGrad:
+      if (cudnn_ == nullptr) return nullptr;
+      return MakeCudnnAttention(cudnn_.get(), request);
+    case Op::kAllReduceStart:
+    case Op::kAllReduceWait:
+      if (nccl_ == nullptr) return no_nccl_;
+      return nccl_->MakeKernel(request);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace gpupool::engine::cuda

@@ -1,0 +1,60 @@
+// NVIDIA's libraries as this machine has them, started for one device. What is
+// missing is no error: its kernels are not offered.
+//
+// Thread-safety: the compute thread's. Kernels refer to the libraries, which
+// must outlive them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "engine/backends/cuda/cublaslt_matmul.h"
+#include "engine/backends/cuda/cudnn_plan.h"
+#include "engine/backends/cuda/nccl_all_reduce.h"
+#include "engine/backends/cuda/plan_cache.h"
+#include "engine/backends/portable/kernel_makers.h"
+
+namespace gpupool::engine::cuda {
+
+struct CudaLibraryOptions {
+  std::string folders;               // as SharedLibrary::Open
+  std::string cache_folder;          // of plans; empty: they are not kept
+  std::string device;                // names the device in keys of plans
+  const Streams* streams = nullptr;  // outlive the libraries
+};
+
+class CudaLibraries {
+ public:
+  explicit CudaLibraries(const CudaLibraryOptions& options);
+  CudaLibraries(const CudaLibraries&) = delete;
+  CudaLibraries& operator=(const CudaLibraries&) = delete;
+
+  // "cuBLASLt 13.1.0; cuDNN is missing: ..."
+  std::string Describe() const;
+
+  // A kernel of a library; null where none takes the node.
+  //   UNIMPLEMENTED  the library that would have refused
+  portable::KernelOr MakeKernel(const CompileRequest& request,
+                                const portable::PortableContext& context);
+
+  // Of the job's ranks; null until they have found each other.
+  NcclGroup* ranks() const {
+    return nccl_ == nullptr ? nullptr : nccl_->group();
+  }
+
+ private:
+  absl::Status OpenCublasLt(const CudaLibraryOptions& options);
+  absl::Status OpenCudnn(const CudaLibraryOptions& options);
+  absl::Status OpenNccl(const CudaLibraryOptions& options);
+
+  PlanCache cache_;
+  std::unique_ptr<CublasLt> cublaslt_;  // null: missing, and why
+  std::unique_ptr<CudnnLibrary> cudnn_;
+  std::unique_ptr<NcclAllReduce> nccl_;
+  std::string nccl_version_;
+  absl::Status no_cublaslt_, no_cudnn_, no_nccl_;
+};
+
+}  // namespace gpupool::engine::cuda

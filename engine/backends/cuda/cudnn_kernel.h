@@ -1,0 +1,82 @@
+// A kernel that runs one of cuDNN's plans, and then, where the library leaves
+// something to do, other kernels.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/cuda/cudnn_plan.h"
+#include "engine/runtime/device_backend.h"
+
+namespace gpupool::engine::cuda {
+
+// Where a kernel's operand lies.
+struct OperandPlace {
+  enum class Kind { kInput, kOutput, kScratch };
+  Kind kind = Kind::kInput;
+  size_t index = 0;     // among the node's inputs or outputs
+  uint64_t offset = 0;  // in the scratch memory of CudnnKernel::Parts
+
+  static OperandPlace Input(size_t index) { return {Kind::kInput, index, 0}; }
+  static OperandPlace Output(size_t index) { return {Kind::kOutput, index, 0}; }
+  static OperandPlace Scratch(uint64_t offset) {
+    return {Kind::kScratch, 0, offset};
+  }
+};
+
+class CudnnKernel : public Kernel {
+ public:
+  struct Tensor {
+    CudnnGraph::Id id;
+    OperandPlace place;
+  };
+  struct Number {
+    CudnnGraph::Id id;
+    float value;
+  };
+  struct Follower {
+    std::unique_ptr<Kernel> kernel;
+    std::vector<OperandPlace> inputs, outputs;
+  };
+  struct Parts {
+    std::vector<Tensor> tensors;
+    std::vector<Number> numbers;
+    std::vector<Follower> followers;
+    uint64_t scratch_bytes = 0;
+  };
+
+  // Chooses a plan for `graph`. With `benchmark` several are measured when the
+  // kernel is prepared for the first time, and the fastest is kept.
+  // UNIMPLEMENTED when cuDNN has no engine. The library must outlive it.
+  static absl::StatusOr<std::unique_ptr<Kernel>> Make(
+      const CudnnLibrary* library, CudnnGraph& graph, Parts parts,
+      const CudnnPlanOptions& options, bool benchmark);
+
+  uint64_t workspace_bytes() const override;
+  absl::Status Bind(const KernelBuffers& buffers) override;
+  absl::Status Prepare() override;
+  absl::Status Run() override;
+
+ private:
+  CudnnKernel(const CudnnLibrary* library, std::string key, Parts parts)
+      : library_(library), key_(std::move(key)), parts_(std::move(parts)) {}
+  std::byte* AddressOf(const OperandPlace& place) const;
+  absl::Status BindFollower(Follower& follower);
+
+  const CudnnLibrary* const library_;
+  const std::string key_;
+  Parts parts_;
+  std::vector<CudnnPlan> plans_;  // the one to use first
+  bool measures_ = false;
+  uint64_t plan_bytes_ = 0;      // workspace of the hungriest plan
+  uint64_t follower_bytes_ = 0;  // the same for followers, which run later
+  KernelBuffers buffers_;
+};
+
+// What a node's options mean for plans of operands of `type`.
+CudnnPlanOptions PlanOptionsOf(const CompileRequest& request, DType type);
+
+}  // namespace gpupool::engine::cuda

@@ -1,0 +1,240 @@
+// Whether the real cuDNN takes the graphs that the makers build: it is asked
+// for plans for an H200 that is not there. Skipped where cuDNN is not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/cudnn_attention.h"
+#include "engine/backends/cuda/cudnn_convolution.h"
+#include "engine/backends/cuda/shared_library.h"
+#include "engine/graph/builder.h"
+#include "tests/engine/backends/cuda/h200_description.h"
+
+namespace gpupool::engine::cuda {
+namespace {
+
+class CudnnPlansTest : public ::testing::Test {
+ protected:
+  CudnnPlansTest() : cache_("") {}
+  void SetUp() override {
+    const auto functions = FindCudnn(GPUPOOL_CUDA_LIBRARIES);
+    if (!functions.ok()) GTEST_SKIP() << functions.status();
+    auto library =
+        CudnnLibrary::ForDescription(*functions, kH200Description, &cache_);
+    if (!library.ok()) GTEST_SKIP() << library.status();
+    library_ = *std::move(library);
+  }
+
+  CompileRequest RequestFor(size_t node) const {
+    return {graph_, graph_.nodes()[node],
+            std::vector<bool>(graph_.nodes()[node].inputs.size(), false),
+            options_};
+  }
+  portable::KernelOr Convolution(size_t node = 0) {
+    return MakeCudnnConvolution(library_.get(), RequestFor(node), {});
+  }
+  void UseChannelsLast() {
+    for (size_t i = 0; i < graph_.values().size(); ++i) {
+      Value& value = graph_.mutable_value(ValueId{static_cast<int32_t>(i)});
+      const bool weights =
+          value.name == "w" || value.shape == Shape{64, 64, 3, 3};
+      if (value.shape.rank() == 4 && !weights) {
+        value.layout = Layout::kChannelsLast;
+      }
+    }
+  }
+
+  Graph graph_;
+  KernelOptions options_;
+  PlanCache cache_;
+  std::unique_ptr<CudnnLibrary> library_;
+};
+
+struct ConvolutionCase {
+  DType type;
+  bool channels_last;
+  bool tensor_float32;
+};
+
+class CudnnConvolutionPlansTest
+    : public CudnnPlansTest,
+      public ::testing::WithParamInterface<ConvolutionCase> {
+ protected:
+  void Build(const Conv2dAttributes& conv) {
+    GraphBuilder builder(&graph_);
+    const DType type = GetParam().type;
+    const TensorType image{type, {32, 64, 28, 28}};
+    std::vector<ValueId> inputs = {*builder.Input("x", image),
+                                   *builder.Input("w", {type, {64, 64, 3, 3}})};
+    if (conv.epilogue.bias) inputs.push_back(*builder.Input("b", {type, {64}}));
+    if (conv.epilogue.residual) inputs.push_back(*builder.Input("r", image));
+    const auto y = builder.Emit(Op::kConv2d, inputs, conv);
+    ASSERT_TRUE(y.ok()) << y.status();
+    const ValueId dy = *builder.Input("dy", image);
+    Conv2dGradAttributes grad{conv, image.shape, false};
+    ASSERT_TRUE(builder.Emit(Op::kConv2dInputGrad, {dy, inputs[1]}, grad).ok());
+    grad.result = Shape{64, 64, 3, 3};
+    grad.bias_grad = true;
+    ASSERT_TRUE(
+        builder.Emit(Op::kConv2dWeightGrad, {dy, inputs[0]}, grad).ok());
+    if (GetParam().channels_last) UseChannelsLast();
+    options_.tensor_float32 = GetParam().tensor_float32;
+  }
+  static Conv2dAttributes Same() {
+    Conv2dAttributes conv;
+    conv.padding = Padding(1, 1);
+    return conv;
+  }
+};
+
+TEST_P(CudnnConvolutionPlansTest, TheProductAndBothGradientsHavePlans) {
+  Build(Same());
+  for (size_t node = 0; node < 3; ++node) {
+    const auto kernel = Convolution(node);
+    ASSERT_TRUE(kernel.ok()) << node << ": " << kernel.status();
+    EXPECT_NE(*kernel, nullptr);
+  }
+}
+
+TEST_P(CudnnConvolutionPlansTest, SoHaveDeterministicGradients) {
+  Build(Same());
+  options_.deterministic = true;
+  for (size_t node = 1; node < 3; ++node) {
+    const auto kernel = Convolution(node);
+    EXPECT_TRUE(kernel.ok()) << node << ": " << kernel.status();
+  }
+}
+
+TEST_P(CudnnConvolutionPlansTest, SoHaveTheEpilogues) {
+  for (const bool residual : {false, true}) {
+    for (const Activation activation :
+         {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
+      graph_ = Graph();
+      Conv2dAttributes conv = Same();
+      conv.epilogue.bias = true;
+      conv.epilogue.residual = residual;
+      conv.epilogue.activation = activation;
+      Build(conv);
+      const auto kernel = Convolution();
+      EXPECT_TRUE(kernel.ok()) << kernel.status();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, CudnnConvolutionPlansTest,
+    ::testing::Values(ConvolutionCase{DType::kFloat32, false, false},
+                      ConvolutionCase{DType::kFloat32, true, false},
+                      ConvolutionCase{DType::kFloat32, true, true},
+                      ConvolutionCase{DType::kBFloat16, false, false},
+                      ConvolutionCase{DType::kBFloat16, true, false},
+                      ConvolutionCase{DType::kFloat16, true, false}),
+    [](const auto& info) {
+      return absl::StrCat(DTypeName(info.param.type),
+                          info.param.channels_last ? "ChannelsLast" : "",
+                          info.param.tensor_float32 ? "Tf32" : "");
+    });
+
+TEST_F(CudnnPlansTest, GroupsStridesAndVolumesHavePlans) {
+  GraphBuilder builder(&graph_);
+  Conv2dAttributes depthwise;
+  depthwise.groups = 32;
+  depthwise.stride = Extent{2, 2};
+  depthwise.padding = Padding(Extent{0, 0}, Extent{1, 1});
+  ASSERT_TRUE(
+      builder
+          .Emit(Op::kConv2d,
+                {*builder.Input("x", {DType::kFloat32, {8, 32, 28, 28}}),
+                 *builder.Input("w", {DType::kFloat32, {32, 1, 3, 3}})},
+                depthwise)
+          .ok());
+  Conv2dAttributes volume;
+  volume.stride = volume.dilation = Extent{1, 1, 1};
+  volume.padding = Padding(Extent{1, 1, 1});
+  ASSERT_TRUE(
+      builder
+          .Emit(Op::kConv2d,
+                {*builder.Input("v", {DType::kFloat32, {2, 8, 10, 10, 10}}),
+                 *builder.Input("k", {DType::kFloat32, {16, 8, 3, 3, 3}})},
+                volume)
+          .ok());
+  for (size_t node = 0; node < 2; ++node) {
+    const auto kernel = Convolution(node);
+    EXPECT_TRUE(kernel.ok()) << node << ": " << kernel.status();
+  }
+}
+
+TEST_F(CudnnPlansTest, AKeptPlanIsTakenBack) {
+  GraphBuilder builder(&graph_);
+  ASSERT_TRUE(
+      builder
+          .Emit(Op::kConv2d,
+                {*builder.Input("x", {DType::kFloat32, {8, 32, 28, 28}}),
+                 *builder.Input("w", {DType::kFloat32, {32, 32, 3, 3}})},
+                Conv2dAttributes{})
+          .ok());
+  ASSERT_TRUE(Convolution().ok());
+  CudnnGraph graph(&library_->functions());
+  const auto& values = graph_.values();
+  const CudnnGraph::Id x = graph.AddValue(values[0]);
+  const CudnnGraph::Id w = graph.AddValue(values[1]);
+  const CudnnGraph::Id y = graph.AddValue(values[2]);
+  graph.Convolve(x, w, y, {{0, 0}, {0, 0}, {1, 1}, {1, 1}});
+  CudnnPlanOptions options;
+  options.float32 = true;
+  const std::string key = PlanKey(*library_, graph, options);
+  ASSERT_TRUE(cache_.Find(key).ok());
+  EXPECT_TRUE(RestorePlan(*library_, key).ok());
+  cache_.Put(key, "no plan");
+  EXPECT_FALSE(RestorePlan(*library_, key).ok());
+  EXPECT_FALSE(cache_.Find(key).ok());
+}
+
+// The engines of attention are compiled when a plan is made and loaded by the
+// driver. NVIDIA's stub of the driver is enough to get as far as the loading.
+TEST_F(CudnnPlansTest, AttentionIsRecognised) {
+  if (!SharedLibrary::Open("libcuda.so.1", "").ok()) {
+    GTEST_SKIP() << "there is no driver";
+  }
+  GraphBuilder builder(&graph_);
+  const TensorType half{DType::kBFloat16, {2, 12, 256, 64}};
+  const ValueId q = *builder.Input("q", half), k = *builder.Input("k", half);
+  const ValueId v = *builder.Input("v", half), dy = *builder.Input("dy", half);
+  for (const bool causal : {false, true}) {
+    const AttentionAttributes attention{0.125, causal, true};
+    const auto y = builder.Emit(Op::kAttention, {q, k, v}, attention);
+    ASSERT_TRUE(y.ok()) << y.status();
+    ASSERT_TRUE(builder
+                    .Emit(Op::kAttentionGrad, {dy, q, k, v, (*y)[0], (*y)[1]},
+                          attention)
+                    .ok());
+  }
+  for (size_t node = 0; node < 4; ++node) {
+    const auto kernel = MakeCudnnAttention(library_.get(), RequestFor(node));
+    EXPECT_TRUE(kernel.ok() || absl::StrContains(kernel.status().message(),
+                                                 "cuLibraryLoadData"))
+        << node << ": " << kernel.status();
+  }
+}
+
+TEST_F(CudnnPlansTest, AttentionInFloat32OrWithAMaskStaysPortable) {
+  GraphBuilder builder(&graph_);
+  const TensorType full{DType::kFloat32, {2, 4, 32, 64}};
+  const TensorType half{DType::kFloat16, {2, 4, 32, 64}};
+  const ValueId f = *builder.Input("f", full), h = *builder.Input("h", half);
+  const ValueId mask = *builder.Input("m", {DType::kFloat16, {32, 32}});
+  ASSERT_TRUE(
+      builder.Emit(Op::kAttention, {f, f, f}, AttentionAttributes{}).ok());
+  ASSERT_TRUE(
+      builder.Emit(Op::kAttention, {h, h, h, mask}, AttentionAttributes{})
+          .ok());
+  for (size_t node = 0; node < 2; ++node) {
+    const auto kernel = MakeCudnnAttention(library_.get(), RequestFor(node));
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    EXPECT_EQ(*kernel, nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace gpupool::engine::cuda

@@ -52,14 +52,9 @@ absl::Status CheckHeldOut(const v1::HeldOut& held_out) {
 }
 
 absl::Status CheckDevices(const v1::JobSpec& spec) {
-  if (spec.devices() > kMaxDevices) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "devices is ", spec.devices(), "; it must be 1 .. ", kMaxDevices));
-  }
-  if (spec.devices() <= 1) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      "devices is ", spec.devices(),
-      "; this version trains a job on one device only: leave devices out"));
+  if (spec.devices() <= kMaxDevices) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "devices is ", spec.devices(), "; it must be 1 .. ", kMaxDevices));
 }
 
 absl::Status CheckData(const v1::DataSpec& data) {

@@ -20,7 +20,15 @@
 
 namespace gpupool::server {
 
-// One attempt of a job, as engine::TrainingRun.
+// Ends a training that waits for the other ranks of its group, or will: from
+// any thread, at any time. The training's call then fails with Aborted.
+class GroupAbort {
+ public:
+  virtual ~GroupAbort() = default;
+  virtual void Abort(const std::string& reason) = 0;
+};
+
+// One attempt of a job, or one rank of it, as engine::TrainingRun.
 class Training {
  public:
   virtual ~Training() = default;
@@ -38,6 +46,10 @@ class Training {
   virtual bool newest_evaluation_is_best() const = 0;
   virtual bool stopped_early() const = 0;
   virtual v1::MemoryUse memory() const = 0;
+  // Of a group: asks all ranks to stop after the same step, and whether they
+  // have.
+  virtual void RequestStop() = 0;
+  virtual bool stop_agreed() const = 0;
 };
 
 // One span per input and output, each of `rows` rows; as
@@ -80,8 +92,11 @@ class Engine {
       const worker::v1::ImportModel& request) = 0;
   virtual absl::StatusOr<worker::v1::ExportReply> ExportModel(
       const worker::v1::ExportModel& request) = 0;
+  // `abort` is of NewAbort; null: nobody aborts. A rank of a group returns when
+  // all of them have come.
   virtual absl::StatusOr<std::unique_ptr<Training>> StartTraining(
-      const worker::v1::StartJob& request) = 0;
+      const worker::v1::StartJob& request,
+      std::shared_ptr<GroupAbort> abort) = 0;
   virtual absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
       const worker::v1::LoadVersion& request) = 0;
 
@@ -97,6 +112,7 @@ class Engine {
   virtual int exit_code() const { return 0; }
 
   // Any thread.
+  virtual std::shared_ptr<GroupAbort> NewAbort() = 0;
   virtual absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
       const worker::v1::InspectDataset& request) = 0;
   virtual v1::Device info() const = 0;

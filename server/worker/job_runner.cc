@@ -26,8 +26,11 @@ double Seconds(std::chrono::nanoseconds duration) {
 }  // namespace
 
 JobRunner::JobRunner(worker::v1::StartJob request, Engine* engine,
-                     ReportSink sink)
-    : request_(std::move(request)), engine_(engine), sink_(std::move(sink)) {}
+                     ReportSink sink, std::shared_ptr<GroupAbort> abort)
+    : request_(std::move(request)),
+      engine_(engine),
+      sink_(std::move(sink)),
+      abort_(std::move(abort)) {}
 
 uint64_t JobRunner::step() const {
   return training_ == nullptr ? 0 : training_->step();
@@ -36,12 +39,25 @@ uint64_t JobRunner::step() const {
 void JobRunner::Stop(StopJob::Reason reason) {
   // A cancelled job stays cancelled when a drain comes on top.
   if (stop_ != StopJob::CANCELLED) stop_ = reason;
+  if (reason == StopJob::DRAIN && in_group() && training_ != nullptr) {
+    training_->RequestStop();
+  }
+}
+
+// A rank that ended alone, before the others have come or between two steps,
+// would leave them waiting.
+bool JobRunner::MustStop() const {
+  if (stop_ == StopJob::CANCELLED || !in_group()) {
+    return stop_ != StopJob::REASON_UNSPECIFIED;
+  }
+  return training_ != nullptr && training_->stop_agreed() &&
+         training_->step() < training_->total_steps();
 }
 
 bool JobRunner::Advance() {
   last_step_time_ = std::chrono::nanoseconds(0);
   if (ended_) return false;
-  if (stop_ != StopJob::REASON_UNSPECIFIED) return EndStopped();
+  if (MustStop()) return EndStopped();
   if (training_ == nullptr) return Open();
   if (training_->step() >= training_->total_steps() ||
       training_->stopped_early()) {
@@ -54,9 +70,10 @@ bool JobRunner::Advance() {
 
 bool JobRunner::Open() {
   absl::StatusOr<std::unique_ptr<Training>> training =
-      engine_->StartTraining(request_);
+      engine_->StartTraining(request_, abort_);
   if (!training.ok()) return EndFailed(training.status());
   training_ = *std::move(training);
+  if (stop_ == StopJob::DRAIN) training_->RequestStop();
   first_step_ = checkpoint_step_ = reported_step_ = training_->step();
   reported_at_ = Clock::now();
   spdlog::info("job started job={} attempt={} from_step={} total_steps={}",
@@ -64,7 +81,7 @@ bool JobRunner::Open() {
   Report report = NewReport();
   report.mutable_started()->set_from_step(first_step_);
   report.mutable_started()->set_total_steps(training_->total_steps());
-  sink_(std::move(report));
+  Say(std::move(report));
   return true;
 }
 
@@ -124,7 +141,7 @@ absl::Status JobRunner::ReportProgress(Clock::time_point now) {
   }
   reported_step_ = step;
   reported_at_ = now;
-  sink_(std::move(report));
+  Say(std::move(report));
   return absl::OkStatus();
 }
 
@@ -139,13 +156,14 @@ bool JobRunner::EvaluationIsDue() const {
 }
 
 absl::Status JobRunner::SaveCheckpoint() {
-  ASSIGN_OR_RETURN(v1::Checkpoint checkpoint, training_->SaveCheckpoint());
   checkpoint_step_ = training_->step();
+  if (!leads()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(v1::Checkpoint checkpoint, training_->SaveCheckpoint());
   checkpoint.set_job_id(job_id());
   checkpoint.set_attempt(attempt());
   Report report = NewReport();
   *report.mutable_checkpoint() = std::move(checkpoint);
-  sink_(std::move(report));
+  Say(std::move(report));
   return absl::OkStatus();
 }
 
@@ -153,7 +171,7 @@ absl::Status JobRunner::Evaluate() {
   ASSIGN_OR_RETURN(v1::Evaluation evaluation, training_->Evaluate());
   Report report = NewReport();
   *report.mutable_evaluation() = std::move(evaluation);
-  sink_(std::move(report));
+  Say(std::move(report));
   return absl::OkStatus();
 }
 
@@ -182,11 +200,11 @@ void JobRunner::ReportEarlyStop() {
       "stopped early after step ", training_->step(), " of ",
       training_->total_steps(), ": the held-out loss has not improved in ",
       request_.spec().training().early_stopping().patience(), " evaluations"));
-  sink_(std::move(report));
+  Say(std::move(report));
 }
 
 bool JobRunner::EndStopped() {
-  if (stop_ == StopJob::DRAIN && training_ != nullptr &&
+  if (stop_ != StopJob::CANCELLED && training_ != nullptr &&
       training_->step() > checkpoint_step_) {
     if (absl::Status saved = SaveCheckpoint(); !saved.ok()) {
       return EndFailed(saved);
@@ -199,6 +217,11 @@ bool JobRunner::EndStopped() {
 
 bool JobRunner::EndFailed(const absl::Status& status) {
   JobEnded ended;
+  // Only a stop of this rank aborts its group.
+  if (in_group() && absl::IsAborted(status)) {
+    ended.set_outcome(JobEnded::STOPPED);
+    return End(std::move(ended));
+  }
   ended.set_outcome(engine_->IsJobsOwnFault(status) ? JobEnded::FAILED
                                                     : JobEnded::INTERRUPTED);
   *ended.mutable_error() = engine_->ToJobError(status, step());
@@ -217,6 +240,10 @@ bool JobRunner::End(JobEnded ended) {
   ended_ = true;
   sink_(std::move(report));
   return false;
+}
+
+void JobRunner::Say(Report report) const {
+  if (leads()) sink_(std::move(report));
 }
 
 Report JobRunner::NewReport() const {

@@ -2,6 +2,10 @@
 // checkpoint, when to evaluate, and how it ends. It never blocks for longer
 // than one step, checkpoint or evaluation takes.
 //
+// In a group all ranks do the same, but only rank 0 saves checkpoints and
+// reports, except for its end, which every rank reports. A drain ends all of
+// them after the same step, whichever of them was told.
+//
 // Thread-safety: the compute thread. Owns the training.
 #pragma once
 
@@ -23,8 +27,10 @@ class JobRunner {
   // Takes a report that has everything but its sequence.
   using ReportSink = std::function<void(worker::v1::Report)>;
 
-  // `engine` must outlive the runner.
-  JobRunner(worker::v1::StartJob request, Engine* engine, ReportSink sink);
+  // `engine` must outlive the runner. `abort` is the engine's; once it has been
+  // used the job ends as one that was cancelled.
+  JobRunner(worker::v1::StartJob request, Engine* engine, ReportSink sink,
+            std::shared_ptr<GroupAbort> abort = nullptr);
 
   // Does the next piece of work: opens the training, or makes one step with
   // what is due after it (reports, checkpoint, evaluation), or ends the job.
@@ -32,7 +38,8 @@ class JobRunner {
   bool Advance();
 
   // Ends the job at the next Advance: without a checkpoint (CANCELLED) or
-  // after saving one (DRAIN).
+  // after saving one (DRAIN). In a group a drain takes effect after the step
+  // on which the ranks agree.
   void Stop(worker::v1::StopJob::Reason reason);
 
   uint64_t job_id() const { return request_.job_id(); }
@@ -42,6 +49,9 @@ class JobRunner {
   std::chrono::nanoseconds last_step_time() const { return last_step_time_; }
 
  private:
+  bool in_group() const { return request_.has_group(); }
+  bool leads() const { return request_.group().rank() == 0; }
+  bool MustStop() const;
   bool Open();
   absl::Status MakeStep();
   absl::Status FinishStep();
@@ -56,11 +66,14 @@ class JobRunner {
   void ReportEarlyStop();
   bool EndFailed(const absl::Status& status);
   bool End(worker::v1::JobEnded ended);
+  // Of a rank that leads.
+  void Say(worker::v1::Report report) const;
   worker::v1::Report NewReport() const;
 
   const worker::v1::StartJob request_;
   Engine* const engine_;
   const ReportSink sink_;
+  const std::shared_ptr<GroupAbort> abort_;
   std::unique_ptr<Training> training_;
   worker::v1::StopJob::Reason stop_ = worker::v1::StopJob::REASON_UNSPECIFIED;
   bool ended_ = false;

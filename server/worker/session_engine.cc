@@ -9,12 +9,38 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/fault_class.h"
 #include "engine/base/status_macros.h"
+#include "engine/collective/abort_switch.h"
 #include "engine/session.h"
+#include "engine/train/rank_group.h"
 #include "server/ipc/work_page.h"
 #include "server/worker/injected_fault.h"
 
 namespace gpupool::server {
 namespace {
+
+class SessionAbort : public GroupAbort {
+ public:
+  void Abort(const std::string& reason) override { thrown_->Abort(reason); }
+  const std::shared_ptr<engine::AbortSwitch>& thrown() const { return thrown_; }
+
+ private:
+  const std::shared_ptr<engine::AbortSwitch> thrown_ =
+      std::make_shared<engine::AbortSwitch>();
+};
+
+engine::RankGroup ToRankGroup(const worker::v1::RankGroup& group,
+                              const std::shared_ptr<GroupAbort>& abort) {
+  engine::RankGroup ranks;
+  ranks.rank = static_cast<int>(group.rank());
+  ranks.size = static_cast<int>(group.size());
+  ranks.name = group.name();
+  ranks.folder = group.folder();
+  if (abort != nullptr) {
+    // Made by NewAbort below.
+    ranks.abort = static_cast<const SessionAbort&>(*abort).thrown();
+  }
+  return ranks;
+}
 
 class SessionTraining : public Training {
  public:
@@ -43,6 +69,8 @@ class SessionTraining : public Training {
   }
   bool stopped_early() const override { return run_->stopped_early(); }
   v1::MemoryUse memory() const override { return run_->memory(); }
+  void RequestStop() override { run_->RequestStop(); }
+  bool stop_agreed() const override { return run_->stop_agreed(); }
 
  private:
   std::unique_ptr<engine::TrainingRun> run_;
@@ -81,11 +109,11 @@ class SessionModel : public ServedModel {
 // build or thread count may have changed what kernels need since: then this
 // worker's own plan holds, within the device's limit, rather than that the job
 // fails for a few bytes.
-void SayPlanIsOld(const std::string& what, const absl::Status& status) {
+void SayPlanIsOld(const std::string& what, uint64_t planned_bytes) {
   spdlog::warn(
       "the plan is of another build or thread count, planned anew owner=\"{}\" "
-      "error=\"{}\"",
-      what, std::string(status.message()));
+      "planned_bytes={}",
+      what, planned_bytes);
 }
 
 class SessionEngine : public Engine {
@@ -157,7 +185,8 @@ class SessionEngine : public Engine {
   }
 
   absl::StatusOr<std::unique_ptr<Training>> StartTraining(
-      const worker::v1::StartJob& request) override {
+      const worker::v1::StartJob& request,
+      std::shared_ptr<GroupAbort> abort) override {
     engine::TrainingRequest training;
     training.job_id = request.job_id();
     training.attempt = request.attempt();
@@ -165,14 +194,16 @@ class SessionEngine : public Engine {
     training.dataset = request.dataset();
     training.resume_manifest_sha256 = request.resume_manifest_sha256();
     training.limit_bytes = request.limit_bytes();
+    if (request.has_group()) {
+      // There is no second try: the place in the group is taken then.
+      training.group = ToRankGroup(request.group(), abort);
+      RETURN_IF_ERROR(TakeOwnPlan(&training));
+    }
     auto run = session_->StartTraining(training);
-    if (absl::IsResourceExhausted(run.status())) {
-      ASSIGN_OR_RETURN(const engine::TrainingPlan plan,
-                       session_->PlanTraining(training.spec, training.dataset));
-      const uint64_t peak = plan.plan.training().peak();
-      if (peak > training.limit_bytes) {
-        SayPlanIsOld(absl::StrCat("job ", training.job_id), run.status());
-        training.limit_bytes = peak;
+    if (absl::IsResourceExhausted(run.status()) && !request.has_group()) {
+      const uint64_t limit_bytes = training.limit_bytes;
+      RETURN_IF_ERROR(TakeOwnPlan(&training));
+      if (training.limit_bytes > limit_bytes) {
         run = session_->StartTraining(training);
       }
     }
@@ -191,7 +222,7 @@ class SessionEngine : public Engine {
     load.max_programs = request.max_programs();
     auto model = session_->LoadModel(load);
     if (absl::IsResourceExhausted(model.status()) && load.limit_bytes > 0) {
-      SayPlanIsOld(absl::StrCat("model ", load.name), model.status());
+      SayPlanIsOld(absl::StrCat("model ", load.name), load.limit_bytes);
       load.limit_bytes = 0;  // then what is planned here is the limit
       model = session_->LoadModel(load);
     }
@@ -217,6 +248,9 @@ class SessionEngine : public Engine {
     return engine::ToJobError(status, step);
   }
 
+  std::shared_ptr<GroupAbort> NewAbort() override {
+    return std::make_shared<SessionAbort>();
+  }
   v1::Device info() const override { return session_->info(); }
   v1::MemoryStats memory_stats() const override {
     return session_->memory_stats();
@@ -229,6 +263,17 @@ class SessionEngine : public Engine {
   void ResetPeak() override { session_->ResetPeak(); }
 
  private:
+  // Raises the limit to what this worker's own plan needs.
+  absl::Status TakeOwnPlan(engine::TrainingRequest* training) {
+    ASSIGN_OR_RETURN(const engine::TrainingPlan plan,
+                     session_->PlanTraining(training->spec, training->dataset));
+    const uint64_t peak = plan.plan.training().peak();
+    if (peak <= training->limit_bytes) return absl::OkStatus();
+    SayPlanIsOld(absl::StrCat("job ", training->job_id), training->limit_bytes);
+    training->limit_bytes = peak;
+    return absl::OkStatus();
+  }
+
   std::unique_ptr<engine::Session> session_;
 };
 

@@ -63,8 +63,28 @@ void Turnstile::Announce(uint64_t job_id, uint32_t attempt) {
   worker::v1::RunningAttempt announced;
   announced.set_job_id(job_id);
   announced.set_attempt(attempt);
+  std::shared_ptr<GroupAbort> abort = engine_->NewAbort();
   absl::MutexLock lock(&mutex_);
   announced_.push_back(std::move(announced));
+  // The same attempt again keeps what was aborted before.
+  aborts_.emplace(std::make_pair(job_id, attempt), std::move(abort));
+}
+
+void Turnstile::AbortGroup(uint64_t job_id, uint32_t attempt) {
+  const std::shared_ptr<GroupAbort> abort = AbortOf(job_id, attempt);
+  if (abort != nullptr) abort->Abort("this rank was told to stop");
+}
+
+std::shared_ptr<GroupAbort> Turnstile::AbortOf(uint64_t job_id,
+                                               uint32_t attempt) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = aborts_.find({job_id, attempt});
+  return it == aborts_.end() ? nullptr : it->second;
+}
+
+void Turnstile::ForgetAbort(uint64_t job_id, uint32_t attempt) {
+  absl::MutexLock lock(&mutex_);
+  aborts_.erase({job_id, attempt});
 }
 
 void Turnstile::Drain() {
@@ -115,7 +135,11 @@ void Turnstile::AdvanceOneJob() {
     ++view_.step_count;
     view_.step_seconds_total += std::chrono::duration<double>(time).count();
   }
-  if (goes_on) jobs_.push_back(std::move(job));
+  if (goes_on) {
+    jobs_.push_back(std::move(job));
+  } else {
+    ForgetAbort(job->job_id(), job->attempt());
+  }
 }
 
 void Turnstile::WaitForWork() {
@@ -171,6 +195,7 @@ absl::Status Turnstile::StartJob(worker::v1::StartJob request) {
   const uint64_t id = request.job_id();
   const uint32_t attempt = request.attempt();
   const absl::Status taken = TakeJob(std::move(request));
+  if (!taken.ok()) ForgetAbort(id, attempt);
   UpdateView();  // first: there is no moment at which it is not seen
   absl::MutexLock lock(&mutex_);
   const auto announced = std::find_if(
@@ -195,8 +220,9 @@ absl::Status Turnstile::TakeJob(worker::v1::StartJob request) {
                ? absl::AbortedError(text)
                : absl::FailedPreconditionError(text);
   }
-  jobs_.push_back(
-      std::make_unique<JobRunner>(std::move(request), engine_, sink_));
+  auto abort = AbortOf(request.job_id(), request.attempt());
+  jobs_.push_back(std::make_unique<JobRunner>(std::move(request), engine_,
+                                              sink_, std::move(abort)));
   return absl::OkStatus();
 }
 

@@ -17,7 +17,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -62,6 +64,9 @@ class Turnstile {
   // it. It may have to wait for long behind other work, and who asks meanwhile
   // must not take it for lost.
   void Announce(uint64_t job_id, uint32_t attempt);
+  // Lets an attempt that was announced and has not ended wait for the other
+  // ranks of its group no longer. StopJob follows.
+  void AbortGroup(uint64_t job_id, uint32_t attempt);
   // Ends all jobs with a checkpoint, then Run.
   void Drain();
   TurnstileView view() const;
@@ -84,6 +89,8 @@ class Turnstile {
   void AdvanceOneJob();
   void WaitForWork();
   absl::Status TakeJob(worker::v1::StartJob request);
+  std::shared_ptr<GroupAbort> AbortOf(uint64_t job_id, uint32_t attempt) const;
+  void ForgetAbort(uint64_t job_id, uint32_t attempt);
   void UpdateView();
   void Wake();
 
@@ -99,6 +106,9 @@ class Turnstile {
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   TurnstileView view_ ABSL_GUARDED_BY(mutex_);
   std::vector<worker::v1::RunningAttempt> announced_ ABSL_GUARDED_BY(mutex_);
+  // Of attempts that were announced or run here, by job and number.
+  std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<GroupAbort>> aborts_
+      ABSL_GUARDED_BY(mutex_);
   Clock::time_point started_ ABSL_GUARDED_BY(mutex_);
   std::chrono::nanoseconds idle_time_ ABSL_GUARDED_BY(mutex_){0};
   Clock::time_point idle_since_ ABSL_GUARDED_BY(mutex_);  // max: not idle

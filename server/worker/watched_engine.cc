@@ -81,6 +81,8 @@ class WatchedTraining : public Training {
   }
   bool stopped_early() const override { return training_->stopped_early(); }
   v1::MemoryUse memory() const override { return training_->memory(); }
+  void RequestStop() override { training_->RequestStop(); }
+  bool stop_agreed() const override { return training_->stop_agreed(); }
 
  private:
   const std::unique_ptr<Training> training_;
@@ -135,8 +137,10 @@ class WatchedEngine : public Engine {
     return Other([&] { return engine_->ExportModel(request); });
   }
   absl::StatusOr<std::unique_ptr<Training>> StartTraining(
-      const worker::v1::StartJob& request) override {
-    auto training = Other([&] { return engine_->StartTraining(request); });
+      const worker::v1::StartJob& request,
+      std::shared_ptr<GroupAbort> abort) override {
+    auto training = Other(
+        [&] { return engine_->StartTraining(request, std::move(abort)); });
     if (!training.ok()) return training.status();
     const WorkPhase phase =
         request.has_group() ? WorkPhase::kGroupStep : WorkPhase::kStep;
@@ -163,6 +167,9 @@ class WatchedEngine : public Engine {
   int exit_code() const override { return watch_.exit_code(); }
 
   // Any thread: not the device's work.
+  std::shared_ptr<GroupAbort> NewAbort() override {
+    return engine_->NewAbort();
+  }
   absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
       const worker::v1::InspectDataset& request) override {
     return engine_->InspectDataset(request);

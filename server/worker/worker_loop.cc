@@ -272,6 +272,12 @@ void WorkerLoop::HandleOnComputeThread(ToWorker request) {
     turnstile_.Announce(request.start_job().job_id(),
                         request.start_job().attempt());
   }
+  // The compute thread may be waiting for a rank that is gone.
+  if (request.has_stop_job() &&
+      request.stop_job().reason() != worker::v1::StopJob::DRAIN) {
+    turnstile_.AbortGroup(request.stop_job().job_id(),
+                          request.stop_job().attempt());
+  }
   turnstile_.Post(
       [this, connection = connection_, request = std::move(request)]() mutable {
         const uint64_t id = request.request_id();

@@ -6,6 +6,7 @@
 //   "suspect-at-N" Step N fails as an uncorrectable memory error does
 //   "hang-at-N"    Step N never ends
 //   "unknown"      StartTraining refuses
+//   "lonely"       StartTraining waits for ranks that do not come
 // Its evaluations are the best ones up to step 25; early stopping ends it when
 // step 30 or a later one was evaluated.
 // Its checkpoints are the step number, spelled as a digest, so that a resumed
@@ -24,6 +25,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "server/ipc/work_page.h"
 #include "server/worker/engine.h"
@@ -35,6 +37,29 @@ inline std::string DigestOfStep(uint64_t step) {
   return std::string(64 - digits.size(), '0') + digits;
 }
 
+// What the ranks of a group have agreed on.
+struct FakeGroup {
+  std::atomic<uint64_t> stop_after{UINT64_MAX};  // this step
+};
+
+class FakeAbort : public GroupAbort {
+ public:
+  void Abort(const std::string& reason) override {
+    absl::MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = absl::AbortedError(reason);
+  }
+  absl::Status WaitUntilAborted() {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](absl::Status* status) { return !status->ok(); }, &status_));
+    return status_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  absl::Status status_;
+};
+
 struct FakeEngineSettings {
   std::chrono::microseconds step_time{0};
   std::chrono::microseconds infer_time{0};
@@ -43,6 +68,7 @@ struct FakeEngineSettings {
   uint32_t threads = 1;
   // What an inspection of the layout with features_array "gated" waits for.
   absl::Notification* inspect_gate = nullptr;
+  std::shared_ptr<FakeGroup> group = std::make_shared<FakeGroup>();
 };
 
 class FakeTraining : public Training {
@@ -115,6 +141,10 @@ class FakeTraining : public Training {
     v1::MemoryUse use;
     use.set_measured_peak_bytes(1234);
     return use;
+  }
+  void RequestStop() override { settings_.group->stop_after = step_ + 1; }
+  bool stop_agreed() const override {
+    return step_ >= settings_.group->stop_after;
   }
 
  private:
@@ -195,9 +225,13 @@ class FakeEngine : public Engine {
     return reply;
   }
   absl::StatusOr<std::unique_ptr<Training>> StartTraining(
-      const worker::v1::StartJob& request) override {
+      const worker::v1::StartJob& request,
+      std::shared_ptr<GroupAbort> abort) override {
     if (request.spec().name() == "unknown") {
       return absl::NotFoundError("no such blob");
+    }
+    if (request.spec().name() == "lonely") {
+      return static_cast<FakeAbort*>(abort.get())->WaitUntilAborted();
     }
     return std::make_unique<FakeTraining>(request, settings_);
   }
@@ -222,6 +256,9 @@ class FakeEngine : public Engine {
   int ExitCodeFor(const absl::Status& status) const override {
     if (absl::IsUnavailable(status)) return kExitDeviceFault;
     return absl::IsDataLoss(status) ? kExitDeviceSuspect : 0;
+  }
+  std::shared_ptr<GroupAbort> NewAbort() override {
+    return std::make_shared<FakeAbort>();
   }
   v1::Device info() const override {
     v1::Device device;

@@ -235,5 +235,90 @@ TEST_F(JobRunnerTest, ReportsAtTheIntervalThatTheJobAsksFor) {
   EXPECT_GT(reports_[3].progress().seconds_left(), 0);
 }
 
+// ------------------------------------------------------------ ranks of a group
+
+class RankTest : public JobRunnerTest {
+ protected:
+  StartJob RankRequest(uint32_t rank, uint64_t steps) {
+    StartJob request = Request(steps);
+    request.mutable_group()->set_rank(rank);
+    request.mutable_group()->set_size(2);
+    return request;
+  }
+};
+
+TEST_F(RankTest, OnlyRankZeroReportsAndSaves) {
+  StartJob request = RankRequest(1, 6);
+  request.mutable_spec()->mutable_training()->set_checkpoint_every_steps(2);
+  request.mutable_spec()->mutable_data()->mutable_held_out()->set_every(5);
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  EXPECT_THAT(Descriptions(), ElementsAre("ended SUCCEEDED"));
+  reports_.clear();
+  request.mutable_group()->set_rank(0);
+  JobRunner lead = Runner(request);
+  RunToEnd(&lead);
+  EXPECT_THAT(Descriptions(),
+              ElementsAre("started 0", "progress 1", "checkpoint 2",
+                          "checkpoint 4", "progress 6", "evaluation 6",
+                          "checkpoint 6", "ended SUCCEEDED"));
+}
+
+TEST_F(RankTest, ADrainOfOneRankEndsAllAfterTheSameStep) {
+  JobRunner lead = Runner(RankRequest(0, 100));
+  JobRunner other = Runner(RankRequest(1, 100));
+  for (int i = 0; i < 4; ++i) {  // opens, then three steps
+    ASSERT_TRUE(lead.Advance());
+    ASSERT_TRUE(other.Advance());
+  }
+  other.Stop(StopJob::DRAIN);
+  ASSERT_TRUE(lead.Advance());
+  ASSERT_TRUE(other.Advance());
+  reports_.clear();
+  EXPECT_FALSE(other.Advance());
+  EXPECT_THAT(Descriptions(), ElementsAre("ended STOPPED"));
+  EXPECT_FALSE(lead.Advance());
+  EXPECT_THAT(Descriptions(),
+              ElementsAre("ended STOPPED", "checkpoint 4", "ended STOPPED"));
+}
+
+TEST_F(RankTest, ADrainBeforeTheRanksHaveMetWaitsForThem) {
+  JobRunner lead = Runner(RankRequest(0, 100));
+  lead.Stop(StopJob::DRAIN);
+  RunToEnd(&lead);
+  EXPECT_THAT(Descriptions(), ElementsAre("started 0", "progress 1",
+                                          "checkpoint 1", "ended STOPPED"));
+}
+
+TEST_F(RankTest, ACancelEndsARankAtOnceWithoutACheckpoint) {
+  JobRunner lead = Runner(RankRequest(0, 100));
+  ASSERT_TRUE(lead.Advance());
+  ASSERT_TRUE(lead.Advance());
+  lead.Stop(StopJob::CANCELLED);
+  EXPECT_FALSE(lead.Advance());
+  EXPECT_THAT(Descriptions(),
+              ElementsAre("started 0", "progress 1", "ended STOPPED"));
+}
+
+TEST_F(RankTest, AnAbortWhileItWaitsForOthersIsAStopAndNoFault) {
+  StartJob request = RankRequest(0, 100);
+  request.mutable_spec()->set_name("lonely");
+  const std::shared_ptr<GroupAbort> abort = engine_->NewAbort();
+  JobRunner runner(
+      request, engine_.get(),
+      [this](Report report) { reports_.push_back(std::move(report)); }, abort);
+  abort->Abort("told to stop");
+  EXPECT_FALSE(runner.Advance());
+  EXPECT_THAT(Descriptions(), ElementsAre("ended STOPPED"));
+}
+
+TEST_F(RankTest, ALostPeerIsAnInterruption) {
+  StartJob request = RankRequest(1, 100);
+  request.mutable_spec()->set_name("broken-at-2");
+  JobRunner runner = Runner(request);
+  RunToEnd(&runner);
+  EXPECT_THAT(Descriptions(), ElementsAre("ended INTERRUPTED"));
+}
+
 }  // namespace
 }  // namespace gpupool::server

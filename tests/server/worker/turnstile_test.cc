@@ -249,6 +249,37 @@ TEST_F(TurnstileTest, AfterAFaultOfTheDeviceNothingElseIsTouched) {
   EXPECT_EQ(reports_.back().ended().outcome(), JobEnded::INTERRUPTED);
 }
 
+TEST_F(TurnstileTest, AbortReachesARankThatWaitsOnTheComputeThread) {
+  Start();
+  worker::v1::StartJob request;
+  request.set_job_id(1);
+  request.set_attempt(2);
+  request.mutable_spec()->set_name("lonely");
+  request.mutable_group()->set_size(2);
+  turnstile_->AbortGroup(1, 2);  // nothing that it knows of
+  turnstile_->Announce(1, 2);
+  ASSERT_TRUE(
+      OnComputeThread([&] { return turnstile_->StartJob(request); }).ok());
+  turnstile_->AbortGroup(1, 1);  // an earlier one
+  turnstile_->AbortGroup(1, 2);
+  WaitFor([](const std::vector<Report>& reports) { return !reports.empty(); });
+  EXPECT_EQ(reports_.back().ended().outcome(), JobEnded::STOPPED);
+}
+
+TEST_F(TurnstileTest, AbortBeforeTheStartHoldsStill) {
+  Start();
+  worker::v1::StartJob request;
+  request.set_job_id(1);
+  request.set_attempt(1);
+  request.mutable_spec()->set_name("lonely");
+  request.mutable_group()->set_size(2);
+  turnstile_->Announce(1, 1);
+  turnstile_->AbortGroup(1, 1);
+  ASSERT_TRUE(
+      OnComputeThread([&] { return turnstile_->StartJob(request); }).ok());
+  WaitFor([](const std::vector<Report>& reports) { return !reports.empty(); });
+}
+
 TEST_F(TurnstileTest, CorruptRingIsDroppedAndTheNextOneServed) {
   Start();
   RingPair broken = RingPair::Make({2, 4096});

@@ -20,7 +20,7 @@ class WatchedEngineTest : public testing::Test {
     worker::v1::StartJob request;
     request.mutable_spec()->set_name(name);
     request.mutable_spec()->mutable_training()->set_steps(100);
-    auto training = engine_->StartTraining(request);
+    auto training = engine_->StartTraining(request, nullptr);
     EXPECT_TRUE(training.ok()) << training.status();
     return *std::move(training);
   }

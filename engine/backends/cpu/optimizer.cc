@@ -81,6 +81,7 @@ HWY_EXPORT(AdamRange);
 KernelOr MakeSgd(const SgdAttributes& attributes, int64_t count, int threads) {
   const auto range = HWY_DYNAMIC_DISPATCH(SgdRange);
   return MakeKernel([=](const KernelArguments& at) {
+    if (KeepsEverything(at, attributes.clip, count)) return;
     const bool first = *at.in<int64_t>(3) <= 1;
     const bool has_velocity = attributes.momentum != 0;
     SgdStep s;
@@ -89,7 +90,7 @@ KernelOr MakeSgd(const SgdAttributes& attributes, int64_t count, int threads) {
     s.g = at.in(1);
     s.velocity = has_velocity ? at.in(4) : nullptr;
     s.velocity_out = has_velocity ? at.out(1) : nullptr;
-    s.clip = attributes.clip ? *at.in(at.inputs() - 1) : 1.0f;
+    s.clip = ClipOf(at, attributes.clip);
     s.learning_rate = static_cast<float>(*at.in<double>(2));
     s.weight_decay = static_cast<float>(attributes.weight_decay);
     s.momentum = static_cast<float>(attributes.momentum);
@@ -106,6 +107,7 @@ KernelOr MakeAdam(const AdamAttributes& attributes, int64_t count,
                   int threads) {
   const auto range = HWY_DYNAMIC_DISPATCH(AdamRange);
   return MakeKernel([=](const KernelArguments& at) {
+    if (KeepsEverything(at, attributes.clip, count)) return;
     const double rate = *at.in<double>(2);
     const auto step = static_cast<double>(*at.in<int64_t>(3));
     const double correction1 = 1 - std::pow(attributes.beta1, step);
@@ -118,7 +120,7 @@ KernelOr MakeAdam(const AdamAttributes& attributes, int64_t count,
     s.p_out = at.out(0);
     s.m_out = at.out(1);
     s.v_out = at.out(2);
-    s.clip = attributes.clip ? *at.in(6) : 1.0f;
+    s.clip = ClipOf(at, attributes.clip);
     s.beta1 = static_cast<float>(attributes.beta1);
     s.beta2 = static_cast<float>(attributes.beta2);
     s.one_minus_beta1 = static_cast<float>(1 - attributes.beta1);

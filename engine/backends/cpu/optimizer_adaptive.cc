@@ -116,7 +116,7 @@ AdaptiveStep StepOf(const KernelArguments& at, bool clip) {
   s.state = at.in(4);
   s.p_out = at.out(0);
   s.state_out = at.out(1);
-  s.clip = clip ? *at.in(at.inputs() - 1) : 1.0f;
+  s.clip = ClipOf(at, clip);
   s.rate = static_cast<float>(*at.in<double>(2));
   return s;
 }
@@ -130,6 +130,7 @@ void RunStep(const Count& count, Range range, const AdaptiveStep& s) {
 KernelOr MakeRmsprop(const RmspropAttributes& rmsprop, const Count& count) {
   const auto range = HWY_DYNAMIC_DISPATCH(RmspropRange);
   return MakeKernel([=](const KernelArguments& at) {
+    if (KeepsEverything(at, rmsprop.clip, count.elements)) return;
     AdaptiveStep s = StepOf(at, rmsprop.clip);
     s.weight_decay = static_cast<float>(rmsprop.weight_decay);
     s.keep = static_cast<float>(rmsprop.alpha);
@@ -153,6 +154,7 @@ KernelOr MakeRmsprop(const RmspropAttributes& rmsprop, const Count& count) {
 KernelOr MakeAdagrad(const AdagradAttributes& adagrad, const Count& count) {
   const auto range = HWY_DYNAMIC_DISPATCH(AdagradRange);
   return MakeKernel([=](const KernelArguments& at) {
+    if (KeepsEverything(at, adagrad.clip, count.elements)) return;
     AdaptiveStep s = StepOf(at, adagrad.clip);
     s.weight_decay = static_cast<float>(adagrad.weight_decay);
     s.epsilon = static_cast<float>(adagrad.epsilon);
@@ -166,6 +168,7 @@ KernelOr MakeAdagrad(const AdagradAttributes& adagrad, const Count& count) {
 KernelOr MakeLion(const LionAttributes& lion, const Count& count) {
   const auto range = HWY_DYNAMIC_DISPATCH(LionRange);
   return MakeKernel([=](const KernelArguments& at) {
+    if (KeepsEverything(at, lion.clip, count.elements)) return;
     AdaptiveStep s = StepOf(at, lion.clip);
     s.keep = static_cast<float>(lion.beta2);
     s.take = static_cast<float>(1 - lion.beta2);

@@ -1,7 +1,32 @@
 // The numbers and addresses of one optimizer step, for the SIMD loops.
 #pragma once
 
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "engine/backends/function_kernel.h"
+
 namespace gpupool::engine {
+
+// The clip coefficient of an optimizer node, its last input; 1 where the node
+// has none.
+inline float ClipOf(const KernelArguments& at, bool clip) {
+  return clip ? *at.in(at.inputs() - 1) : 1.0f;
+}
+
+// Whether that coefficient is not a number: then the parameter and the states,
+// `count` numbers each, go through as they are, which this does.
+inline bool KeepsEverything(const KernelArguments& at, bool clip,
+                            int64_t count) {
+  if (!std::isnan(ClipOf(at, clip))) return false;
+  const auto bytes = static_cast<size_t>(count) * sizeof(float);
+  const size_t states = at.inputs() - 5;
+  for (size_t i = 0; i <= states; ++i) {
+    std::memmove(at.out(i), at.in(i == 0 ? 0 : 3 + i), bytes);
+  }
+  return true;
+}
 
 // v' = keep * v + take * g;  p' = p - rate * (nesterov ? g + momentum v' : v')
 // with g = clip * gradient + weight_decay * p.

@@ -2,7 +2,8 @@
 // (Host and device; plain C++.)
 //
 // T is a floating type. Learning rate, step and clip coefficient lie in the
-// device's memory. Results may overwrite what they replace. Formulas:
+// device's memory. A clip coefficient that is not a number leaves everything as
+// it is. Results may overwrite what they replace. Formulas:
 // engine/autodiff/step_tail.h.
 #pragma once
 
@@ -24,6 +25,10 @@ struct StepInputs {
   const float* clip = nullptr;  // null: 1
   double weight_decay = 0;
 
+  // Whether this step changes nothing.
+  GPUPOOL_HOST_DEVICE bool Keeps() const {
+    return clip != nullptr && *clip != *clip;
+  }
   GPUPOOL_HOST_DEVICE Real_t<T> Rate() const {
     return static_cast<Real_t<T>>(*learning_rate);
   }
@@ -50,6 +55,11 @@ struct SgdFunctor {
 
   GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
     using R = Real_t<T>;
+    if (in.Keeps()) {
+      p_out[i] = in.p[i];
+      if (velocity != nullptr) velocity_out[i] = velocity[i];
+      return;
+    }
     const R p = Load(in.p, i);
     R g = in.Decayed(i);
     if (velocity != nullptr) {
@@ -85,6 +95,12 @@ struct AdamFunctor {
 
   GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
     using R = Real_t<T>;
+    if (in.Keeps()) {
+      p_out[i] = in.p[i];
+      m_out[i] = m[i];
+      v_out[i] = v[i];
+      return;
+    }
     const R rate = in.Rate();
     R p = Load(in.p, i);
     R g;
@@ -122,6 +138,13 @@ struct RmspropFunctor {
 
   GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
     using R = Real_t<T>;
+    if (in.Keeps()) {
+      p_out[i] = in.p[i];
+      v_out[i] = v[i];
+      if (mean != nullptr) mean_out[i] = mean[i];
+      if (buffer != nullptr) buffer_out[i] = buffer[i];
+      return;
+    }
     const auto keep = static_cast<R>(alpha);
     const auto take = static_cast<R>(1 - alpha);
     const R p = Load(in.p, i);
@@ -154,6 +177,11 @@ struct AdagradFunctor {
 
   GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
     using R = Real_t<T>;
+    if (in.Keeps()) {
+      p_out[i] = in.p[i];
+      sum_out[i] = sum[i];
+      return;
+    }
     const auto rate = static_cast<R>(
         *in.learning_rate / (1 + static_cast<double>(*in.step - 1) * lr_decay));
     const R p = Load(in.p, i);
@@ -175,6 +203,11 @@ struct LionFunctor {
 
   GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
     using R = Real_t<T>;
+    if (in.Keeps()) {
+      p_out[i] = in.p[i];
+      m_out[i] = m[i];
+      return;
+    }
     const R g = in.Gradient(i);
     const R old = Load(m, i);
     const R blend = static_cast<R>(beta1) * old + static_cast<R>(1 - beta1) * g;

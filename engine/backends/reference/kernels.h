@@ -27,6 +27,10 @@ struct Operands {
   const Shape& out_shape(size_t i = 0) const { return output_types[i].shape; }
 };
 
+// Whether an optimizer's clip coefficient is given and not a number: then the
+// parameter and the states go through as they are, which this does.
+bool KeepsEverything(const Operands& o, bool clip);
+
 // InvalidArgument for impossible data such as a label out of range.
 absl::Status RunKernel(const Operands& operands);
 

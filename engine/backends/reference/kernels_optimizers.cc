@@ -1,4 +1,5 @@
 // Optimizers beyond SGD and Adam.
+#include <algorithm>
 #include <cmath>
 
 #include "engine/backends/reference/kernels.h"
@@ -13,9 +14,19 @@ double Gradient(const Operands& o, bool clip, size_t i) {
 
 }  // namespace
 
+bool KeepsEverything(const Operands& o, bool clip) {
+  if (!clip || !std::isnan(o.inputs.back()[0])) return false;
+  for (size_t i = 0; i < o.outputs.size(); ++i) {
+    const absl::Span<const double> old = o.in(i == 0 ? 0 : 3 + i);
+    std::copy(old.begin(), old.end(), o.out(i).begin());
+  }
+  return true;
+}
+
 // torch.optim.RMSprop.
 void RmspropStep(const Operands& o) {
   const auto& rmsprop = o.node.get<RmspropAttributes>();
+  if (KeepsEverything(o, rmsprop.clip)) return;
   const double rate = o.in(2)[0];
   const size_t momentum = rmsprop.centered ? 6 : 5;  // inputs
   for (size_t i = 0; i < o.in(0).size(); ++i) {
@@ -41,6 +52,7 @@ void RmspropStep(const Operands& o) {
 // torch.optim.Adagrad.
 void AdagradStep(const Operands& o) {
   const auto& adagrad = o.node.get<AdagradAttributes>();
+  if (KeepsEverything(o, adagrad.clip)) return;
   const double rate = o.in(2)[0] / (1 + (o.in(3)[0] - 1) * adagrad.lr_decay);
   for (size_t i = 0; i < o.in(0).size(); ++i) {
     const double p = o.in(0)[i];
@@ -54,6 +66,7 @@ void AdagradStep(const Operands& o) {
 // Chen et al. 2023, arXiv 2302.06675, algorithm 2.
 void LionStep(const Operands& o) {
   const auto& lion = o.node.get<LionAttributes>();
+  if (KeepsEverything(o, lion.clip)) return;
   const double rate = o.in(2)[0];
   for (size_t i = 0; i < o.in(0).size(); ++i) {
     const double g = Gradient(o, lion.clip, i);

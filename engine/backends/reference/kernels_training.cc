@@ -166,6 +166,7 @@ void AllReduceWait(const Operands& o) {
 // torch.optim.SGD; the velocity of the first step is the gradient.
 void SgdStep(const Operands& o) {
   const auto& sgd = o.node.get<SgdAttributes>();
+  if (KeepsEverything(o, sgd.clip)) return;
   const double rate = o.in(2)[0];
   const bool first = o.in(3)[0] <= 1;
   for (size_t i = 0; i < o.in(0).size(); ++i) {
@@ -184,6 +185,7 @@ void SgdStep(const Operands& o) {
 // torch.optim.Adam and AdamW.
 void AdamStep(const Operands& o) {
   const auto& adam = o.node.get<AdamAttributes>();
+  if (KeepsEverything(o, adam.clip)) return;
   const double rate = o.in(2)[0];
   const double step = o.in(3)[0];
   const double correction1 = 1 - std::pow(adam.beta1, step);

@@ -147,6 +147,16 @@ TEST_F(StepTailTest, ClippingScalesOnlyLongGradients) {
   ExpectNear(Step(2, {0.3, 0.4}), {0.94 - 0.03, -2.08 - 0.04});
 }
 
+// inf / inf is no number, and neither is a norm with NaN in it.
+TEST_F(StepTailTest, AClipThatIsNoNumberLeavesEverythingAsItIs) {
+  Build({.optimizer = RmspropAttributes{.momentum = 0.5, .centered = true},
+         .clip_norm = 1});
+  Step(1, {3, 4});
+  const reference::NamedNumbers before = values_;
+  Step(2, {std::nan(""), 1});
+  EXPECT_EQ(values_, before);
+}
+
 TEST(StepTailClipTest, TheNormIsTakenOverAllGradients) {
   Graph graph;
   GraphBuilder builder(&graph);

@@ -1,6 +1,8 @@
 #include "tests/engine/backends/cpu/op_cases.h"
 
+#include <cmath>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
@@ -72,6 +74,19 @@ void OpCase::EmitUpdate(Op op, std::vector<ValueId> inputs,
   for (size_t i = 0; i < outputs->size(); ++i) {
     graph_.AddOutput(absl::StrCat("output", i), (*outputs)[i]);
   }
+}
+
+bool UndefineClip(OpCase& at) {
+  const Node& node = at.graph().nodes()[0];
+  const bool clips = std::visit(
+      [](const auto& attributes) {
+        if constexpr (requires { attributes.clip; }) return attributes.clip;
+        return false;
+      },
+      node.attributes);
+  if (!clips) return false;
+  at.inputs.at(at.graph().value(node.inputs.back()).name) = {std::nan("")};
+  return true;
 }
 
 void OpCase::UseChannelsLast() {

@@ -52,6 +52,10 @@ class OpCase {
   int names_ = 0;
 };
 
+// Makes the clip coefficient of a case of one optimizer NaN; false when the
+// case has none.
+bool UndefineClip(OpCase& at);
+
 struct OpCaseMaker {
   std::string name;
   std::function<void(OpCase&)> build;

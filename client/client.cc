@@ -209,6 +209,29 @@ absl::StatusOr<v1::MemoryStats> Client::ResetPeak(
                                 Connection::kRepeat);
 }
 
+absl::StatusOr<v1::MemoryStats> Client::SetMemoryFraction(
+    const v1::SetMemoryFractionRequest& request) {
+  return impl_->connection.Call(*impl_->devices,
+                                &v1::DeviceService::Stub::SetMemoryFraction,
+                                request, Connection::kRepeat);
+}
+
+// A repeat would forget what the first call has begun to remember.
+absl::StatusOr<v1::RecordMemoryHistoryResponse> Client::RecordMemoryHistory(
+    const v1::RecordMemoryHistoryRequest& request) {
+  return impl_->connection.Call(*impl_->devices,
+                                &v1::DeviceService::Stub::RecordMemoryHistory,
+                                request, Connection::kOnce);
+}
+
+absl::Status Client::StreamMemoryDump(
+    const v1::DumpMemoryRequest& request,
+    std::function<bool(const v1::DumpMemoryResponse&)> on_message) {
+  return impl_->connection.ReadStream(*impl_->devices,
+                                      &v1::DeviceService::Stub::DumpMemory,
+                                      request, std::stop_token(), on_message);
+}
+
 absl::StatusOr<v1::ServerInfo> Client::GetServerInfo(
     const v1::GetServerInfoRequest& request) {
   return impl_->connection.Call(*impl_->admin,

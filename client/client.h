@@ -131,6 +131,14 @@ class Client {
       const v1::EmptyCacheRequest& request);
   absl::StatusOr<v1::MemoryStats> ResetPeak(
       const v1::ResetPeakRequest& request);
+  absl::StatusOr<v1::MemoryStats> SetMemoryFraction(
+      const v1::SetMemoryFractionRequest& request);
+  absl::StatusOr<v1::RecordMemoryHistoryResponse> RecordMemoryHistory(
+      const v1::RecordMemoryHistoryRequest& request);
+  // Not repeated: see memory_file.h.
+  absl::Status StreamMemoryDump(
+      const v1::DumpMemoryRequest& request,
+      std::function<bool(const v1::DumpMemoryResponse&)> on_message);
   absl::Status WatchDevices(
       const v1::WatchDevicesRequest& request, std::stop_token stop,
       std::function<bool(const v1::ListDevicesResponse&)> on_devices);

@@ -144,7 +144,7 @@ const std::vector<Setting>& Settings() {
        [](View v, Config* c) { return SetText(v, &c->devices); }},
       {"device-memory", "BYTES",
        "limit of each device, as in 2GiB; default half the machine's memory, "
-       "divided",
+       "divided, or what the GPU has",
        [](View v, Config* c) {
          return SetBytes(v, kMiB, 64 * kTiB, &c->device_memory_bytes);
        }},
@@ -164,6 +164,10 @@ const std::vector<Setting>& Settings() {
        SetLogLevel},
       {"worker-binary", "FILE", "default gpupool-worker beside gpupoold",
        [](View v, Config* c) { return SetText(v, &c->worker_binary); }},
+      {"cuda-lib-dir", "DIR",
+       "folder of NVIDIA's libraries, or several with colons between them; "
+       "default where the system keeps them",
+       [](View v, Config* c) { return SetText(v, &c->cuda_lib_dir); }},
       {"dataset-limit", "BYTES", "largest dataset; default 8GiB",
        [](View v, Config* c) {
          return SetBytes(v, 1, 64 * kTiB, &c->dataset_limit_bytes);

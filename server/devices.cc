@@ -4,12 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
-#include <system_error>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -38,38 +37,6 @@ uint64_t MemoryBytes() {
   return bytes;
 }
 
-// Device files /dev/nvidia0, /dev/nvidia1, ...: in containers the driver's
-// folder in /proc is not always there.
-uint32_t CountGpuFiles() {
-  uint32_t gpus = 0;
-  std::error_code error;
-  while (std::filesystem::exists(absl::StrCat("/dev/nvidia", gpus), error)) {
-    ++gpus;
-  }
-  return gpus;
-}
-
-uint32_t CountGpus() {
-  std::error_code error;
-  uint32_t gpus = 0;
-  for (std::filesystem::directory_iterator
-           entry("/proc/driver/nvidia/gpus", error),
-       end;
-       !error && entry != end; entry.increment(error)) {
-    ++gpus;
-  }
-  return gpus > 0 ? gpus : CountGpuFiles();
-}
-
-// In an installation ../lib of the binaries, in a build folder too; beside the
-// worker where somebody put all files into one folder.
-bool HasCudaModule(const std::string& worker_binary) {
-  const auto folder = std::filesystem::path(worker_binary).parent_path();
-  std::error_code error;
-  return std::filesystem::exists(folder / "../lib/libgpupool_cuda.so", error) ||
-         std::filesystem::exists(folder / "libgpupool_cuda.so", error);
-}
-
 absl::Status BadDevices(absl::string_view devices) {
   return absl::InvalidArgumentError(
       absl::StrCat("devices is \"", devices, "\"; write auto, cpu:N (1 .. ",
@@ -92,16 +59,22 @@ std::vector<DeviceChoice> CpuDevices(uint32_t count, uint64_t memory_bytes,
   return choices;
 }
 
-absl::Status CheckGpu(uint32_t index, const MachineFacts& machine) {
-  if (!machine.cuda_module) {
-    return absl::FailedPreconditionError(
-        "this build of gpupool has no CUDA module (libgpupool_cuda.so in "
-        "../lib of gpupool-worker); use --devices cpu:N");
+absl::Status CheckGpu(uint32_t index, uint64_t memory_bytes,
+                      const MachineFacts& machine) {
+  if (machine.gpus.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "there is no CUDA device cuda:", index, ": ", machine.no_gpus,
+        "; put that right or use --devices cpu:N"));
   }
-  if (index < machine.gpus) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "there is no cuda:", index, ": the NVIDIA driver shows ", machine.gpus,
-      " CUDA devices; use --devices cpu:N or install the driver"));
+  if (index >= machine.gpus.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("there is no cuda:", index, ": the NVIDIA driver shows ",
+                     machine.gpus.size(), " CUDA devices (numbered from 0)"));
+  }
+  if (memory_bytes <= machine.gpus[index]) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("device-memory is ", memory_bytes, " bytes; of cuda:", index,
+                   " ", machine.gpus[index], " can be used"));
 }
 
 absl::StatusOr<std::vector<DeviceChoice>> GpuDevices(
@@ -114,22 +87,26 @@ absl::StatusOr<std::vector<DeviceChoice>> GpuDevices(
     if (!absl::SimpleAtoi(word, &index) || !seen.insert(index).second) {
       return BadDevices(absl::StrCat("cuda:", list));
     }
-    const absl::Status status = CheckGpu(index, machine);
+    const absl::Status status = CheckGpu(index, memory_bytes, machine);
     if (!status.ok()) return status;
-    choices.push_back({absl::StrCat("cuda:", index), memory_bytes, 1});
+    choices.push_back({absl::StrCat("cuda:", index),
+                       memory_bytes != 0 ? memory_bytes : machine.gpus[index],
+                       1});
   }
   return choices;
 }
 
 }  // namespace
 
-MachineFacts ReadMachineFacts(const std::string& worker_binary) {
+MachineFacts ReadMachineFacts() {
   MachineFacts machine;
   machine.cores = CountCores();
   machine.memory_bytes = MemoryBytes();
-  machine.gpus = CountGpus();
-  machine.cuda_module = HasCudaModule(worker_binary);
   return machine;
+}
+
+bool MayMeanGpus(absl::string_view devices) {
+  return devices == "auto" || absl::StartsWith(devices, "cuda");
 }
 
 absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
@@ -137,11 +114,13 @@ absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
     const MachineFacts& machine) {
   absl::string_view rest = devices;
   if (devices == "auto") {
-    if (!machine.cuda_module || machine.gpus == 0) {
+    if (machine.gpus.empty()) {
       return CpuDevices(machine.cores > 1 ? 2 : 1, memory_bytes, machine);
     }
     std::string list = "0";
-    for (uint32_t i = 1; i < machine.gpus; ++i) absl::StrAppend(&list, ",", i);
+    for (size_t i = 1; i < machine.gpus.size(); ++i) {
+      absl::StrAppend(&list, ",", i);
+    }
     return GpuDevices(list, memory_bytes, machine);
   }
   if (absl::ConsumePrefix(&rest, "cuda:")) {

@@ -1,8 +1,8 @@
 // Which devices the daemon owns: the words of --devices and the facts of the
 // machine, as a list for the pool.
 //
-//   auto        the GPUs when a CUDA worker module is installed and there are
-//               any, else cpu:2 (cpu:1 on one core)
+//   auto        the GPUs when workers can open any, else cpu:2 (cpu:1 on one
+//               core)
 //   cpu:N       N virtual devices cpu:0 .. cpu:N-1 that share the cores
 //   cuda:I,J    these GPUs
 #pragma once
@@ -17,23 +17,27 @@
 namespace gpupool::server {
 
 struct MachineFacts {
-  uint32_t cores = 1;         // that this process may use
-  uint64_t memory_bytes = 0;  // of the machine, or of its container
-  uint32_t gpus = 0;
-  bool cuda_module = false;  // libgpupool_cuda.so lies in ../lib of the worker
+  uint32_t cores = 1;          // that this process may use
+  uint64_t memory_bytes = 0;   // of the machine, or of its container
+  std::vector<uint64_t> gpus;  // bytes of each that can be used
+  std::string no_gpus;         // why there are none
 };
 
 struct DeviceChoice {
-  std::string name;          // "cpu:0"
-  uint64_t limit_bytes = 0;  // 0 for a GPU: what the GPU has
+  std::string name;  // "cpu:0"
+  uint64_t limit_bytes = 0;
   uint32_t threads = 1;
 };
 
-MachineFacts ReadMachineFacts(const std::string& worker_binary);
+// But for the GPUs: see gpu_query.h.
+MachineFacts ReadMachineFacts();
+// Whether the words may mean a GPU.
+bool MayMeanGpus(absl::string_view devices);
 
-// `memory_bytes` is the limit of each device; 0 means half of the machine's
-// memory, divided. InvalidArgument for words that mean nothing;
-// FailedPrecondition for a GPU that is not there.
+// `memory_bytes` is the limit of each device; 0 means what the GPU has, or half
+// of the machine's memory, divided. InvalidArgument for words that mean
+// nothing, and for more memory than a GPU has; FailedPrecondition for a GPU
+// that is not there.
 absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
     absl::string_view devices, uint64_t memory_bytes,
     const MachineFacts& machine);

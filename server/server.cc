@@ -28,6 +28,7 @@
 #include "server/clock.h"
 #include "server/control/control_loop.h"
 #include "server/devices.h"
+#include "server/gpu_query.h"
 #include "server/http/http_server.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/metrics_endpoint.h"
@@ -84,7 +85,7 @@ class Server::Impl {
     worker_binary_ = WorkerBinary(config_);
     ASSIGN_OR_RETURN(devices_,
                      ChooseDevices(config_.devices, config_.device_memory_bytes,
-                                   ReadMachineFacts(worker_binary_)));
+                                   LookAtMachine()));
     RETURN_IF_ERROR(OpenStorage());
     RETURN_IF_ERROR(StartWork());
     RETURN_IF_ERROR(StartEndpoints());
@@ -120,6 +121,19 @@ class Server::Impl {
   }
 
  private:
+  MachineFacts LookAtMachine() const {
+    MachineFacts machine = ReadMachineFacts();
+    if (!MayMeanGpus(config_.devices)) return machine;
+    auto gpus = AskForGpus(worker_binary_, config_.cuda_lib_dir);
+    if (gpus.ok()) {
+      machine.gpus = *std::move(gpus);
+    } else {
+      machine.no_gpus = std::string(gpus.status().message());
+      spdlog::info("no GPU is used reason=\"{}\"", machine.no_gpus);
+    }
+    return machine;
+  }
+
   absl::Status OpenStorage() {
     ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
     const std::string& folder = state_dir_->path();
@@ -172,11 +186,18 @@ class Server::Impl {
     return options;
   }
 
+  // A pool's devices are of one kind.
+  std::string PlannedKind() const {
+    const std::string& name = devices_.front().name;
+    return name.substr(0, name.find(':'));
+  }
+
   // A number, not 0, that changes with what plans depend on beside their
-  // specs: the build and the threads of the meta worker.
+  // specs: the build, the kind of the devices, the threads of the meta worker.
   uint64_t Planner() const {
-    const std::string digest = engine::Sha256Hex(absl::StrCat(
-        build_.version, " ", build_.commit, " ", devices_.front().threads));
+    const std::string digest = engine::Sha256Hex(
+        absl::StrCat(build_.version, " ", build_.commit, " ",
+                     devices_.front().threads, " ", PlannedKind()));
     uint64_t number = 0;
     GPUPOOL_CHECK(absl::SimpleHexAtoi(digest.substr(0, 15), &number));
     return std::max<uint64_t>(number, 1);
@@ -194,6 +215,7 @@ class Server::Impl {
     PoolOptions options;
     options.state_dir = state_dir_->path();
     options.worker_binary = worker_binary_;
+    options.cuda_lib_dir = config_.cuda_lib_dir;
     options.daemon_boot_id = boot_id_;
     options.ring.slot_count = config_.slot_count;
     options.ring.slot_bytes = config_.slot_bytes;
@@ -205,8 +227,9 @@ class Server::Impl {
     }
     // Kernel scratch depends on the thread count, and every device has the
     // same: a plan made with another would miss some bytes.
-    options.devices.push_back(
-        {.name = kMetaDevice, .threads = devices_.front().threads});
+    options.devices.push_back({.name = kMetaDevice,
+                               .threads = devices_.front().threads,
+                               .plan_for = devices_.front().name});
     return options;
   }
 

@@ -24,6 +24,7 @@ void AddModels(CLI::App& app, Invocation& invocation);
 void AddModelsFiles(CLI::App& models, Invocation& invocation);
 void AddModelsInfer(CLI::App& models, Invocation& invocation);
 void AddDevices(CLI::App& app, Invocation& invocation);
+void AddDevicesMemory(CLI::App& devices, Invocation& invocation);
 void AddAdmin(CLI::App& app, Invocation& invocation);
 void AddVersion(CLI::App& app, Invocation& invocation);
 void AddCompletion(CLI::App& app, Invocation& invocation);

@@ -61,7 +61,7 @@ class ApiServer::Impl {
         models_(dependencies.control, dependencies.blobs, {}),
         datasets_(dependencies.control, dependencies.blobs,
                   {.dataset_limit_bytes = options.dataset_limit_bytes}),
-        devices_(dependencies.control, options.watch_limit),
+        devices_(dependencies.control, dependencies.blobs, options.watch_limit),
         admin_(dependencies.control, std::move(dependencies.hooks)),
         more_services_(std::move(dependencies.more_services)) {}
 

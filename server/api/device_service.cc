@@ -3,7 +3,9 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/api/convert.h"
+#include "server/api/memory_dump.h"
 #include "server/api/unary.h"
 #include "server/api/watch_devices.h"
 
@@ -23,11 +25,27 @@ std::function<void(absl::StatusOr<MemoryReply>)> ReplyWithPart(
 }
 
 // A stream that ends before it begins.
-class RefuseWatch : public grpc::ServerWriteReactor<v1::ListDevicesResponse> {
+template <typename Response>
+class Refuse : public grpc::ServerWriteReactor<Response> {
  public:
-  explicit RefuseWatch(const absl::Status& status) { Finish(ToGrpc(status)); }
+  explicit Refuse(const absl::Status& status) { this->Finish(ToGrpc(status)); }
   void OnDone() override { delete this; }
 };
+
+constexpr uint64_t kMaxHistoryEntries = 1'000'000;
+
+absl::Status CheckFraction(double fraction) {
+  if (fraction > 0 && fraction <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "fraction is ", fraction, "; it must be above 0 and at most 1"));
+}
+
+absl::Status CheckHistory(const v1::RecordMemoryHistoryRequest& request) {
+  if (request.max_entries() <= kMaxHistoryEntries) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("max_entries is ", request.max_entries(), "; at most ",
+                   kMaxHistoryEntries, " events are remembered"));
+}
 
 }  // namespace
 
@@ -106,10 +124,43 @@ grpc::ServerUnaryReactor* DeviceService::ResetPeak(
   return reactor;
 }
 
+grpc::ServerUnaryReactor* DeviceService::SetMemoryFraction(
+    grpc::CallbackServerContext* context,
+    const v1::SetMemoryFractionRequest* request, v1::MemoryStats* response) {
+  absl::Status checked = CheckDevice(request->device());
+  if (checked.ok()) checked = CheckFraction(request->fraction());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->SetMemoryFraction(*request, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* DeviceService::RecordMemoryHistory(
+    grpc::CallbackServerContext* context,
+    const v1::RecordMemoryHistoryRequest* request,
+    v1::RecordMemoryHistoryResponse* response) {
+  absl::Status checked = CheckDevice(request->device());
+  if (checked.ok()) checked = CheckHistory(*request);
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->RecordMemoryHistory(*request, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerWriteReactor<v1::DumpMemoryResponse>* DeviceService::DumpMemory(
+    grpc::CallbackServerContext*, const v1::DumpMemoryRequest* request) {
+  const absl::Status checked = CheckDevice(request->device());
+  if (!checked.ok()) return new Refuse<v1::DumpMemoryResponse>(checked);
+  return MemoryDump::Begin(
+      std::make_shared<MemoryDump>(control_, blobs_, request->device()),
+      &dumps_);
+}
+
 grpc::ServerWriteReactor<v1::ListDevicesResponse>* DeviceService::WatchDevices(
     grpc::CallbackServerContext*, const v1::WatchDevicesRequest* request) {
   const absl::StatusOr<absl::Duration> interval = WatchInterval(*request);
-  if (!interval.ok()) return new RefuseWatch(interval.status());
+  if (!interval.ok())
+    return new Refuse<v1::ListDevicesResponse>(interval.status());
   return WatchDevicesStream::Begin(
       std::make_shared<WatchDevicesStream>(control_, *interval), &watches_);
 }

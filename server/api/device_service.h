@@ -4,18 +4,22 @@
 #include "gpupool/v1/device.grpc.pb.h"
 #include "server/api/stream_registry.h"
 #include "server/control/control_loop.h"
+#include "server/store/blob_store.h"
 
 namespace gpupool::server {
 
 class DeviceService : public v1::DeviceService::CallbackService {
  public:
-  // `control` outlives the service. At most `watch_limit` WatchDevices
-  // streams.
-  DeviceService(ControlLoop* control, size_t watch_limit)
-      : control_(control), watches_(watch_limit) {}
+  // Both outlive the service. At most `watch_limit` WatchDevices streams.
+  DeviceService(ControlLoop* control, const BlobStore* blobs,
+                size_t watch_limit)
+      : control_(control), blobs_(blobs), watches_(watch_limit) {}
 
-  // Ends all WatchDevices streams with Unavailable.
-  void StopStreams() { watches_.StopAll(); }
+  // Ends all streams with Unavailable.
+  void StopStreams() {
+    watches_.StopAll();
+    dumps_.StopAll();
+  }
 
   grpc::ServerUnaryReactor* ListDevices(
       grpc::CallbackServerContext* context,
@@ -40,13 +44,29 @@ class DeviceService : public v1::DeviceService::CallbackService {
   grpc::ServerUnaryReactor* ResetPeak(grpc::CallbackServerContext* context,
                                       const v1::ResetPeakRequest* request,
                                       v1::MemoryStats* response) override;
+  grpc::ServerUnaryReactor* SetMemoryFraction(
+      grpc::CallbackServerContext* context,
+      const v1::SetMemoryFractionRequest* request,
+      v1::MemoryStats* response) override;
+  grpc::ServerUnaryReactor* RecordMemoryHistory(
+      grpc::CallbackServerContext* context,
+      const v1::RecordMemoryHistoryRequest* request,
+      v1::RecordMemoryHistoryResponse* response) override;
+  grpc::ServerWriteReactor<v1::DumpMemoryResponse>* DumpMemory(
+      grpc::CallbackServerContext* context,
+      const v1::DumpMemoryRequest* request) override;
   grpc::ServerWriteReactor<v1::ListDevicesResponse>* WatchDevices(
       grpc::CallbackServerContext* context,
       const v1::WatchDevicesRequest* request) override;
 
  private:
+  // A dump holds a file that may be large.
+  static constexpr size_t kMaxDumps = 16;
+
   ControlLoop* const control_;
+  const BlobStore* const blobs_;
   StreamRegistry watches_;
+  StreamRegistry dumps_{kMaxDumps};
 };
 
 }  // namespace gpupool::server

@@ -207,6 +207,7 @@ void ControlLoop::Impl::WorkerIsLost(const std::string& device,
   });
   if (dependencies_.metrics != nullptr) {
     dependencies_.metrics->SetDeviceUp(device, false);
+    dependencies_.metrics->ClearGpuReadings(device);
     dependencies_.metrics->SetDeviceQuarantined(device,
                                                 absl::IsDataLoss(reason));
     if (!absl::IsDataLoss(reason)) {
@@ -227,6 +228,11 @@ void ControlLoop::Impl::TakeHeartbeat(const std::string& device,
   if (!found.empty()) metrics->CountReconcileMismatches(found.size());
   metrics->SetDeviceMemory(heartbeat.memory());
   metrics->SetDeviceUtilization(device, heartbeat.utilization());
+  if (heartbeat.has_readings()) {
+    // The first may come before the control thread has noted what the GPU is.
+    const v1::Device known = board_.Find(device);
+    if (known.has_gpu()) metrics->SetGpuReadings(known);
+  }
   metrics->SetTrainingSteps(device, heartbeat.step_count(),
                             heartbeat.step_seconds_total());
 }

@@ -6,20 +6,12 @@
 #include "server/control/admission.h"
 #include "server/control/control_impl.h"
 #include "server/control/dataset_requests.h"
+#include "server/control/memory_requests.h"
 #include "server/control/model_requests.h"
 #include "server/control/report_intake.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
-namespace {
-
-absl::Status CheckDevice(const DeviceBoard& board, const std::string& name) {
-  if (board.Has(name)) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("there is no device \"", name, "\"; see `gpupool devices`"));
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<ControlLoop>> ControlLoop::Create(
     ControlOptions options, ControlDependencies dependencies) {
@@ -163,45 +155,29 @@ std::vector<v1::Device> ControlLoop::ListDevices() const {
 void ControlLoop::GetMemory(const std::string& device, bool with_snapshot,
                             bool with_summary,
                             Callback<worker::v1::MemoryReply> callback) {
-  const absl::Status known = CheckDevice(impl_->board(), device);
-  if (!known.ok()) return callback(known);
-  worker::v1::ToWorker message;
-  message.mutable_get_memory()->set_with_snapshot(with_snapshot);
-  message.mutable_get_memory()->set_with_summary(with_summary);
-  Ask<worker::v1::MemoryReply>(impl_->context(), device, std::move(message),
-                               impl_->options().memory_timeout, callback,
-                               [callback](const worker::v1::FromWorker& reply) {
-                                 callback(reply.memory());
-                               });
+  server::GetMemory(impl_->context(), device, with_snapshot, with_summary,
+                    std::move(callback));
 }
-
 void ControlLoop::EmptyCache(const std::string& device,
                              Callback<v1::EmptyCacheResponse> callback) {
-  const absl::Status known = CheckDevice(impl_->board(), device);
-  if (!known.ok()) return callback(known);
-  worker::v1::ToWorker message;
-  message.mutable_empty_cache();
-  Ask<v1::EmptyCacheResponse>(
-      impl_->context(), device, std::move(message),
-      impl_->options().memory_timeout, callback,
-      [callback](const worker::v1::FromWorker& reply) {
-        v1::EmptyCacheResponse response;
-        response.set_freed_bytes(reply.empty_cache().freed_bytes());
-        callback(response);
-      });
+  server::EmptyCache(impl_->context(), device, std::move(callback));
 }
-
 void ControlLoop::ResetPeak(const std::string& device,
                             Callback<v1::MemoryStats> callback) {
-  const absl::Status known = CheckDevice(impl_->board(), device);
-  if (!known.ok()) return callback(known);
-  worker::v1::ToWorker message;
-  message.mutable_reset_peak();
-  Ask<v1::MemoryStats>(impl_->context(), device, std::move(message),
-                       impl_->options().memory_timeout, callback,
-                       [callback](const worker::v1::FromWorker& reply) {
-                         callback(reply.memory().stats());
-                       });
+  server::ResetPeak(impl_->context(), device, std::move(callback));
+}
+void ControlLoop::SetMemoryFraction(const v1::SetMemoryFractionRequest& request,
+                                    Callback<v1::MemoryStats> callback) {
+  server::SetMemoryFraction(impl_->context(), request, std::move(callback));
+}
+void ControlLoop::RecordMemoryHistory(
+    const v1::RecordMemoryHistoryRequest& request,
+    Callback<v1::RecordMemoryHistoryResponse> callback) {
+  server::RecordMemoryHistory(impl_->context(), request, std::move(callback));
+}
+void ControlLoop::DumpMemory(const std::string& device,
+                             Callback<worker::v1::DumpMemoryReply> callback) {
+  server::DumpMemory(impl_->context(), device, std::move(callback));
 }
 
 // ----------------------------------------------------------------------- admin

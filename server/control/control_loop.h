@@ -167,6 +167,14 @@ class ControlLoop : public WorkerObserver {
   void EmptyCache(const std::string& device,
                   Callback<v1::EmptyCacheResponse> callback);
   void ResetPeak(const std::string& device, Callback<v1::MemoryStats> callback);
+  // FailedPrecondition when more than that is in use.
+  void SetMemoryFraction(const v1::SetMemoryFractionRequest& request,
+                         Callback<v1::MemoryStats> callback);
+  void RecordMemoryHistory(const v1::RecordMemoryHistoryRequest& request,
+                           Callback<v1::RecordMemoryHistoryResponse> callback);
+  // The worker writes the file as a blob, to which nobody refers.
+  void DumpMemory(const std::string& device,
+                  Callback<worker::v1::DumpMemoryReply> callback);
 
   // ------------------------------------------------------------------ admin
   // No further jobs. With `stop`, running attempts checkpoint and stop.

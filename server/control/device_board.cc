@@ -59,6 +59,11 @@ void DeviceBoard::SetReady(const std::string& name,
   if (reply.info().has_memory()) {
     *device.mutable_memory() = reply.info().memory();
   }
+  if (reply.info().has_gpu()) {
+    *device.mutable_gpu() = reply.info().gpu();
+  } else {
+    device.clear_gpu();
+  }
   device.set_worker_pid(reply.pid());
   it->second.running.clear();
 }
@@ -73,6 +78,7 @@ void DeviceBoard::SetLost(const std::string& name, const absl::Status& reason) {
   device.set_state_reason(std::string(reason.message()));
   device.set_utilization(0);
   device.set_worker_pid(0);
+  device.clear_readings();
   it->second.running.clear();
 }
 
@@ -160,6 +166,9 @@ std::vector<Disagreement> DeviceBoard::TakeHeartbeat(
   Entry& entry = it->second;
   *entry.device.mutable_memory() = heartbeat.memory();
   entry.device.set_utilization(heartbeat.utilization());
+  if (heartbeat.has_readings()) {
+    *entry.device.mutable_readings() = heartbeat.readings();
+  }
   std::map<AttemptRef, absl::Time> running;
   for (const auto& item : heartbeat.running()) {
     auto known = entry.running.find(RefOf(item));
@@ -174,6 +183,12 @@ std::vector<Disagreement> DeviceBoard::TakeHeartbeat(
 bool DeviceBoard::Has(const std::string& name) const {
   absl::MutexLock lock(&mutex_);
   return entries_.contains(name);
+}
+
+v1::Device DeviceBoard::Find(const std::string& name) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = entries_.find(name);
+  return it == entries_.end() ? v1::Device() : it->second.device;
 }
 
 std::vector<v1::Device> DeviceBoard::List() const {

@@ -48,6 +48,8 @@ class DeviceBoard {
       absl::Time now);
 
   bool Has(const std::string& name) const;
+  // Empty when it is unknown.
+  v1::Device Find(const std::string& name) const;
   std::vector<v1::Device> List() const;
   // Where something of `bytes` on a device of `kind` (empty: any) fits.
   std::vector<v1::DeviceFit> Fits(uint64_t bytes,

@@ -15,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "server/metrics/gpu_series.h"
 
 namespace gpupool::server {
 
@@ -61,6 +62,8 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Gauge>& inference_queue_limit;
   prometheus::Family<prometheus::Gauge>& queue_depth;
   prometheus::Family<prometheus::Gauge>& queue_limit;
+
+  GpuSeries gpus{registry.get()};
 
   absl::Mutex mutex;
   std::map<std::string, Steps> steps ABSL_GUARDED_BY(mutex);

@@ -95,6 +95,14 @@ void Metrics::SetDeviceUp(const std::string& device, bool up) {
   families_->device_quarantined.Add({{"device", device}});
 }
 
+void Metrics::SetGpuReadings(const v1::Device& device) {
+  families_->gpus.Set(device);
+}
+
+void Metrics::ClearGpuReadings(const std::string& device) {
+  families_->gpus.Clear(device);
+}
+
 void Metrics::SetTrainingSteps(const std::string& device, uint64_t step_count,
                                double step_seconds_total) {
   MetricFamilies::Steps before;

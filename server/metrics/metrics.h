@@ -1,6 +1,7 @@
 // Every Prometheus family of the daemon, in one place, behind typed setters.
 // Names follow Prometheus' rules: prefix gpupool_, base units, _total for
-// counters. No label grows with the number of jobs or clients.
+// counters; but for what GPUs tell, which has the names of NVIDIA's exporter
+// (gpu_series.h). No label grows with the number of jobs or clients.
 //
 // Threads: everything here serves any thread. The request path holds a
 // VersionMetrics, whose series are looked up once; an observation is then a
@@ -80,6 +81,9 @@ class Metrics {
   // Share of time spent computing, 0..1.
   void SetDeviceUtilization(const std::string& device, double ratio);
   void SetDeviceUp(const std::string& device, bool up);
+  // What a GPU tells: of device.gpu() and device.readings().
+  void SetGpuReadings(const v1::Device& device);
+  void ClearGpuReadings(const std::string& device);
   // Running totals of the worker's present boot, as its heartbeats carry them;
   // a smaller step count than before means that the worker started anew.
   void SetTrainingSteps(const std::string& device, uint64_t step_count,

@@ -119,6 +119,28 @@ void WorkerLink::TryConnect() {
   if (absl::IsPermissionDenied(channel.status())) Lose(channel.status());
 }
 
+std::vector<std::string> WorkerLink::Arguments() const {
+  std::vector<std::string> arguments = {
+      options_.worker_binary,
+      "--device",
+      device_.name,
+      "--state-dir",
+      options_.state_dir,
+      "--memory-limit-bytes",
+      absl::StrCat(device_.limit_bytes),
+      "--threads",
+      absl::StrCat(device_.threads),
+      "--plan-for",
+      device_.plan_for,
+      "--orphan-seconds",
+      absl::StrCat(absl::ToDoubleSeconds(options_.orphan_timeout))};
+  if (!options_.cuda_lib_dir.empty()) {
+    arguments.insert(arguments.end(),
+                     {"--cuda-lib-dir", options_.cuda_lib_dir});
+  }
+  return arguments;
+}
+
 void WorkerLink::Spawn() {
   std::error_code error;
   std::filesystem::create_directories(paths_.folder, error);
@@ -126,13 +148,8 @@ void WorkerLink::Spawn() {
     return Lose(absl::UnavailableError(
         absl::StrCat("cannot create ", paths_.folder, ": ", error.message())));
   }
-  absl::StatusOr<Process> process = Process::Spawn(
-      {options_.worker_binary, "--device", device_.name, "--state-dir",
-       options_.state_dir, "--memory-limit-bytes",
-       absl::StrCat(device_.limit_bytes), "--threads",
-       absl::StrCat(device_.threads), "--orphan-seconds",
-       absl::StrCat(absl::ToDoubleSeconds(options_.orphan_timeout))},
-      paths_.log, {kWaitPolicy, kSpinCount});
+  absl::StatusOr<Process> process =
+      Process::Spawn(Arguments(), paths_.log, {kWaitPolicy, kSpinCount});
   if (!process.ok()) return Lose(process.status());
   process_ = *std::move(process);
   found_alive_ = false;

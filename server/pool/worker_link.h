@@ -92,6 +92,7 @@ class WorkerLink {
 
   void SetState(State state);
   void TryConnect();
+  std::vector<std::string> Arguments() const;
   void Spawn();
   void Greet(ControlChannel channel);
   void BecomeReady(const worker::v1::HelloReply& reply);

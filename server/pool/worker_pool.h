@@ -69,11 +69,15 @@ struct PoolDevice {
   uint32_t threads = 1;
   // Highest report sequence on the daemon's disk; 0 when not known.
   uint64_t last_report_sequence = 0;
+  // meta: a device of the kind that plans are made for.
+  std::string plan_for = "cpu";
 };
 
 struct PoolOptions {
   std::string state_dir;
   std::string worker_binary;  // path of gpupool-worker
+  // Handed to every worker: folders of NVIDIA's libraries; may be empty.
+  std::string cuda_lib_dir;
   std::string daemon_boot_id;
   std::vector<PoolDevice> devices;
   SlotRingOptions ring;

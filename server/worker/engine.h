@@ -116,18 +116,30 @@ class Engine {
   virtual absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
       const worker::v1::InspectDataset& request) = 0;
   virtual v1::Device info() const = 0;
+  // UNIMPLEMENTED where nothing can tell, DATA_LOSS for a device that is lost.
+  virtual absl::StatusOr<v1::GpuReadings> Readings() const = 0;
   virtual v1::MemoryStats memory_stats() const = 0;
+  // With every figure by PyTorch's name.
+  virtual v1::MemoryStats AllMemoryStats() const = 0;
   virtual v1::MemorySnapshot Snapshot() const = 0;
   virtual std::string MemorySummary() const = 0;
   virtual uint64_t EmptyCache() = 0;
   virtual void ResetPeak() = 0;
+  virtual absl::Status SetMemoryFraction(double fraction) = 0;
+  // 0 entries: no more.
+  virtual absl::Status RecordMemoryHistory(uint64_t max_entries) = 0;
+  virtual absl::StatusOr<worker::v1::DumpMemoryReply> DumpMemory() const = 0;
 };
 
 struct EngineOptions {
-  std::string device;  // "cpu:0" or "meta"
+  std::string device;  // "cpu:0", "cuda:1" or "meta"
   uint64_t memory_limit_bytes = 0;
   uint32_t threads = 1;
   std::string blob_dir;
+  // meta: a device of the kind that is planned for.
+  std::string plan_for = "cpu";
+  // Folders of NVIDIA's libraries, separated by colons; may be empty.
+  std::string cuda_lib_dir;
 };
 // Called once, before the compute thread starts.
 using EngineFactory =

@@ -45,14 +45,6 @@ int Refuse(const absl::Status& status, int code) {
   return code;
 }
 
-// What trying again cannot change has a code of its own.
-int ExitWithoutEngine(const absl::Status& status) {
-  return absl::IsFailedPrecondition(status) || absl::IsNotFound(status) ||
-                 absl::IsUnimplemented(status)
-             ? kWorkerNoDevice
-             : kWorkerFailed;
-}
-
 // When memory runs out, a worker goes before the daemon: its jobs resume from
 // their checkpoints. Allowed to fail.
 void OfferToOutOfMemoryKiller() {
@@ -141,6 +133,13 @@ absl::Status Serve(const WorkerOptions& worker, const WorkerPaths& paths,
 }
 
 }  // namespace
+
+int ExitWithoutEngine(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsNotFound(status) ||
+                 absl::IsUnimplemented(status)
+             ? kWorkerNoDevice
+             : kWorkerFailed;
+}
 
 int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
   const absl::StatusOr<WorkerPaths> paths =

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "server/worker/engine.h"
 
 namespace gpupool::server {
@@ -16,6 +17,9 @@ enum WorkerExit : int {
   kWorkerNoDevice = 4,   // no module, no driver or no such GPU
   // 10, 11: a fault of the device; see server/ipc/work_page.h
 };
+
+// What trying again cannot change has a code of its own.
+int ExitWithoutEngine(const absl::Status& status);
 
 struct WorkerOptions {
   EngineOptions engine;  // blob_dir is set by RunWorker

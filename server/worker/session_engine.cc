@@ -252,8 +252,14 @@ class SessionEngine : public Engine {
     return std::make_shared<SessionAbort>();
   }
   v1::Device info() const override { return session_->info(); }
+  absl::StatusOr<v1::GpuReadings> Readings() const override {
+    return session_->Read();
+  }
   v1::MemoryStats memory_stats() const override {
     return session_->memory_stats();
+  }
+  v1::MemoryStats AllMemoryStats() const override {
+    return session_->AllMemoryStats();
   }
   v1::MemorySnapshot Snapshot() const override { return session_->Snapshot(); }
   std::string MemorySummary() const override {
@@ -261,6 +267,19 @@ class SessionEngine : public Engine {
   }
   uint64_t EmptyCache() override { return session_->EmptyCache(); }
   void ResetPeak() override { session_->ResetPeak(); }
+  absl::Status SetMemoryFraction(double fraction) override {
+    return session_->SetMemoryFraction(fraction);
+  }
+  absl::Status RecordMemoryHistory(uint64_t max_entries) override {
+    return session_->RecordMemoryHistory(max_entries);
+  }
+  absl::StatusOr<worker::v1::DumpMemoryReply> DumpMemory() const override {
+    ASSIGN_OR_RETURN(const engine::MemoryDump dump, session_->DumpMemory());
+    worker::v1::DumpMemoryReply reply;
+    reply.set_sha256(dump.sha256);
+    reply.set_bytes(dump.bytes);
+    return reply;
+  }
 
  private:
   // Raises the limit to what this worker's own plan needs.
@@ -283,11 +302,15 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
     const EngineOptions& options) {
   ASSIGN_OR_RETURN(const engine::Device device,
                    engine::ParseDevice(options.device));
+  ASSIGN_OR_RETURN(const engine::Device plan_for,
+                   engine::ParseDevice(options.plan_for));
   engine::SessionOptions session_options;
   session_options.device = device;
   session_options.memory_limit_bytes = options.memory_limit_bytes;
   session_options.threads = static_cast<int>(options.threads);
   session_options.blob_dir = options.blob_dir;
+  session_options.plan_for = plan_for;
+  session_options.cuda.library_dir = options.cuda_lib_dir;
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Session> session,
                    engine::Session::Create(std::move(session_options)));
   return std::make_unique<SessionEngine>(std::move(session));

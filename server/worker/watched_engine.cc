@@ -175,8 +175,14 @@ class WatchedEngine : public Engine {
     return engine_->InspectDataset(request);
   }
   v1::Device info() const override { return engine_->info(); }
+  absl::StatusOr<v1::GpuReadings> Readings() const override {
+    return engine_->Readings();
+  }
   v1::MemoryStats memory_stats() const override {
     return engine_->memory_stats();
+  }
+  v1::MemoryStats AllMemoryStats() const override {
+    return engine_->AllMemoryStats();
   }
   v1::MemorySnapshot Snapshot() const override { return engine_->Snapshot(); }
   std::string MemorySummary() const override {
@@ -184,6 +190,15 @@ class WatchedEngine : public Engine {
   }
   uint64_t EmptyCache() override { return engine_->EmptyCache(); }
   void ResetPeak() override { engine_->ResetPeak(); }
+  absl::Status SetMemoryFraction(double fraction) override {
+    return engine_->SetMemoryFraction(fraction);
+  }
+  absl::Status RecordMemoryHistory(uint64_t max_entries) override {
+    return engine_->RecordMemoryHistory(max_entries);
+  }
+  absl::StatusOr<worker::v1::DumpMemoryReply> DumpMemory() const override {
+    return engine_->DumpMemory();
+  }
 
  private:
   template <typename Work>

@@ -25,6 +25,7 @@ constexpr uint32_t kProtocolVersion = 1;
 constexpr std::chrono::milliseconds kMaxPoll{200};
 constexpr std::chrono::seconds kUtilizationWindow{1};
 constexpr std::chrono::seconds kFlushLimit{2};
+constexpr uint64_t kHistoryEntries = 100'000;
 
 FromWorker MakeReply(uint64_t request_id, absl::StatusOr<FromWorker> result) {
   FromWorker reply;
@@ -38,6 +39,12 @@ FromWorker MakeReply(uint64_t request_id, absl::StatusOr<FromWorker> result) {
   return reply;
 }
 
+// 0 stands for the default, as long as there is to be a history.
+uint64_t HistoryEntries(const worker::v1::RecordMemoryHistory& request) {
+  if (!request.enabled()) return 0;
+  return request.max_entries() == 0 ? kHistoryEntries : request.max_entries();
+}
+
 }  // namespace
 
 WorkerLoop::WorkerLoop(WorkerLoopOptions options, Engine* engine,
@@ -47,7 +54,8 @@ WorkerLoop::WorkerLoop(WorkerLoopOptions options, Engine* engine,
       listener_(std::move(listener)),
       spool_(std::move(spool)),
       turnstile_(engine,
-                 [this](Report report) { outbox_.Push(std::move(report)); }) {}
+                 [this](Report report) { outbox_.Push(std::move(report)); }),
+      monitor_(engine, options_.readings_interval) {}
 
 WorkerLoop::~WorkerLoop() = default;
 
@@ -222,7 +230,7 @@ FromWorker WorkerLoop::HelloReply() {
 
 void WorkerLoop::Handle(ToWorker request) {
   if (HandleNow(request)) return;
-  if (request.has_inspect_dataset()) {
+  if (request.has_inspect_dataset() || request.has_dump_memory()) {
     HandleOnSideThread(std::move(request));
   } else {
     HandleOnComputeThread(std::move(request));
@@ -230,7 +238,7 @@ void WorkerLoop::Handle(ToWorker request) {
 }
 
 bool WorkerLoop::HandleNow(const ToWorker& request) {
-  FromWorker reply;
+  absl::StatusOr<FromWorker> reply = FromWorker();
   switch (request.message_case()) {
     case ToWorker::kAcknowledgeReports:
       spool_.Acknowledge(request.acknowledge_reports().through_sequence());
@@ -242,10 +250,19 @@ bool WorkerLoop::HandleNow(const ToWorker& request) {
       reply = Memory(request.get_memory());
       break;
     case ToWorker::kEmptyCache:
-      reply.mutable_empty_cache()->set_freed_bytes(engine_->EmptyCache());
+      reply->mutable_empty_cache()->set_freed_bytes(engine_->EmptyCache());
       break;
     case ToWorker::kResetPeak:
       engine_->ResetPeak();
+      reply = StatsAfter(absl::OkStatus());
+      break;
+    case ToWorker::kSetMemoryFraction:
+      reply = StatsAfter(
+          engine_->SetMemoryFraction(request.set_memory_fraction().fraction()));
+      break;
+    case ToWorker::kRecordMemoryHistory:
+      reply = StatsAfter(engine_->RecordMemoryHistory(
+          HistoryEntries(request.record_memory_history())));
       break;
     default:
       return false;
@@ -256,10 +273,17 @@ bool WorkerLoop::HandleNow(const ToWorker& request) {
   return true;
 }
 
+absl::StatusOr<FromWorker> WorkerLoop::StatsAfter(absl::Status changed) {
+  if (!changed.ok()) return changed;
+  FromWorker message;
+  *message.mutable_memory()->mutable_stats() = engine_->memory_stats();
+  return message;
+}
+
 FromWorker WorkerLoop::Memory(const worker::v1::GetMemory& request) {
   FromWorker message;
   worker::v1::MemoryReply* memory = message.mutable_memory();
-  *memory->mutable_stats() = engine_->memory_stats();
+  *memory->mutable_stats() = engine_->AllMemoryStats();
   if (request.with_snapshot()) {
     *memory->mutable_snapshot() = engine_->Snapshot();
   }
@@ -289,16 +313,20 @@ void WorkerLoop::HandleOnComputeThread(ToWorker request) {
 void WorkerLoop::HandleOnSideThread(ToWorker request) {
   side_thread_.Post(
       [this, connection = connection_, request = std::move(request)] {
-        absl::StatusOr<FromWorker> answer = FromWorker();
-        auto facts = engine_->InspectDataset(request.inspect_dataset());
-        if (facts.ok()) {
-          *answer->mutable_dataset() = *std::move(facts);
-        } else {
-          answer = facts.status();
-        }
-        outbox_.Push(Reply{connection,
-                           MakeReply(request.request_id(), std::move(answer))});
+        outbox_.Push(Reply{
+            connection, MakeReply(request.request_id(), WorkAside(request))});
       });
+}
+
+absl::StatusOr<FromWorker> WorkerLoop::WorkAside(const ToWorker& request) {
+  FromWorker reply;
+  if (request.has_dump_memory()) {
+    ASSIGN_OR_RETURN(*reply.mutable_dump_memory(), engine_->DumpMemory());
+  } else {
+    ASSIGN_OR_RETURN(*reply.mutable_dataset(),
+                     engine_->InspectDataset(request.inspect_dataset()));
+  }
+  return reply;
 }
 
 absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {
@@ -400,6 +428,9 @@ void WorkerLoop::SendHeartbeat(Clock::time_point now) {
   worker::v1::Heartbeat* heartbeat = message.mutable_heartbeat();
   *heartbeat->mutable_memory() = engine_->memory_stats();
   heartbeat->set_utilization(utilization);
+  if (auto readings = monitor_.Take(); readings.has_value()) {
+    *heartbeat->mutable_readings() = *std::move(readings);
+  }
   heartbeat->mutable_running()->Add(view.running.begin(), view.running.end());
   heartbeat->set_step_count(view.step_count);
   heartbeat->set_step_seconds_total(view.step_seconds_total);

@@ -1,8 +1,8 @@
 // The worker's control thread: takes daemons' connections, dispatches their
 // requests, sends replies, reports and heartbeats. What may take long is given
 // to the compute thread (Turnstile), so a heartbeat is never late because the
-// engine is busy. Datasets are read on a side thread: a huge one delays no
-// plan and no training step.
+// engine is busy. Datasets are read and dumps of memory written on a side
+// thread: a huge one delays no plan and no training step.
 //
 // Thread-safety: one thread, which Run occupies. Owns the other threads, the
 // spool and the connections; the engine must outlive it.
@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/ipc/control_channel.h"
+#include "server/worker/device_monitor.h"
 #include "server/worker/engine.h"
 #include "server/worker/outbox.h"
 #include "server/worker/report_spool.h"
@@ -36,6 +37,8 @@ struct WorkerLoopOptions {
   // so long.
   absl::Duration orphan_timeout = absl::Seconds(60);
   absl::Duration heartbeat_interval = absl::Milliseconds(200);
+  // How often the device is asked what it tells.
+  absl::Duration readings_interval = absl::Seconds(1);
   // Readable when the process is asked to end (a signalfd); -1: none.
   int stop_fd = -1;
   // The work page, which goes to each daemon that says Hello; -1: none.
@@ -68,11 +71,15 @@ class WorkerLoop {
   void HandleOnComputeThread(worker::v1::ToWorker request);
   void HandleOnSideThread(worker::v1::ToWorker request);
   absl::StatusOr<worker::v1::FromWorker> Compute(worker::v1::ToWorker* request);
+  absl::StatusOr<worker::v1::FromWorker> WorkAside(
+      const worker::v1::ToWorker& request);
   absl::StatusOr<std::unique_ptr<SlotRingServer>> TakeRing(
       const worker::v1::Hello& hello);
   worker::v1::FromWorker HelloReply();
   void AddEndedAttempts(worker::v1::HelloReply* reply) const;
   worker::v1::FromWorker Memory(const worker::v1::GetMemory& request);
+  // The statistics, when `changed` is no error.
+  absl::StatusOr<worker::v1::FromWorker> StatsAfter(absl::Status changed);
   void HandleOutbox();
   void ResendReports();
   void SendHeartbeat(Clock::time_point now);
@@ -92,6 +99,7 @@ class WorkerLoop {
   Turnstile turnstile_;
   std::thread compute_thread_;
   SideThread side_thread_;
+  DeviceMonitor monitor_;
 
   std::optional<ControlChannel> channel_;    // has said Hello
   std::optional<ControlChannel> candidate_;  // has not yet

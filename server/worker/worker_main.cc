@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "server/worker/devices_command.h"
 #include "server/worker/explain_command.h"
 #include "server/worker/run_worker.h"
 #include "server/worker/session_engine.h"
@@ -11,11 +12,15 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "explain") {
     return gpupool::server::RunExplainCommand(argc, argv);
   }
+  if (argc > 1 && std::string_view(argv[1]) == "devices") {
+    return gpupool::server::RunDevicesCommand(argc, argv);
+  }
   gpupool::server::WorkerOptions worker;
   CLI::App app(
       "Owns one device of a gpupool server: trains and answers for it. "
       "Started by gpupoold. 'gpupool-worker explain --help' tells how to see "
-      "what the graph compiler makes of a model.",
+      "what the graph compiler makes of a model, 'gpupool-worker devices' "
+      "which GPUs there are.",
       "gpupool-worker");
   app.set_version_flag("--version", "gpupool-worker " GPUPOOL_VERSION);
   app.add_option("--device", worker.engine.device, "meta, cpu:N or cuda:N")
@@ -26,6 +31,12 @@ int main(int argc, char** argv) {
                  "bytes that the device may hold; 0: no limit");
   app.add_option("--threads", worker.engine.threads, "threads for computing")
       ->check(CLI::Range(1, 1024));
+  app.add_option("--plan-for", worker.engine.plan_for,
+                 "meta: a device of the kind that plans are made for, cpu or "
+                 "cuda:N; default cpu");
+  app.add_option("--cuda-lib-dir", worker.engine.cuda_lib_dir,
+                 "folder of NVIDIA's libraries, or several with colons between "
+                 "them; default where the system keeps them");
   app.add_option("--orphan-seconds", worker.orphan_seconds,
                  "end after so long without a server and without a job")
       ->check(CLI::Range(0.0, 1e9));

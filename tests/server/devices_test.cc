@@ -38,31 +38,45 @@ TEST(DevicesTest, EveryDeviceHasAThreadAndTheMemoryThatWasAskedFor) {
 TEST(DevicesTest, AutoIsTwoCpuDevicesOrOneOnOneCore) {
   EXPECT_EQ(ChooseDevices("auto", 0, {.cores = 8})->size(), 2u);
   EXPECT_EQ(ChooseDevices("auto", 0, {.cores = 1})->size(), 1u);
-  // A GPU without the module, and the module without a GPU.
-  EXPECT_EQ(ChooseDevices("auto", 0, {.cores = 2, .gpus = 1})->size(), 2u);
-  EXPECT_EQ(ChooseDevices("auto", 0, {.cores = 2, .cuda_module = true})->size(),
-            2u);
 }
 
-TEST(DevicesTest, AutoTakesAllGpusWhenTheModuleIsThere) {
+TEST(DevicesTest, AutoTakesAllGpusWithAllTheirMemory) {
   const auto choices =
-      ChooseDevices("auto", 0, {.cores = 8, .gpus = 2, .cuda_module = true});
+      ChooseDevices("auto", 0, {.cores = 8, .gpus = {5 * kGiB, 6 * kGiB}});
   EXPECT_EQ(Names(*choices), (std::vector<std::string>{"cuda:0", "cuda:1"}));
+  EXPECT_EQ(choices->at(1).limit_bytes, 6 * kGiB);
+  EXPECT_EQ(choices->at(1).threads, 1u);
+}
+
+TEST(DevicesTest, GpusTakeTheLimitThatWasAskedForUpToWhatTheyHave) {
+  const MachineFacts machine{.gpus = {5 * kGiB, 6 * kGiB}};
+  EXPECT_EQ(ChooseDevices("cuda:1", 6 * kGiB, machine)->at(0).limit_bytes,
+            6 * kGiB);
+  const auto more = ChooseDevices("cuda:1,0", 6 * kGiB, machine);
+  EXPECT_TRUE(absl::IsInvalidArgument(more.status()));
+  EXPECT_THAT(std::string(more.status().message()), HasSubstr("of cuda:0 "));
 }
 
 TEST(DevicesTest, GpuThatIsNotThereIsRefusedWithTheReason) {
-  const auto module = ChooseDevices("cuda:0", 0, {.gpus = 1});
-  EXPECT_TRUE(absl::IsFailedPrecondition(module.status()));
-  EXPECT_THAT(std::string(module.status().message()),
-              HasSubstr("no CUDA module"));
-  const auto gpu =
-      ChooseDevices("cuda:0,3", 0, {.gpus = 2, .cuda_module = true});
+  const auto none =
+      ChooseDevices("cuda:0", 0, {.no_gpus = "the driver is too old"});
+  EXPECT_TRUE(absl::IsFailedPrecondition(none.status()));
+  EXPECT_THAT(std::string(none.status().message()),
+              HasSubstr("the driver is too old"));
+  const auto gpu = ChooseDevices("cuda:0,3", 0, {.gpus = {kGiB, kGiB}});
   EXPECT_TRUE(absl::IsFailedPrecondition(gpu.status()));
-  EXPECT_THAT(std::string(gpu.status().message()), HasSubstr("no cuda:3"));
+  EXPECT_THAT(std::string(gpu.status().message()),
+              HasSubstr("no cuda:3: the NVIDIA driver shows 2"));
+}
+
+TEST(DevicesTest, OnlyWordsThatMayMeanGpusAskForThem) {
+  EXPECT_TRUE(MayMeanGpus("auto"));
+  EXPECT_TRUE(MayMeanGpus("cuda:0,1"));
+  EXPECT_FALSE(MayMeanGpus("cpu:2"));
 }
 
 TEST(DevicesTest, OtherWordsAreRefused) {
-  const MachineFacts machine{.cores = 2, .gpus = 2, .cuda_module = true};
+  const MachineFacts machine{.cores = 2, .gpus = {kGiB, kGiB}};
   for (const char* words : {"", "cpu", "cpu:", "cpu:0", "cpu:65", "cpu:-1",
                             "gpu:0", "cuda:", "cuda:x", "cuda:0,0"}) {
     EXPECT_TRUE(
@@ -72,10 +86,10 @@ TEST(DevicesTest, OtherWordsAreRefused) {
 }
 
 TEST(DevicesTest, MachineHasCoresAndMemory) {
-  const MachineFacts machine = ReadMachineFacts("/nowhere/gpupool-worker");
+  const MachineFacts machine = ReadMachineFacts();
   EXPECT_GE(machine.cores, 1u);
   EXPECT_GT(machine.memory_bytes, 0u);
-  EXPECT_FALSE(machine.cuda_module);
+  EXPECT_TRUE(machine.gpus.empty());
 }
 
 }  // namespace

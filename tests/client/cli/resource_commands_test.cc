@@ -209,6 +209,27 @@ TEST_F(DevicesTest, ShowsAndTendsMemory) {
   EXPECT_EQ(out(), "cpu:0: gave back 2.0 KiB\n");
   EXPECT_EQ(Run({"devices", "reset-peak", "cpu:0"}), 0);
   EXPECT_EQ(out(), "cpu:0: the peak is now 1.0 KiB\n");
+  EXPECT_EQ(Run({"devices", "memory", "cpu:0", "--all", "--no-headers"}), 0);
+  EXPECT_EQ(out(), "allocated_bytes.all.peak\t64\nnum_ooms\t2\n");
+}
+
+TEST_F(DevicesTest, BoundsRemembersAndDumpsMemory) {
+  EXPECT_EQ(Run({"devices", "fraction", "cpu:0", "0.5"}), 0);
+  EXPECT_EQ(out(), "cpu:0: at most 2.0 KiB are given out\n");
+  EXPECT_EQ(Run({"devices", "history", "cpu:0", "on", "--max-entries", "500"}),
+            0);
+  EXPECT_EQ(out(), "cpu:0: history is on\n");
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    EXPECT_TRUE(server_.state.history.enabled());
+    EXPECT_EQ(server_.state.history.max_entries(), 500u);
+  }
+  EXPECT_EQ(Run({"devices", "history", "cpu:0", "off"}), 0);
+  EXPECT_EQ(Run({"devices", "history", "cpu:0", "maybe"}), 2);
+  const std::string file = WriteFile("dump.pickle", "");
+  EXPECT_EQ(Run({"devices", "dump", "cpu:0", "-O", file}), 0);
+  EXPECT_EQ(out(), file + ": 5 B\n");
+  EXPECT_EQ(Run({"devices", "dump", "cpu:0", "-O", "/nowhere/x"}), 3);
 }
 
 using AdminTest = CommandTest;

@@ -285,6 +285,8 @@ class Devices final : public v1::DeviceService::Service {
     ENTER("GetMemoryStats");
     stats->set_device(request->device());
     stats->set_limit_bytes(4096);
+    (*stats->mutable_by_pytorch_name())["num_ooms"] = 2;
+    (*stats->mutable_by_pytorch_name())["allocated_bytes.all.peak"] = 64;
     return Status::OK;
   }
   Status GetMemorySnapshot(ServerContext*,
@@ -305,6 +307,32 @@ class Devices final : public v1::DeviceService::Service {
                    v1::MemoryStats* stats) override {
     ENTER("ResetPeak");
     stats->set_peak_allocated_bytes(1024);
+    return Status::OK;
+  }
+  Status SetMemoryFraction(ServerContext*,
+                           const v1::SetMemoryFractionRequest* request,
+                           v1::MemoryStats* stats) override {
+    ENTER("SetMemoryFraction");
+    stats->set_limit_bytes(static_cast<uint64_t>(4096 * request->fraction()));
+    return Status::OK;
+  }
+  Status RecordMemoryHistory(ServerContext*,
+                             const v1::RecordMemoryHistoryRequest* request,
+                             v1::RecordMemoryHistoryResponse*) override {
+    ENTER("RecordMemoryHistory");
+    state_.history = *request;
+    return Status::OK;
+  }
+  // The device's name in two pieces.
+  Status DumpMemory(
+      ServerContext*, const v1::DumpMemoryRequest* request,
+      grpc::ServerWriter<v1::DumpMemoryResponse>* writer) override {
+    ENTER("DumpMemory");
+    v1::DumpMemoryResponse message;
+    message.set_chunk(request->device().substr(0, 2));
+    writer->Write(message);
+    message.set_chunk(request->device().substr(2));
+    writer->Write(message);
     return Status::OK;
   }
   // Two pictures, then the end.

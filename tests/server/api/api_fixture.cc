@@ -22,6 +22,9 @@ void FakeWorkers::Send(const std::string& device, worker::v1::ToWorker message,
   } else if (message.has_export_model()) {
     reply.mutable_export_model()->set_sha256(exported);
     reply.mutable_export_model()->set_bytes(exported_bytes);
+  } else if (message.has_dump_memory()) {
+    reply.mutable_dump_memory()->set_sha256(exported);
+    reply.mutable_dump_memory()->set_bytes(exported_bytes);
   } else if (message.has_inspect_dataset()) {
     reply.mutable_dataset()->set_rows(10);
     reply.mutable_dataset()->add_feature_shape(64);

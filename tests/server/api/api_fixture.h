@@ -29,7 +29,7 @@ class FakeWorkers : public WorkerPort {
   void AcknowledgeReports(const std::string&, uint64_t) override {}
   WorkerStatus status(const std::string&) const override { return {}; }
 
-  // What exports answer; set before they are asked for.
+  // What exports and dumps answer; set before they are asked for.
   std::string exported;
   uint64_t exported_bytes = 0;
 

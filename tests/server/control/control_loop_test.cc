@@ -210,20 +210,5 @@ TEST_F(ControlLoopTest, DevicesShowWhatWasPlaced) {
   EXPECT_EQ(device.job_ids(0), 1u);
 }
 
-TEST_F(ControlLoopTest, MemoryIsAskedOfTheWorkerAndUnknownDevicesAreNotFound) {
-  Answer<worker::v1::MemoryReply> answer;
-  loop->GetMemory("cpu:0", true, false, answer.callback());
-  FakeWorkers::Pending send;
-  ASSERT_TRUE(workers->NextSend(send));
-  EXPECT_TRUE(send.message.get_memory().with_snapshot());
-  worker::v1::FromWorker reply;
-  reply.mutable_memory()->mutable_stats()->set_allocated_bytes(7);
-  send.callback(reply);
-  EXPECT_EQ(answer.Wait()->stats().allocated_bytes(), 7u);
-  Answer<v1::EmptyCacheResponse> unknown;
-  loop->EmptyCache("cpu:9", unknown.callback());
-  EXPECT_TRUE(absl::IsNotFound(unknown.Wait().status()));
-}
-
 }  // namespace
 }  // namespace gpupool::server

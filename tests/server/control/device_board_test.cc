@@ -50,6 +50,25 @@ TEST_F(DeviceBoardTest, ShowsPlacementsAndFits) {
   EXPECT_EQ(board.live_attempts(), 1u);
 }
 
+TEST_F(DeviceBoardTest, ShowsWhatAGpuIsAndTellsUntilItsWorkerIsLost) {
+  worker::v1::HelloReply hello;
+  hello.mutable_info()->mutable_gpu()->set_uuid("GPU-1");
+  board.SetReady("cpu:0", hello);
+  worker::v1::Heartbeat heartbeat;
+  heartbeat.mutable_readings()->set_power_watts(300);
+  board.TakeHeartbeat("cpu:0", heartbeat, now);
+  Beat(false);  // they come less often than heartbeats
+  EXPECT_EQ(board.Find("cpu:0").gpu().uuid(), "GPU-1");
+  EXPECT_EQ(board.Find("cpu:0").readings().power_watts(), 300);
+  EXPECT_EQ(board.List()[0].readings().power_watts(), 300);
+  board.SetLost("cpu:0", absl::UnavailableError("it ended"));
+  EXPECT_FALSE(board.Find("cpu:0").has_readings());
+  EXPECT_TRUE(board.Find("cpu:0").has_gpu());
+  board.SetReady("cpu:0", {});
+  EXPECT_FALSE(board.Find("cpu:0").has_gpu());
+  EXPECT_EQ(board.Find("cpu:9").name(), "");
+}
+
 TEST_F(DeviceBoardTest, AgreementIsNoMismatch) {
   PlaceJob();
   for (int i = 0; i < 100; ++i) {

@@ -66,6 +66,7 @@ struct FakeEngineSettings {
   std::chrono::microseconds plan_time{0};
   uint64_t limit_bytes = 0;
   uint32_t threads = 1;
+  absl::Status readings_error = absl::UnimplementedError("no GPU");
   // What an inspection of the layout with features_array "gated" waits for.
   absl::Notification* inspect_gate = nullptr;
   std::shared_ptr<FakeGroup> group = std::make_shared<FakeGroup>();
@@ -273,10 +274,39 @@ class FakeEngine : public Engine {
     stats.set_device(device_);
     return stats;
   }
+  // A GPU that gets warmer each time it is asked.
+  absl::StatusOr<v1::GpuReadings> Readings() const override {
+    const int asked = ++readings_asked;
+    if (!settings_.readings_error.ok()) return settings_.readings_error;
+    v1::GpuReadings readings;
+    readings.set_temperature_celsius(40 + asked);
+    return readings;
+  }
+  v1::MemoryStats AllMemoryStats() const override {
+    v1::MemoryStats stats = memory_stats();
+    (*stats.mutable_by_pytorch_name())["num_ooms"] = 3;
+    return stats;
+  }
+  absl::Status SetMemoryFraction(double fraction) override {
+    if (fraction < 0.5) return absl::FailedPreconditionError("more is held");
+    return absl::OkStatus();
+  }
+  absl::Status RecordMemoryHistory(uint64_t max_entries) override {
+    history_entries = max_entries;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<worker::v1::DumpMemoryReply> DumpMemory() const override {
+    worker::v1::DumpMemoryReply reply;
+    reply.set_sha256(DigestOfStep(history_entries));
+    return reply;
+  }
   v1::MemorySnapshot Snapshot() const override { return {}; }
   std::string MemorySummary() const override { return "all of it"; }
   uint64_t EmptyCache() override { return 4096; }
   void ResetPeak() override {}
+
+  mutable std::atomic<int> readings_asked = 0;
+  std::atomic<uint64_t> history_entries = 0;
 
  private:
   const FakeEngineSettings settings_;

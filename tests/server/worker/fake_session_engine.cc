@@ -1,4 +1,4 @@
-// Takes the place of session_engine.cc and explain_command.cc in
+// Takes the place of session_engine.cc and of the commands in
 // gpupool-fake-worker: a real process with real sockets, memory and files
 // around the stand-in engine, for the tests of the pool and of faults.
 // GPUPOOL_STEP_MICROS sets how long a step takes.
@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "absl/strings/match.h"
+#include "server/worker/devices_command.h"
 #include "server/worker/explain_command.h"
 #include "server/worker/session_engine.h"
 #include "tests/server/worker/fake_engine.h"
@@ -29,5 +30,6 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
 
 // There is no engine to ask.
 int RunExplainCommand(int, char**) { return 1; }
+int RunDevicesCommand(int, char**) { return 1; }
 
 }  // namespace gpupool::server

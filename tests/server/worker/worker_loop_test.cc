@@ -43,6 +43,7 @@ class WorkerLoopTest : public testing::Test {
     options.boot_id = "boot";
     options.orphan_timeout = orphan_timeout;
     options.heartbeat_interval = absl::Milliseconds(50);
+    options.readings_interval = absl::Hours(1);
     options.stop_fd = stop_.get();
     loop_ = std::make_unique<WorkerLoop>(
         options, &engine_, *ControlListener::Listen(SocketPath()),
@@ -102,6 +103,7 @@ class WorkerLoopTest : public testing::Test {
   absl::Notification gate_;
   FakeEngine engine_{{.step_time = std::chrono::milliseconds(1),
                       .plan_time = std::chrono::milliseconds(400),
+                      .readings_error = absl::OkStatus(),
                       .inspect_gate = &gate_}};
   UniqueFd stop_{::eventfd(0, EFD_CLOEXEC)};
   std::string folder_;
@@ -268,6 +270,55 @@ TEST_F(WorkerLoopTest, PlansAreNotDelayedByADatasetThatIsRead) {
   const auto inspected = NextReply(&channel);
   EXPECT_EQ(inspected->request_id(), 77u);
   EXPECT_EQ(inspected->dataset().rows(), 7u);
+}
+
+TEST_F(WorkerLoopTest, MemoryIsTendedWhileTheComputeThreadIsBusy) {
+  StartLoop();
+  ControlChannel channel = ConnectWithHello();
+  const auto ask = [&channel](ToWorker request) {
+    request.set_request_id(9);
+    EXPECT_TRUE(channel.Send(request).ok());
+    auto reply = NextReply(&channel);
+    EXPECT_TRUE(reply.has_value() && reply->request_id() == 9);
+    return *std::move(reply);
+  };
+  ToWorker request;
+  request.mutable_plan_training();
+  ASSERT_TRUE(channel.Send(request).ok());  // no reply is wanted
+  request.mutable_get_memory();
+  EXPECT_EQ(ask(request).memory().stats().by_pytorch_name().at("num_ooms"), 3u);
+  request.mutable_reset_peak();
+  EXPECT_EQ(ask(request).memory().stats().device(), "cpu:0");
+  request.mutable_set_memory_fraction()->set_fraction(0.75);
+  EXPECT_EQ(ask(request).memory().stats().device(), "cpu:0");
+  request.mutable_set_memory_fraction()->set_fraction(0.25);
+  const FromWorker refused = ask(request);
+  EXPECT_EQ(refused.code(),
+            static_cast<int>(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(refused.error(), "more is held");
+  request.mutable_record_memory_history()->set_enabled(true);
+  EXPECT_EQ(ask(request).code(), 0);
+  EXPECT_EQ(engine_.history_entries, 100'000u);
+  request.mutable_record_memory_history()->set_max_entries(7);
+  EXPECT_EQ(ask(request).code(), 0);
+  request.mutable_dump_memory();
+  EXPECT_EQ(ask(request).dump_memory().sha256(),
+            testing_engine::DigestOfStep(7));
+  request.mutable_record_memory_history()->set_max_entries(7);
+  EXPECT_EQ(ask(request).code(), 0);  // not enabled
+  EXPECT_EQ(engine_.history_entries, 0u);
+}
+
+TEST_F(WorkerLoopTest, HeartbeatsCarryReadingsWhenThereAreNewOnes) {
+  StartLoop();
+  ControlChannel channel = ConnectWithHello();
+  int with_readings = 0;
+  for (int i = 0; i < 5; ++i) {
+    const auto message = Next(&channel);
+    ASSERT_TRUE(message.has_value() && message->has_heartbeat());
+    with_readings += message->heartbeat().has_readings();
+  }
+  EXPECT_EQ(with_readings, 1);
 }
 
 TEST_F(WorkerLoopTest, ReplyForAnOldConnectionIsNotGivenToTheNewOne) {

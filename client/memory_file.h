@@ -1,0 +1,18 @@
+// A device's memory as a file for PyTorch's memory tools.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/client.h"
+
+namespace gpupool::client {
+
+// Writes the file, which appears whole or not at all; returns its bytes.
+// ResourceExhausted when the disk is full; the server's errors.
+absl::StatusOr<uint64_t> DumpMemory(Client& client,
+                                    const v1::DumpMemoryRequest& request,
+                                    const std::string& path);
+
+}  // namespace gpupool::client

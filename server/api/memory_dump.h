@@ -1,0 +1,44 @@
+// Private to server/api: one DumpMemory stream. It asks control for the file,
+// takes it out of the blob store and writes it in chunks that are read as the
+// client takes them.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "gpupool/v1/device.pb.h"
+#include "server/api/event_writer.h"
+#include "server/control/control_loop.h"
+#include "server/store/blob_store.h"
+
+namespace gpupool::server {
+
+class MemoryDump : public EventWriter<v1::DumpMemoryResponse> {
+ public:
+  // Both outlive the stream.
+  MemoryDump(ControlLoop* control, const BlobStore* blobs, std::string device)
+      : control_(control), blobs_(blobs), device_(std::move(device)) {}
+
+ protected:
+  void OnBegin() override;
+  Step Next() override;
+
+ private:
+  using Answer = worker::v1::DumpMemoryReply;
+
+  absl::Status Take(const Answer& answer);
+  absl::StatusOr<v1::DumpMemoryResponse> ReadChunk();
+
+  ControlLoop* const control_;
+  const BlobStore* const blobs_;
+  const std::string device_;
+  // Keeps its bytes while it is open, though it has no name any more.
+  std::optional<BlobFile> file_;
+  uint64_t bytes_left_ = 0;
+  absl::Mutex answer_mutex_;
+  std::optional<absl::StatusOr<Answer>> answer_ ABSL_GUARDED_BY(answer_mutex_);
+};
+
+}  // namespace gpupool::server

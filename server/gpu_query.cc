@@ -1,0 +1,92 @@
+#include "server/gpu_query.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/status_macros.h"
+#include "server/ipc/unique_fd.h"
+#include "server/pool/process.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr size_t kMaxOutput = 1 << 20;
+constexpr size_t kMaxGpus = 1024;
+
+// What was written to a file, from its beginning.
+std::string ReadAll(int fd) {
+  std::string text(kMaxOutput, '\0');
+  const ssize_t count = ::pread(fd, text.data(), text.size(), 0);
+  text.resize(count < 0 ? 0 : static_cast<size_t>(count));
+  return text;
+}
+
+absl::Status Nonsense(absl::string_view output) {
+  return absl::UnavailableError(
+      absl::StrCat("the worker's list of GPUs cannot be read: ",
+                   absl::StripAsciiWhitespace(output.substr(0, 200))));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<uint64_t>> ParseGpus(absl::string_view output) {
+  // Libraries may have printed something before it.
+  for (absl::string_view line : absl::StrSplit(output, '\n')) {
+    if (line.substr(0, 1) != "{") continue;
+    const auto json =
+        nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+    if (!json.is_object() || !json.contains("gpus")) break;
+    const nlohmann::json& gpus = json["gpus"];
+    if (!gpus.is_array() || gpus.empty() || gpus.size() > kMaxGpus) break;
+    std::vector<uint64_t> bytes;
+    for (const nlohmann::json& gpu : gpus) {
+      if (!gpu.is_object() || !gpu.contains("usable_bytes") ||
+          !gpu["usable_bytes"].is_number_unsigned()) {
+        return Nonsense(output);
+      }
+      bytes.push_back(gpu["usable_bytes"].get<uint64_t>());
+    }
+    return bytes;
+  }
+  return Nonsense(output);
+}
+
+absl::StatusOr<std::vector<uint64_t>> AskForGpus(
+    const std::string& worker_binary, const std::string& cuda_lib_dir,
+    absl::Duration timeout) {
+  const UniqueFd output(::memfd_create("gpus", MFD_CLOEXEC));
+  if (!output.valid()) {
+    return absl::UnavailableError("cannot make a place for the list of GPUs");
+  }
+  std::vector<std::string> arguments = {worker_binary, "devices"};
+  if (!cuda_lib_dir.empty()) {
+    arguments.insert(arguments.end(), {"--cuda-lib-dir", cuda_lib_dir});
+  }
+  ASSIGN_OR_RETURN(
+      Process process,
+      Process::Spawn(arguments,
+                     absl::StrCat("/proc/", ::getpid(), "/fd/", output.get())));
+  const auto end =
+      process.HowItEnded(static_cast<int>(absl::ToInt64Milliseconds(timeout)));
+  if (!end.has_value()) {
+    process.Kill();
+    process.HowItEnded(1000);
+    return absl::DeadlineExceededError(absl::StrCat(
+        worker_binary, " devices did not answer in ",
+        absl::FormatDuration(timeout), "; look whether nvidia-smi does"));
+  }
+  const std::string text = ReadAll(output.get());
+  if (*end == "exit code 0") return ParseGpus(text);
+  const absl::string_view reason = absl::StripAsciiWhitespace(text);
+  return absl::FailedPreconditionError(
+      reason.empty() ? absl::StrCat(worker_binary, " devices: ", *end)
+                     : std::string(reason.substr(0, 2000)));
+}
+
+}  // namespace gpupool::server

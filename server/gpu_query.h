@@ -1,0 +1,28 @@
+// Which GPUs workers can open: asked of a worker process, since the daemon
+// loads no driver.
+//
+// Thread-safety: any thread; blocks until the process has answered.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace gpupool::server {
+
+// The bytes of each GPU that can be used, by index; at least one.
+//   FAILED_PRECONDITION  there is none, in the worker's words
+//   UNAVAILABLE          the worker cannot be started, or answers nonsense
+//   DEADLINE_EXCEEDED    it does not answer
+absl::StatusOr<std::vector<uint64_t>> AskForGpus(
+    const std::string& worker_binary, const std::string& cuda_lib_dir,
+    absl::Duration timeout = absl::Seconds(60));
+
+// What `gpupool-worker devices` printed. UNAVAILABLE when it is nonsense.
+absl::StatusOr<std::vector<uint64_t>> ParseGpus(absl::string_view output);
+
+}  // namespace gpupool::server

@@ -1,0 +1,49 @@
+#include "server/worker/devices_command.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/cuda_devices.h"
+#include "server/worker/run_worker.h"
+
+namespace gpupool::server {
+
+int RunDevicesCommand(int argc, char** argv) {
+  engine::CudaOptions options;
+  CLI::App app("Lists the GPUs that workers can open, as JSON.",
+               "gpupool-worker devices");
+  app.add_option("--cuda-lib-dir", options.library_dir,
+                 "folder of NVIDIA's libraries");
+  try {
+    app.parse(argc - 1, argv + 1);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kWorkerDone : kWorkerUsage;
+  }
+  const auto devices = engine::ListCudaDevices(options);
+  if (!devices.ok()) {
+    std::fprintf(stderr, "%s\n",
+                 std::string(devices.status().message()).c_str());
+    return ExitWithoutEngine(devices.status());
+  }
+  nlohmann::json gpus = nlohmann::json::array();
+  for (size_t i = 0; i < devices->size(); ++i) {
+    const engine::DeviceFacts& facts = devices->at(i);
+    gpus.push_back({{"device", absl::StrCat("cuda:", i)},
+                    {"name", facts.name},
+                    {"uuid", facts.uuid},
+                    {"pci_bus_id", facts.pci_bus_id},
+                    {"compute_capability", facts.compute_capability},
+                    {"total_bytes", facts.total_bytes},
+                    {"usable_bytes", engine::UsableBytes(facts)}});
+  }
+  const nlohmann::json all = {{"gpus", std::move(gpus)}};
+  std::printf("%s\n",
+              all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                  .c_str());
+  return kWorkerDone;
+}
+
+}  // namespace gpupool::server

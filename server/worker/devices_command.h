@@ -1,0 +1,13 @@
+// `gpupool-worker devices`: the GPUs that workers on this machine can open. The
+// daemon, which loads no driver, asks by it.
+#pragma once
+
+namespace gpupool::server {
+
+// The arguments of main, "devices" being the first. Prints one line of JSON,
+//   {"gpus":[{"device":"cuda:0","name":...,"usable_bytes":...,...}]}
+// or, to standard error, why there are none. Returns the exit code: 0, 1 when
+// the GPUs fail, 2 for wrong arguments, 4 when there are none.
+int RunDevicesCommand(int argc, char** argv);
+
+}  // namespace gpupool::server

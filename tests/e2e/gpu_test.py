@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""GPUs through the real processes, with a CUDA module whose kernels run on the
+host and a stand-in for the management library (tests/engine/standin): how they
+are found, shown, trained on and served from."""
+import json
+import os
+import pathlib
+import sys
+import unittest.mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import harness  # noqa: E402
+
+
+class Gpu(harness.TestCase):
+    def gpus(self, devices, *arguments):
+        standin = harness.BIN.parent / "standin"
+        return self.start("--devices", devices,
+                          "--worker-binary", standin / "bin/gpupool-worker",
+                          "--cuda-lib-dir", standin / "nvml", *arguments)
+
+    def test_readings_are_shown_as_nvidia_smi_would(self):
+        server = self.gpus("cuda:0")
+        device = harness.wait_until(
+            lambda: next((d for d in server.devices() if d.get("readings")), None),
+            what="readings")
+        self.assertEqual("GPU-fake", device["gpu"]["uuid"])
+        self.assertEqual("580.0.1", device["gpu"]["driver_version"])
+        self.assertEqual(str(15 << 28), device["limit_bytes"])
+        readings = device["readings"]
+        self.assertEqual(61, readings["temperature_celsius"])
+        self.assertEqual(351.5, readings["power_watts"])
+        self.assertEqual([42, 43], [p["pid"] for p in readings["processes"]])
+        self.assertEqual(16, len(readings["xid_events"]))
+        table = server.cli("devices", "--wide")
+        for cell in ("75%", "400 B/4.0 GiB", "61 C", "352 W/700 W", "5/0", "(of 16)",
+                     "1980 MHz", "GPU-fake"):
+            self.assertIn(cell, table)
+        series = 'DCGM_FI_DEV_GPU_TEMP{UUID="GPU-fake",device="cuda:0",gpu="0"'
+        harness.wait_until(lambda: series in server.metrics(), what="its series")
+        # They go with the worker that told them.
+        pid = server.worker_pids()["cuda:0"]
+        os.kill(pid, 9)
+        harness.wait_until(lambda: server.worker_pids().get("cuda:0", pid) != pid,
+                           what="a new worker")
+        harness.wait_until(lambda: series in server.metrics(), what="its readings")
+
+    def test_auto_takes_gpus_where_workers_can_open_them(self):
+        server = self.gpus("auto")
+        self.assertEqual(["cuda:0", "cuda:1", "cuda:2"],
+                         [d["name"] for d in server.devices()])
+        with unittest.mock.patch.dict(os.environ, GPUPOOL_STANDIN="none"):
+            server = self.gpus("auto")
+            self.assertEqual({"cpu"}, {d["kind"] for d in server.devices()})
+            self.assertIn("there is no NVIDIA driver", server.log())
+            with self.assertRaisesRegex(AssertionError, "no NVIDIA driver"):
+                self.gpus("cuda:0")
+        with self.assertRaisesRegex(AssertionError, "no cuda:9.* shows 3"):
+            self.gpus("cuda:9")
+        with self.assertRaisesRegex(AssertionError, "can be used"):
+            self.gpus("cuda:0", "--device-memory", "5GiB")
+        self.assertEqual([], [d for d in self.start().devices()
+                              if d.get("readings")])
+
+    def test_a_job_trains_and_serves_on_memory_that_nobody_may_touch(self):
+        server = self.gpus("cuda:0")
+        server.upload_digits()
+        text = harness.digits_job(steps=60, publish="true", filters=4)
+        path = server.state / "job.yaml"
+        path.write_text(text)
+        plan = server.json("plan", path)
+        self.assertEqual([], plan["plan"]["warnings"])
+        job = server.wait_job(int(server.json("submit", path)["id"]))
+        self.assertEqual("SUCCEEDED", job["state"], job)
+        self.assertTrue(job["device"].startswith("cuda:"), job["device"])
+        self.assertEqual(plan["plan"]["training"]["peak"],
+                         job["memory"]["measured_peak_bytes"])
+        harness.wait_until(
+            lambda: "digits/1" in server.devices()[0]["versions"], what="the version")
+        answer = json.loads(server.cli(
+            "models", "infer", "digits", "--data", harness.DIGITS, "--rows", "last:20",
+            "-o", "json"))
+        self.assertEqual(20, int(answer["rows"]))
+        self.assertGreater(answer["accuracy"], 0.3)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""The memory tools through the real processes: dumps that PyTorch reads, shares
+of a device, and what a job says that got no memory."""
+import json
+import pathlib
+import pickle
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import harness  # noqa: E402
+
+
+class Memory(harness.TestCase):
+    def blobs(self, server):
+        return {p.name for p in (server.state / "blobs").iterdir()}
+
+    def test_a_dump_of_a_training_job_is_a_snapshot_of_pytorchs(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        server.cli("devices", "history", "cpu:0", "on", "--max-entries", "5000")
+        job = server.submit(harness.digits_job("long", steps=1000000,
+                                               checkpoint_every_steps=0))
+        server.wait_step(job, 20)
+        before = self.blobs(server)
+        path = server.state / "memory.pickle"
+        self.assertIn("memory.pickle", server.cli("devices", "dump", "cpu:0", "-O", path))
+        self.assertEqual(before, self.blobs(server), "the server keeps no dump")
+        snapshot = pickle.loads(path.read_bytes())
+        self.assertLessEqual({"segments", "device_traces"}, set(snapshot))
+        owners = {(frame["filename"], frame["name"])
+                  for segment in snapshot["segments"] for block in segment["blocks"]
+                  for frame in block["frames"]}
+        self.assertIn((f"job {job}", "weights"), owners)
+        actions = {event["action"] for event in snapshot["device_traces"][0]}
+        self.assertLessEqual({"alloc", "segment_map"}, actions)
+        check = subprocess.run(
+            ["/usr/bin/python3", harness.ROOT / "tests/engine/memory/check_snapshot.py",
+             path, "0"], capture_output=True, text=True)
+        self.assertEqual(0, check.returncode, check.stdout + check.stderr)
+        self.read_with_pytorch(path)
+        server.cli("devices", "history", "cpu:0", "off")
+        server.cli("devices", "dump", "cpu:0", "-O", path)
+        self.assertEqual([[]], pickle.loads(path.read_bytes())["device_traces"])
+
+    def read_with_pytorch(self, path):
+        torch = subprocess.run(
+            ["/usr/bin/python3", "-c", "import torch; print(torch.__version__)"],
+            capture_output=True, text=True)
+        if torch.returncode != 0:
+            print("no torch in /usr/bin/python3: its viewer is not asked")
+            return
+        if torch.stdout.startswith("1."):
+            print("PyTorch 1 reads another form: its viewer is not asked")
+            return
+        viewed = subprocess.run(
+            ["/usr/bin/python3", "-m", "torch.cuda._memory_viz", "stats", path],
+            capture_output=True, text=True)
+        self.assertEqual(0, viewed.returncode, viewed.stderr)
+        self.assertIn("active_allocated", viewed.stdout)
+
+    def test_every_figure_has_its_name_in_pytorch(self):
+        server = self.start("--devices", "cpu:1")
+        stats = server.json("devices", "memory", "cpu:0")
+        named = stats["by_pytorch_name"]
+        for figure in ("allocation", "segment", "active", "inactive_split",
+                       "allocated_bytes", "reserved_bytes", "active_bytes",
+                       "inactive_split_bytes", "requested_bytes"):
+            for pool in ("all", "small_pool", "large_pool"):
+                for value in ("current", "peak", "allocated", "freed"):
+                    self.assertIn(f"{figure}.{pool}.{value}", named)
+        for count in ("num_alloc_retries", "num_ooms", "num_sync_all_streams",
+                      "num_device_alloc", "num_device_free"):
+            self.assertIn(count, named)
+        table = server.cli("devices", "memory", "cpu:0", "--all", "--no-headers")
+        self.assertEqual(len(named), len(table.splitlines()))
+
+    def test_a_job_without_memory_says_who_has_it_and_what_helps(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        server.cli("devices", "fraction", "cpu:0", "0.00001")
+        job = server.wait_job(server.submit(harness.digits_job(max_attempts=1)))
+        self.assertEqual("FAILED", job["state"], job)
+        text = json.dumps(job["error"])
+        for part in ("cpu:0 has no", "Held by job ", "Fragmentation", "Remedies: "):
+            self.assertIn(part, text)
+        stats = server.json("devices", "memory", "cpu:0")
+        self.assertGreater(int(stats["out_of_memory"]), 0)
+        server.cli("devices", "fraction", "cpu:0", "1")
+        job = server.wait_job(server.submit(harness.digits_job("again", steps=30)))
+        self.assertEqual("SUCCEEDED", job["state"], job)
+        refused = server.cli("devices", "fraction", "cpu:0", "2", code=2)
+        self.assertIn("at most 1", refused)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -2,6 +2,7 @@
 //
 //   model_speed infer MODEL.onnx [--batch N] [--threads N] [--seconds S]
 //   model_speed train MODEL.onnx ... [--optimizer sgd|adam]
+//       [--precision highest|bf16|fp16]
 //   model_speed start MODEL.onnx     import to first result
 //   model_speed plan MODEL.onnx      planned arena over its lower bound
 //   model_speed gemm                 oneDNN's own rate of float32 products
@@ -38,6 +39,7 @@ struct Options {
   int threads = 2;
   double seconds = 1.5;
   std::string optimizer = "sgd";
+  std::string precision = "highest";  // of training steps
   bool profile = false;
 };
 
@@ -57,6 +59,8 @@ std::shared_ptr<const ModelSource> Open(const Options& options) {
 v1::TrainingSpec Training(const Options& options) {
   v1::TrainingSpec training;
   training.mutable_cross_entropy();
+  if (options.precision == "bf16") training.set_precision(v1::BF16);
+  if (options.precision == "fp16") training.set_precision(v1::FP16);
   training.set_batch_size(static_cast<uint32_t>(options.batch));
   if (options.optimizer == "adam") {
     training.mutable_adam();
@@ -230,6 +234,7 @@ int Main(int argc, char** argv) {
     sub->add_option("--threads", options.threads);
     sub->add_option("--seconds", options.seconds);
     sub->add_option("--optimizer", options.optimizer);
+    sub->add_option("--precision", options.precision);
     sub->add_flag("--profile", options.profile);
     return sub;
   };

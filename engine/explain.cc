@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -21,6 +22,7 @@
 #include "engine/import/model_programs.h"
 #include "engine/import/model_source.h"
 #include "engine/import/onnx/onnx_model_source.h"
+#include "engine/import/precision.h"
 #include "engine/passes/pipeline.h"
 #include "engine/plan/report.h"
 #include "engine/runtime/program.h"
@@ -59,13 +61,24 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenModel(
   return ModelSource::Open(spec, "");
 }
 
+absl::StatusOr<v1::Precision> PrecisionOf(const std::string& name) {
+  v1::Precision precision;
+  if (v1::Precision_Parse(absl::AsciiStrToUpper(name), &precision)) {
+    return precision;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "precision '", name, "' is none of highest, high, bf16 and fp16"));
+}
+
 // Cross entropy for rows of numbers, squares for everything else.
 absl::StatusOr<ModelGraph> BuildTraining(const ModelSource& source,
-                                         const ExplainOptions& options) {
+                                         const ExplainOptions& options,
+                                         v1::Precision precision) {
   ASSIGN_OR_RETURN(const ModelGraph forward,
                    source.Build({.batch = options.batch}));
   v1::TrainingSpec training;
   training.set_batch_size(static_cast<uint32_t>(options.batch));
+  training.set_precision(precision);
   training.mutable_sgd()->set_learning_rate(0.01);
   training.mutable_sgd()->set_momentum(0.9);
   const bool rows = forward.graph.value(forward.output).shape.rank() == 2;
@@ -161,14 +174,17 @@ class Stopwatch {
 
 absl::StatusOr<std::string> Explain(const ExplainOptions& options) {
   Stopwatch watch;
+  ASSIGN_OR_RETURN(const v1::Precision precision,
+                   PrecisionOf(options.precision));
   ASSIGN_OR_RETURN(const auto source, OpenModel(options));
   ASSIGN_OR_RETURN(ModelGraph model,
                    options.training
-                       ? BuildTraining(*source, options)
+                       ? BuildTraining(*source, options, precision)
                        : BuildInferenceGraph(*source, false, options.batch));
   const double import_time = watch.Lap();
   PassReport report;
   PassOptions passes{.off = options.off};
+  passes.compute = ComputeType(precision);
   passes.recompute = {options.recompute_layers, options.recompute_budget_bytes};
   RETURN_IF_ERROR(RunPasses(model.graph, passes, &report));
   const double passes_time = watch.Lap();

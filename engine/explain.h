@@ -20,6 +20,7 @@ struct ExplainOptions {
   // The training step, with the loss that fits the output and SGD with
   // momentum, not inference.
   bool training = false;
+  std::string precision = "highest";  // or "high", "bf16", "fp16"
   // ONNX: sizes of named dimensions.
   absl::flat_hash_map<std::string, int64_t> dimensions;
   bool passes = false;                        // one line per pass

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/import/precision.h"
 #include "engine/loaded_model_impl.h"
 #include "engine/runtime/weight_view.h"
 #include "engine/session_convert.h"
@@ -64,12 +65,14 @@ absl::Status LoadedModel::Impl::Plan(const ModelSource& source) {
   const uint32_t max_programs = request_.max_programs == 0
                                     ? kDefaultServingPrograms
                                     : request_.max_programs;
+  options_ = {.input_scaling = manifest_.input_scaling,
+              .max_batch_size = request_.max_batch_size,
+              .max_programs = max_programs,
+              .compute = ComputeType(request_.precision)};
+  options_.kernels.tensor_float32 = AllowsTensorFloat32(request_.precision);
+  options_.kernels.benchmark = request_.benchmark;
   ASSIGN_OR_RETURN(planned_,
-                   CompileInference(source,
-                                    {.input_scaling = manifest_.input_scaling,
-                                     .max_batch_size = request_.max_batch_size,
-                                     .max_programs = max_programs},
-                                    device_.backend));
+                   CompileInference(source, options_, device_.backend));
   dimensions_ = source.served().dimensions;
   for (const ServedDimension& dimension : dimensions_) {
     names_.push_back(dimension.name);
@@ -156,9 +159,9 @@ absl::StatusOr<ProgramCache::Entry*> LoadedModel::Impl::FindOrMake(
   // Read anew: kept in memory, the file's weights would be there twice.
   ASSIGN_OR_RETURN(const auto source,
                    ModelSource::Open(manifest_.model, device_.blob_dir));
-  ASSIGN_OR_RETURN(InferenceProgram program,
-                   CompileProgram(*source, planned_, manifest_.input_scaling,
-                                  key, device_.backend));
+  ASSIGN_OR_RETURN(
+      InferenceProgram program,
+      CompileProgram(*source, planned_, options_, key, device_.backend));
   const uint64_t evicted = cache_->evictions();
   absl::StatusOr<ProgramCache::Entry*> entry = Insert(std::move(program));
   if (answer != nullptr) {

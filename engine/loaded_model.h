@@ -29,6 +29,8 @@ struct LoadRequest {
   uint32_t max_batch_size = 1;  // 1 .. 1024; 1 where there is no batch
   uint64_t limit_bytes = 0;     // of device memory; 0: what is planned here
   uint32_t max_programs = 0;    // kept for sizes, up to 256; 0: 16
+  v1::Precision precision = v1::PRECISION_UNSPECIFIED;
+  bool benchmark = false;  // as v1::ServingOptions
 };
 
 // Tensors in host memory, row-major, any alignment, in the model's order.

@@ -64,6 +64,7 @@ class LoadedModel::Impl {
   MemoryHolder holder_;
   uint64_t limit_bytes_ = 0;  // of the holder; 0: none
   Manifest manifest_;
+  InferenceOptions options_;
   // Without the programs themselves, which are in the cache.
   InferencePrograms planned_;
   std::vector<ServedDimension> dimensions_;

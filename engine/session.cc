@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
 #include "engine/data/dataset_reader.h"
+#include "engine/import/precision.h"
 #include "engine/loaded_model_impl.h"
 #include "engine/memory/snapshot_file.h"
 #include "engine/serving/inference_programs.h"
@@ -65,7 +66,9 @@ void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
 // Zeros stand for the defaults.
 InferenceOptions OptionsOf(const ServingLimits& limits) {
   InferenceOptions options{.max_batch_size = limits.max_batch_size,
-                           .max_programs = limits.max_programs};
+                           .max_programs = limits.max_programs,
+                           .compute = ComputeType(limits.precision)};
+  options.kernels.tensor_float32 = AllowsTensorFloat32(limits.precision);
   if (options.max_batch_size == 0) {
     options.max_batch_size = kDefaultServingBatch;
   }
@@ -196,7 +199,8 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
       const TrainingPrograms programs,
       CompileTraining(*source, spec, FactsOf(dataset), impl_->backend()));
   InferenceOptions options =
-      OptionsOf({.max_batch_size = spec.publish().serving().max_batch_size()});
+      OptionsOf({.max_batch_size = spec.publish().serving().max_batch_size(),
+                 .precision = spec.publish().serving().precision()});
   options.input_scaling =
       spec.data().scaling().rule_case() != v1::Scaling::RULE_NOT_SET;
   ASSIGN_OR_RETURN(const InferencePrograms inference,

@@ -73,6 +73,7 @@ struct DatasetFacts {
 struct ServingLimits {
   uint32_t max_batch_size = 0;  // 0: 32
   uint32_t max_programs = 0;    // kept where sizes vary; 0: 16
+  v1::Precision precision = v1::PRECISION_UNSPECIFIED;
 };
 
 class Session {

@@ -27,6 +27,14 @@ std::string LossText(const v1::Job& job) {
   return absl::StrFormat("%.4g", job.progress().loss());
 }
 
+// Of jobs that scale their loss.
+std::string LossScaleText(const v1::Job& job) {
+  const v1::Progress& progress = job.progress();
+  if (progress.loss_scale() == 0) return "";
+  return absl::StrFormat("%g, %u steps skipped", progress.loss_scale(),
+                         progress.skipped_steps());
+}
+
 // Why it waits, or why it failed.
 std::string ReasonText(const v1::Job& job) {
   if (job.has_error()) return job.error().message();
@@ -205,6 +213,7 @@ void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
   }
   facts.Add("progress", ProgressText(job));
   facts.Add("loss", LossText(job));
+  facts.Add("loss scale", LossScaleText(job));
   AddResults(job, facts);
   facts.Add("created", TimeText(job.has_create_time(), job.create_time()));
   facts.Add("started", TimeText(job.has_start_time(), job.start_time()));

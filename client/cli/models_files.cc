@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -35,6 +36,8 @@ struct UploadOptions {
   std::string name;
   std::string weights;
   uint32_t max_queue_delay_microseconds = 0;
+  std::string precision = "highest";
+  bool benchmark = false;
   bool no_wait = false;
 };
 
@@ -43,6 +46,13 @@ struct ExportOptions {
   std::string file;
   std::string format = "onnx";
 };
+
+// One of the names that the option takes.
+v1::Precision PrecisionOf(const std::string& name) {
+  v1::Precision precision = v1::PRECISION_UNSPECIFIED;
+  v1::Precision_Parse(absl::AsciiStrToUpper(name), &precision);
+  return precision;
+}
 
 // An ONNX file is uploaded; a YAML file holds a chain of layers.
 absl::StatusOr<v1::ModelSpec> ReadModel(Context& context, Client& client,
@@ -86,6 +96,8 @@ int Upload(Context& context, const UploadOptions& options) {
   header.mutable_serving()->set_max_programs(options.model.max_programs);
   header.mutable_serving()->set_max_queue_delay_microseconds(
       options.max_queue_delay_microseconds);
+  header.mutable_serving()->set_precision(PrecisionOf(options.precision));
+  header.mutable_serving()->set_benchmark(options.benchmark);
   header.set_wait(!options.no_wait);
   const absl::StatusOr<v1::ModelVersion> version = UploadModel(
       **client, header, options.weights, UploadLine(context, options.weights));
@@ -195,6 +207,15 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation) {
                    upload_options->max_queue_delay_microseconds,
                    "How long a request may wait for others (default: 0)")
       ->type_name("N");
+  upload
+      ->add_option("--precision", upload_options->precision,
+                   "Arithmetic of products: highest, high (TF32 on GPUs), bf16 "
+                   "or fp16 (default: highest)")
+      ->check(CLI::IsMember({"highest", "high", "bf16", "fp16"}))
+      ->type_name("PRECISION");
+  upload->add_flag("--benchmark", upload_options->benchmark,
+                   "On GPUs measure the kernels of convolutions and take the "
+                   "fastest; loading takes longer");
   upload->add_flag("--no-wait", upload_options->no_wait,
                    "Return before the version is served");
   invocation.On(upload, [upload_options](Context& c) {

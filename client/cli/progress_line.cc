@@ -53,6 +53,12 @@ std::string StepText(const v1::Progress& progress) {
   return absl::StrCat(progress.step(), "/", progress.total_steps());
 }
 
+// Steps that changed no weight, of jobs that scale their loss.
+std::string SkippedText(const v1::Progress& progress) {
+  return absl::StrFormat("%u skipped (loss scale %g)", progress.skipped_steps(),
+                         progress.loss_scale());
+}
+
 std::string Join(const std::vector<std::string>& parts) {
   return absl::StrJoin(parts, "  ");
 }
@@ -84,6 +90,7 @@ std::string ProgressLine(const ProgressView& view, int width) {
   if (view.memory_bytes > 0) {
     extras.push_back(absl::StrCat("mem ", FormatBytes(view.memory_bytes)));
   }
+  if (progress.skipped_steps() > 0) extras.push_back(SkippedText(progress));
   while (true) {
     std::vector<std::string> tail = after;
     tail.insert(tail.end(), extras.begin(), extras.end());
@@ -112,6 +119,7 @@ std::string PlainProgress(const ProgressView& view) {
   if (view.memory_bytes > 0) {
     parts.push_back(absl::StrCat("memory ", FormatBytes(view.memory_bytes)));
   }
+  if (progress.skipped_steps() > 0) parts.push_back(SkippedText(progress));
   return absl::StrJoin(parts, ", ");
 }
 

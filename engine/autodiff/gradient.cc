@@ -44,7 +44,7 @@ class Differentiator {
   }
 
   absl::StatusOr<std::vector<ValueId>> Run(
-      absl::Span<const ValueId> with_respect_to) {
+      absl::Span<const ValueId> with_respect_to, ValueId loss_gradient) {
     for (ValueId id : with_respect_to) {
       const Value& value = graph_.value(id);
       if (IsFloating(value.dtype)) continue;
@@ -53,7 +53,7 @@ class Differentiator {
                        " and has no gradient"));
     }
     MarkInfluence(with_respect_to);
-    Seed();
+    Seed(loss_gradient);
     for (int i = loss_node_; i >= 0; --i) {
       RETURN_IF_ERROR(Visit(i));
     }
@@ -88,8 +88,12 @@ class Differentiator {
     }
   }
 
-  // The loss's own gradient.
-  void Seed() {
+  // The loss's own gradient: the one that was given, or 1.
+  void Seed(ValueId given) {
+    if (given.valid()) {
+      contributions_[At(loss_)] = {given};
+      return;
+    }
     const Node& node = graph_.nodes()[static_cast<size_t>(loss_node_)];
     if (IsLoss(node.op)) return;
     contributions_[At(loss_)] = {
@@ -191,9 +195,11 @@ class Differentiator {
 }  // namespace
 
 absl::StatusOr<std::vector<ValueId>> AddGradients(
-    Graph& graph, ValueId loss, absl::Span<const ValueId> with_respect_to) {
+    Graph& graph, ValueId loss, absl::Span<const ValueId> with_respect_to,
+    ValueId loss_gradient) {
   ASSIGN_OR_RETURN(const int loss_node, LossNode(graph, loss));
-  return Differentiator(graph, loss, loss_node).Run(with_respect_to);
+  return Differentiator(graph, loss, loss_node)
+      .Run(with_respect_to, loss_gradient);
 }
 
 }  // namespace gpupool::engine

@@ -38,21 +38,53 @@ Recipe RecipeOf(const LionAttributes& lion) {
   return {Op::kLionStep, lion, {"/lion.m"}};
 }
 
-Recipe MakeRecipe(const StepTailOptions& options) {
+Recipe MakeRecipe(const StepTailOptions& options, bool clip) {
   return std::visit(
-      [&](auto attributes) {
-        attributes.clip = options.clip_norm > 0;
+      [clip](auto attributes) {
+        attributes.clip = clip;
         return RecipeOf(attributes);
       },
       options.optimizer);
 }
 
-// min(1, max_norm / (|g| + 1e-6)), as torch.nn.utils.clip_grad_norm_.
-absl::StatusOr<ValueId> AddClip(absl::Span<const ValueId> gradients,
-                                double max_norm, GraphBuilder& builder) {
-  ASSIGN_OR_RETURN(const ValueId norm,
-                   builder.EmitOne(Op::kGlobalNorm, gradients));
-  autodiff::Formula f(&builder);
+using autodiff::Formula;
+
+// Clamps to [-limit, limit] times the scale, if there is one.
+absl::StatusOr<std::vector<ValueId>> Clamp(absl::Span<const ValueId> gradients,
+                                           double limit, ValueId scale,
+                                           GraphBuilder& builder) {
+  Formula f(&builder);
+  ValueId least, most;
+  if (scale.valid()) {
+    most = f.Binary(BinaryFunction::kMultiply, scale, f.Number(limit, scale));
+    least = f.Unary(UnaryFunction::kNegate, most);
+    RETURN_IF_ERROR(f.status());
+  }
+  builder.SetMemoryClass(MemoryClass::kGradient);
+  std::vector<ValueId> clamped;
+  for (const ValueId gradient : gradients) {
+    if (scale.valid()) {
+      clamped.push_back(
+          f.Binary(BinaryFunction::kMaximum,
+                   f.Binary(BinaryFunction::kMinimum, gradient, most), least));
+      continue;
+    }
+    ASSIGN_OR_RETURN(
+        clamped.emplace_back(),
+        builder.EmitOne(Op::kUnary, {gradient},
+                        UnaryAttributes{UnaryFunction::kClip, -limit, limit}));
+  }
+  builder.SetMemoryClass(MemoryClass::kActivation);
+  RETURN_IF_ERROR(f.status());
+  return clamped;
+}
+
+// min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_, where
+// the norm was scaled, if there is a scale.
+absl::StatusOr<ValueId> ClipCoefficient(ValueId norm, double max_norm,
+                                        ValueId scale, GraphBuilder& builder) {
+  Formula f(&builder);
+  if (scale.valid()) norm = f.Binary(BinaryFunction::kDivide, norm, scale);
   const ValueId divisor =
       f.Binary(BinaryFunction::kAdd, norm, f.Number(1e-6, norm));
   const ValueId ratio =
@@ -61,6 +93,48 @@ absl::StatusOr<ValueId> AddClip(absl::Span<const ValueId> gradients,
       f.Binary(BinaryFunction::kMinimum, f.Number(1, norm), ratio);
   RETURN_IF_ERROR(f.status());
   return clip;
+}
+
+// What optimizer nodes read of all gradients together.
+struct Clipped {
+  std::vector<ValueId> gradients;
+  ValueId clip;      // invalid: 1
+  ValueId step;      // as the optimizer counts
+  ValueId raw_norm;  // with loss scaling
+};
+
+absl::StatusOr<Clipped> ClipAll(absl::Span<const ValueId> gradients,
+                                ValueId step, const StepTailOptions& options,
+                                GraphBuilder& builder) {
+  Clipped result{{gradients.begin(), gradients.end()}, {}, step, {}};
+  const bool scaled = options.loss_scaling.has_value();
+  ValueId scale;
+  if (scaled) {
+    ASSIGN_OR_RETURN(scale, AddLossScale(builder));
+    // Clamped numbers are finite, whatever they were.
+    ASSIGN_OR_RETURN(result.raw_norm,
+                     builder.EmitOne(Op::kGlobalNorm, gradients));
+  }
+  ValueId norm = result.raw_norm;
+  if (options.clip_value > 0) {
+    ASSIGN_OR_RETURN(result.gradients,
+                     Clamp(gradients, options.clip_value, scale, builder));
+    norm = {};
+  }
+  if (options.clip_norm > 0) {
+    if (!norm.valid()) {
+      ASSIGN_OR_RETURN(norm,
+                       builder.EmitOne(Op::kGlobalNorm, result.gradients));
+    }
+    ASSIGN_OR_RETURN(result.clip,
+                     ClipCoefficient(norm, options.clip_norm, scale, builder));
+  }
+  if (!scaled) return result;
+  ASSIGN_OR_RETURN(const ScaledStep scaled_step,
+                   AddScaledStep(result.raw_norm, result.clip, step, builder));
+  result.clip = scaled_step.clip;
+  result.step = scaled_step.step;
+  return result;
 }
 
 }  // namespace
@@ -75,16 +149,14 @@ absl::StatusOr<std::vector<OptimizerState>> AddStepTail(
                    builder.Input("learning_rate", {DType::kFloat64, {}}));
   ASSIGN_OR_RETURN(const ValueId step,
                    builder.Input("step", {DType::kInt64, {}}));
-  ValueId clip;
-  if (options.clip_norm > 0) {
-    ASSIGN_OR_RETURN(clip, AddClip(gradients, options.clip_norm, builder));
-  }
-  const Recipe recipe = MakeRecipe(options);
+  ASSIGN_OR_RETURN(const Clipped clipped,
+                   ClipAll(gradients, step, options, builder));
+  const Recipe recipe = MakeRecipe(options, clipped.clip.valid());
   std::vector<OptimizerState> states;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const std::string name = graph.value(parameters[i]).name;
     const TensorType type = graph.value(parameters[i]).type();
-    ValueIds inputs{parameters[i], gradients[i], rate, step};
+    ValueIds inputs{parameters[i], clipped.gradients[i], rate, clipped.step};
     ValueIds updated{parameters[i]};
     for (const std::string& suffix : recipe.states) {
       states.push_back({name + suffix, type.dtype, type.shape});
@@ -94,12 +166,16 @@ absl::StatusOr<std::vector<OptimizerState>> AddStepTail(
       inputs.push_back(state);
       updated.push_back(state);
     }
-    if (clip.valid()) inputs.push_back(clip);
+    if (clipped.clip.valid()) inputs.push_back(clipped.clip);
     ASSIGN_OR_RETURN(const ValueIds outputs,
                      builder.Emit(recipe.op, inputs, recipe.attributes));
     for (size_t k = 0; k < outputs.size(); ++k) {
       RETURN_IF_ERROR(builder.Update(outputs[k], updated[k]));
     }
+  }
+  if (options.loss_scaling.has_value()) {
+    RETURN_IF_ERROR(
+        UpdateLossScale(clipped.raw_norm, *options.loss_scaling, builder));
   }
   return states;
 }

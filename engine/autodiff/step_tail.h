@@ -1,5 +1,5 @@
-// The end of a training step: clipping and the optimizer, as graph nodes that
-// overwrite the parameters and the optimizer's state. Pure.
+// The end of a training step: clipping, loss scaling and the optimizer, as
+// graph nodes that overwrite the parameters and the optimizer's state. Pure.
 //
 // With g the clipped gradient, p the parameter and t the step from 1, as in
 // PyTorch's torch/optim:
@@ -18,12 +18,14 @@
 //            m = b2 m + (1 - b2) g   (Chen et al. 2023, arXiv 2302.06675)
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/autodiff/loss_scaling.h"
 #include "engine/graph/graph.h"
 
 namespace gpupool::engine {
@@ -33,7 +35,11 @@ struct StepTailOptions {
   std::variant<SgdAttributes, AdamAttributes, RmspropAttributes,
                AdagradAttributes, LionAttributes>
       optimizer;
-  double clip_norm = 0;  // 0: no clipping
+  double clip_value = 0;  // clamps gradients to [-c, c] first; 0: it does not
+  double clip_norm = 0;   // of the clamped gradients; 0: no clipping
+  // Gradients are those of the loss times the scale; both limits are of the
+  // true gradients.
+  std::optional<LossScaling> loss_scaling;
 };
 
 // State that begins as zeros.

@@ -44,7 +44,7 @@ enum class Op : uint8_t {
                  // BatchMatMulAttributes
   kAttention,    // q [B, H, T, D], k [B, H, S, D], v [B, H, S, E], [mask
                  // broadcast to B, H, T, S] -> y [B, H, T, E], [lse]: log of
-                 // the sum of exponentials [B, H, T]; AttentionAttributes
+                 // the sum of exp [B, H, T], >= 32 bits; AttentionAttributes
   // Reductions.
   kReduce,     // x -> y; ReduceAttributes
   kArgReduce,  // x -> int64 positions; ArgReduceAttributes
@@ -74,7 +74,7 @@ enum class Op : uint8_t {
                    // most 256 cells, else int32
   kAvgPool,        // x -> y
   kGlobalAvgPool,  // x [N, C, ...] -> [N, C]
-  // Normalisation; variances are biased unless said otherwise.
+  // Normalisation, biased variances; beside 16-bit x the rest may be float32.
   kBatchNormTraining,   // x, gamma, beta -> y, mean, variance
   kBatchNormUpdate,     // running_mean, running_variance, mean, variance ->
                         // the new running ones (variance made unbiased)

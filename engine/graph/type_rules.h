@@ -107,6 +107,9 @@ absl::Status Refuse(Op op, const Parts&... parts) {
 std::string Text(const TensorType& type);
 absl::Status CheckRank(Op op, const TensorType& type, int rank);
 absl::Status CheckFloating(Op op, const TensorType& type);
+// The type in which statistics of x are kept: float32 beside 16-bit numbers,
+// else that of x.
+DType StatisticsType(DType x);
 // `what` names the input in the message.
 absl::Status CheckType(Op op, absl::string_view what, const TensorType& type,
                        const TensorType& wanted);

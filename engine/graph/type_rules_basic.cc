@@ -33,6 +33,8 @@ absl::Status CheckFloating(Op op, const TensorType& type) {
   return Refuse(op, "needs floating point numbers, not ", Text(type));
 }
 
+DType StatisticsType(DType x) { return SizeOf(x) == 2 ? DType::kFloat32 : x; }
+
 absl::Status CheckType(Op op, absl::string_view what, const TensorType& type,
                        const TensorType& wanted) {
   if (type == wanted) return absl::OkStatus();

@@ -5,14 +5,21 @@
 namespace gpupool::engine::type_rules {
 namespace {
 
-// [C] of x [N, C, ...].
-absl::StatusOr<TensorType> PerChannel(Op op, const TensorType& x) {
+// The element type of what stands beside x, given one of those: that of x, or
+// float32 beside 16-bit numbers.
+DType SideType(const TensorType& x, const TensorType& side) {
+  return side.dtype == StatisticsType(x.dtype) ? side.dtype : x.dtype;
+}
+
+// [C] of x [N, C, ...], of the element type of `side`.
+absl::StatusOr<TensorType> PerChannel(Op op, const TensorType& x,
+                                      const TensorType& side) {
   RETURN_IF_ERROR(CheckFloating(op, x));
   if (x.shape.rank() < 2) {
     return Refuse(op, "needs a batch and a channel dimension, not ",
                   x.shape.ToString());
   }
-  return TensorType{x.dtype, {x.shape[1]}};
+  return TensorType{SideType(x, side), {x.shape[1]}};
 }
 
 absl::Status CheckAll(Op op, Inputs inputs, const TensorType& wanted) {
@@ -27,18 +34,20 @@ struct LayerNormTypes {
   TensorType rows;  // [product of the others]
 };
 
-absl::StatusOr<LayerNormTypes> SplitLast(Op op, const TensorType& x) {
+absl::StatusOr<LayerNormTypes> SplitLast(Op op, const TensorType& x,
+                                         const TensorType& side) {
   RETURN_IF_ERROR(CheckFloating(op, x));
   if (x.shape.rank() < 1) return Refuse(op, "needs at least one dimension");
   const int64_t last = x.shape[x.shape.rank() - 1];
-  return LayerNormTypes{{x.dtype, {last}},
-                        {x.dtype, {x.shape.elements() / last}}};
+  const DType dtype = SideType(x, side);
+  return LayerNormTypes{{dtype, {last}}, {dtype, {x.shape.elements() / last}}};
 }
 
 }  // namespace
 
 Result BatchNormTraining(Op op, const Attributes&, Inputs inputs) {
-  ASSIGN_OR_RETURN(const TensorType channel, PerChannel(op, inputs[0]));
+  ASSIGN_OR_RETURN(const TensorType channel,
+                   PerChannel(op, inputs[0], inputs[1]));
   RETURN_IF_ERROR(CheckAll(op, inputs.subspan(1), channel));
   if (inputs[0].shape.elements() / channel.shape[0] < 2) {
     return Refuse(op, "needs more than one number per channel to train, but ",
@@ -62,20 +71,23 @@ Result BatchNormUpdate(Op op, const Attributes& attributes, Inputs inputs) {
 }
 
 Result BatchNormInference(Op op, const Attributes&, Inputs inputs) {
-  ASSIGN_OR_RETURN(const TensorType channel, PerChannel(op, inputs[0]));
+  ASSIGN_OR_RETURN(const TensorType channel,
+                   PerChannel(op, inputs[0], inputs[1]));
   RETURN_IF_ERROR(CheckAll(op, inputs.subspan(1), channel));
   return TensorTypes{inputs[0]};
 }
 
 Result BatchNormTrainingGrad(Op op, const Attributes&, Inputs inputs) {
-  ASSIGN_OR_RETURN(const TensorType channel, PerChannel(op, inputs[0]));
+  ASSIGN_OR_RETURN(const TensorType channel,
+                   PerChannel(op, inputs[0], inputs[2]));
   RETURN_IF_ERROR(CheckType(op, "x", inputs[1], inputs[0]));
   RETURN_IF_ERROR(CheckAll(op, inputs.subspan(2), channel));
   return TensorTypes{inputs[0], channel, channel};
 }
 
 Result LayerNorm(Op op, const Attributes& attributes, Inputs inputs) {
-  ASSIGN_OR_RETURN(const LayerNormTypes types, SplitLast(op, inputs[0]));
+  ASSIGN_OR_RETURN(const LayerNormTypes types,
+                   SplitLast(op, inputs[0], inputs[1]));
   RETURN_IF_ERROR(CheckType(op, "gamma", inputs[1], types.last));
   RETURN_IF_ERROR(CheckType(op, "beta", inputs[2], types.last));
   TensorTypes outputs{inputs[0]};
@@ -86,7 +98,8 @@ Result LayerNorm(Op op, const Attributes& attributes, Inputs inputs) {
 }
 
 Result LayerNormGrad(Op op, const Attributes&, Inputs inputs) {
-  ASSIGN_OR_RETURN(const LayerNormTypes types, SplitLast(op, inputs[0]));
+  ASSIGN_OR_RETURN(const LayerNormTypes types,
+                   SplitLast(op, inputs[0], inputs[2]));
   RETURN_IF_ERROR(CheckType(op, "x", inputs[1], inputs[0]));
   RETURN_IF_ERROR(CheckType(op, "gamma", inputs[2], types.last));
   RETURN_IF_ERROR(CheckType(op, "mean", inputs[3], types.rows));

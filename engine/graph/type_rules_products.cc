@@ -134,8 +134,7 @@ Result Attention(Op op, const Attributes& attributes, Inputs inputs) {
     ASSIGN_OR_RETURN(const Shape lse,
                      Shape::CreateMaybeEmpty(q.dims().first(3)));
     // Gradients subtract it from scores: 16 bits would be too few.
-    const bool half = SizeOf(inputs[0].dtype) == 2;
-    outputs.push_back({half ? DType::kFloat32 : inputs[0].dtype, lse});
+    outputs.push_back({StatisticsType(inputs[0].dtype), lse});
   }
   return outputs;
 }

@@ -1,12 +1,13 @@
 #include "engine/import/model_programs.h"
 
-#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/autodiff/formula.h"
 #include "engine/autodiff/gradient.h"
+#include "engine/autodiff/loss_scaling.h"
 #include "engine/autodiff/rank_mean.h"
 #include "engine/autodiff/step_tail.h"
 #include "engine/base/check.h"
@@ -14,7 +15,9 @@
 #include "engine/graph/builder.h"
 #include "engine/import/losses.h"
 #include "engine/import/optimizer_options.h"
+#include "engine/import/precision.h"
 #include "engine/import/trained_weights.h"
+#include "engine/passes/autocast.h"
 #include "engine/passes/raise.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
@@ -123,6 +126,51 @@ void RenewPorts(ModelGraph& model) {
   model.output = {};
 }
 
+// With 16-bit arithmetic weights are float32, in which small steps add up.
+absl::Status CheckTrainedTypes(const v1::TrainingSpec& training,
+                               const Graph& graph,
+                               const std::vector<ValueId>& parameters) {
+  if (ComputeType(training.precision()) == DType::kFloat32) {
+    return absl::OkStatus();
+  }
+  for (const ValueId id : parameters) {
+    const Value& weight = graph.value(id);
+    if (weight.dtype == DType::kFloat32) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "training.precision: ", v1::Precision_Name(training.precision()),
+        " trains float32 weights, but '", weight.name, "' is ",
+        DTypeName(weight.dtype),
+        "; export the model in float32, freeze the weight, or train with "
+        "precision: highest"));
+  }
+  return absl::OkStatus();
+}
+
+// With loss scaling the scale, which is the loss's own gradient, and running
+// statistics that survive steps that are skipped; else invalid.
+absl::StatusOr<ValueId> ScaleLoss(const v1::TrainingSpec& training,
+                                  Graph& graph) {
+  ASSIGN_OR_RETURN(const std::optional<LossScaling> scaling,
+                   ConvertLossScaling(training));
+  if (!scaling.has_value()) return ValueId{};
+  RETURN_IF_ERROR(KeepStatisticsFinite(graph));
+  GraphBuilder builder(&graph);
+  return AddLossScale(builder);
+}
+
+void AddLossScalePersistents(const LossScaling& scaling, ModelGraph& model) {
+  PersistentSpec spec{.memory_class = MemoryClass::kOptimizer};
+  spec.name = kLossScaleName;
+  spec.initializer.value = scaling.initial;
+  model.persistents.push_back(spec);
+  spec.dtype = DType::kInt64;
+  spec.initializer.value = 0;
+  for (const char* name : {kLossScaleGrowthName, kLossScaleSkippedName}) {
+    spec.name = name;
+    model.persistents.push_back(spec);
+  }
+}
+
 absl::StatusOr<Differentiated> Differentiate(const ModelSource& source,
                                              const v1::Scaling& scaling,
                                              const v1::TrainingSpec& training) {
@@ -141,22 +189,23 @@ absl::StatusOr<Differentiated> Differentiate(const ModelSource& source,
   model.graph.AddOutput("loss", loss);
   // What is one node has one gradient.
   RETURN_IF_ERROR(RaisePatterns(model.graph));
+  const DType compute = ComputeType(training.precision());
+  if (compute != DType::kFloat32) {
+    RETURN_IF_ERROR(Autocast(model.graph, compute));
+  }
   loss = *model.graph.FindOutput("loss");
   RenewPorts(model);
   ASSIGN_OR_RETURN(result.parameters, SelectTrained(training, loss, model));
+  RETURN_IF_ERROR(CheckTrainedTypes(training, model.graph, result.parameters));
+  ASSIGN_OR_RETURN(const ValueId scale, ScaleLoss(training, model.graph));
   ASSIGN_OR_RETURN(result.gradients,
-                   AddGradients(model.graph, loss, result.parameters));
+                   AddGradients(model.graph, loss, result.parameters, scale));
   return result;
 }
 
-// Averages over the batches of the step and the ranks, and clamps to [-c, c].
+// Averages over the batches of the step and the ranks.
 absl::Status FinishGradients(const v1::TrainingSpec& training, int ranks,
                              GraphBuilder& builder, Differentiated& step) {
-  const double limit = training.clip_gradient_value();
-  if (!(limit >= 0 && std::isfinite(limit))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("clip_gradient_value ", limit, " must be at least 0"));
-  }
   builder.SetSource("optimizer", -1);
   builder.SetMemoryClass(MemoryClass::kGradient);
   const std::vector<int> order =
@@ -167,13 +216,6 @@ absl::Status FinishGradients(const v1::TrainingSpec& training, int ranks,
                                      training.accumulate_batches(), builder));
   }
   RETURN_IF_ERROR(AddRankMean(ranks, order, builder, step.gradients));
-  if (limit == 0) return absl::OkStatus();
-  for (ValueId& gradient : step.gradients) {
-    ASSIGN_OR_RETURN(
-        gradient,
-        builder.EmitOne(Op::kUnary, {gradient},
-                        UnaryAttributes{UnaryFunction::kClip, -limit, limit}));
-  }
   return absl::OkStatus();
 }
 
@@ -260,6 +302,9 @@ absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelSource& source,
          .shape = state.shape,
          .memory_class = MemoryClass::kOptimizer,
          .initializer = {.value = InitialOptimizerState(training)}});
+  }
+  if (tail.loss_scaling.has_value()) {
+    AddLossScalePersistents(*tail.loss_scaling, model);
   }
   if (training.has_ema()) {
     RETURN_IF_ERROR(AddAverages(training.ema(), step.parameters, model));

@@ -12,7 +12,10 @@
 //   batch          int64 []    accumulation, only when a layer drops out:
 //                              counts batches from 1
 // Outputs:
-//   loss           float32 []  training, mean over the batch and the ranks
+//   loss           float32 []  training, mean over the batch and the ranks; not
+//                              scaled
+//   loss_scale, skipped_steps  training with FP16, of the optimizer step: as
+//                              engine/autodiff/loss_scaling.h says
 //   as engine/import/losses.h says  evaluation
 //   those of the model         inference, under their names
 #pragma once
@@ -38,6 +41,9 @@ bool Accumulates(const v1::TrainingSpec& training);
 // averaged over the step's batches and the ranks, clamped, clipped by norm, in
 // this order. With several `ranks` the batch is that of one, and the graph has
 // the inputs and outputs of engine/autodiff/rank_mean.h.
+// With training.precision() BF16 or FP16 the graph has its casts, and with FP16
+// the scaling of its loss. The other graphs are float32: the passes put casts
+// into them.
 // With training.ema(), "<weight>/ema" follow the trained weights; whoever
 // starts fresh copies the weights into them.
 // Nothing is allocated; use it for plans as well.

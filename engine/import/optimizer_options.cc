@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/import/precision.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
@@ -129,6 +130,9 @@ absl::StatusOr<LionAttributes> Convert(const v1::Lion& lion) {
 absl::StatusOr<StepTailOptions> ConvertOptimizer(
     const v1::TrainingSpec& training) {
   StepTailOptions options;
+  options.clip_value = training.clip_gradient_value();
+  RETURN_IF_ERROR(NotNegative("clip_gradient_value", options.clip_value));
+  ASSIGN_OR_RETURN(options.loss_scaling, ConvertLossScaling(training));
   options.clip_norm = training.clip_gradient_norm();
   RETURN_IF_ERROR(NotNegative("clip_gradient_norm", options.clip_norm));
   switch (training.optimizer_case()) {

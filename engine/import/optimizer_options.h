@@ -1,4 +1,5 @@
-// From the optimizer of a training spec to the options of the step tail. Pure.
+// From the optimizer, the clipping and the loss scaling of a training spec to
+// the options of the step tail. Pure.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -10,7 +11,8 @@ class TrainingSpec;
 
 namespace gpupool::engine {
 
-// Defaults applied; reads the optimizer and clip_gradient_norm.
+// Defaults applied; reads the optimizer, clip_gradient_value,
+// clip_gradient_norm, precision and loss_scaling.
 // InvalidArgument names the field that is missing or out of range.
 absl::StatusOr<StepTailOptions> ConvertOptimizer(
     const v1::TrainingSpec& training);

@@ -13,7 +13,8 @@ namespace {
 using Members = std::vector<int>;  // positions, rising
 
 bool MayBeInside(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kBool;
+  return dtype == DType::kFloat32 || dtype == DType::kBool ||
+         dtype == DType::kBFloat16 || dtype == DType::kFloat16;
 }
 
 class Fuser {

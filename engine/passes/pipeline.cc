@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/verify.h"
+#include "engine/passes/autocast.h"
 #include "engine/passes/choose_layout.h"
 #include "engine/passes/eliminate_dead.h"
 #include "engine/passes/fold_batch_norm.h"
@@ -18,6 +19,7 @@
 #include "engine/passes/mark_aliases.h"
 #include "engine/passes/merge_equal.h"
 #include "engine/passes/raise.h"
+#include "engine/passes/rewrite.h"
 #include "engine/passes/schedule.h"
 #include "engine/passes/simplify.h"
 
@@ -40,6 +42,14 @@ absl::Status RunRecompute(Graph& graph, const PassOptions& options) {
   return Recompute(graph, options.recompute);
 }
 
+// A training step has its casts from before it was differentiated.
+absl::Status RunAutocast(Graph& graph, const PassOptions& options) {
+  if (options.compute == DType::kFloat32 || HasUpdates(graph)) {
+    return absl::OkStatus();
+  }
+  return Autocast(graph, options.compute);
+}
+
 constexpr std::array kPasses = {
     Pass{"simplify", "transposes, reshapes, scales and biases find their place",
          Plain<Simplify>},
@@ -52,6 +62,9 @@ constexpr std::array kPasses = {
          "inference: what follows a product channel by channel goes into its "
          "weights",
          Plain<FoldBatchNorm>},
+    Pass{"autocast",
+         "inference: with 16-bit precision, casts around and into products",
+         RunAutocast},
     Pass{"hoist",
          "inference: what depends on weights only runs when they are loaded",
          Plain<Hoist>},

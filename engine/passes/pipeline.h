@@ -7,6 +7,8 @@
 //   raise            decomposed activations, layer norm, attention: one node
 //   fold_batch_norm  inference: what follows a product channel by channel
 //                    goes into its weights
+//   autocast         inference: with 16-bit precision, casts around and into
+//                    products
 //   hoist            inference: what depends on weights only runs at load
 //   fuse             residual and activation go into conv and matmul
 //   fuse_elementwise islands of elementwise nodes become one node each
@@ -35,6 +37,9 @@ struct PassOptions {
   std::vector<std::string> off;
   // What a training step computes again; nothing unless it says so.
   RecomputeOptions recompute;
+  // What products of an inference program and what lies between them run in:
+  // float32 or one of the 16-bit types.
+  DType compute = DType::kFloat32;
   // Called after each pass, for dumps. May be empty.
   std::function<void(absl::string_view pass, const Graph&)> observer;
 };

@@ -40,16 +40,16 @@ absl::Status AskForNumbers(const absl::Status& status) {
 // Makes the programs of one model.
 class Compiler {
  public:
-  Compiler(const ModelSource& source, bool input_scaling,
+  Compiler(const ModelSource& source, const InferenceOptions& options,
            DeviceBackend* backend)
-      : source_(source), input_scaling_(input_scaling), backend_(backend) {}
+      : source_(source), options_(options), backend_(backend) {}
 
   absl::StatusOr<ModelGraph> Build(
       const ProgramKey& key,
       absl::flat_hash_map<std::string, std::vector<double>> bound) const {
     BuildOptions options{.batch = key.batch,
                          .bound = std::move(bound),
-                         .input_scaling = input_scaling_};
+                         .input_scaling = options_.input_scaling};
     const auto& dimensions = source_.served().dimensions;
     for (size_t i = 0; i < dimensions.size(); ++i) {
       options.dimensions[dimensions[i].name] = key.sizes[i];
@@ -72,12 +72,12 @@ class Compiler {
 
  private:
   absl::StatusOr<Program> CompileGraph(Graph graph) const {
-    RETURN_IF_ERROR(RunPasses(graph, {}, nullptr));
-    return Program::Compile(std::move(graph), backend_);
+    RETURN_IF_ERROR(RunPasses(graph, {.compute = options_.compute}, nullptr));
+    return Program::Compile(std::move(graph), backend_, options_.kernels);
   }
 
   const ModelSource& source_;
-  const bool input_scaling_;
+  const InferenceOptions options_;
   DeviceBackend* const backend_;
 };
 
@@ -128,7 +128,7 @@ class Planner {
           DeviceBackend* backend)
       : served_(source.served()),
         options_(options),
-        compiler_(source, options.input_scaling, backend) {}
+        compiler_(source, options, backend) {}
 
   absl::StatusOr<InferencePrograms> Plan() {
     ASSIGN_OR_RETURN(const auto sizes, SizesToPlan(served_.dimensions));
@@ -219,8 +219,9 @@ absl::StatusOr<InferencePrograms> CompileInference(
 
 absl::StatusOr<InferenceProgram> CompileProgram(
     const ModelSource& source, const InferencePrograms& planned,
-    bool input_scaling, const ProgramKey& key, DeviceBackend* backend) {
-  const Compiler compiler(source, input_scaling, backend);
+    const InferenceOptions& options, const ProgramKey& key,
+    DeviceBackend* backend) {
+  const Compiler compiler(source, options, backend);
   ASSIGN_OR_RETURN(auto bound, BoundNumbers(planned.inputs, key.bound));
   ASSIGN_OR_RETURN(ModelGraph model, compiler.Build(key, std::move(bound)));
   return compiler.Compile(key, std::move(model));

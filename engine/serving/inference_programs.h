@@ -59,6 +59,9 @@ struct InferenceOptions {
   uint32_t max_batch_size = 1;  // 1 .. kMaxServingBatch
   // Kept at a time where sizes vary, 1 .. kMaxServingPrograms.
   uint32_t max_programs = kDefaultServingPrograms;
+  // What products and what lies between them run in.
+  DType compute = DType::kFloat32;
+  KernelOptions kernels;
 };
 
 // The programs that are planned: rising batches at the largest sizes, then
@@ -92,11 +95,12 @@ absl::StatusOr<InferencePrograms> CompileInference(
     const ModelSource& source, const InferenceOptions& options,
     DeviceBackend* backend);
 
-// One program more of a model that CompileInference has planned. Errors name
-// the sizes.
+// One program more of a model that CompileInference has planned with these
+// options. Errors name the sizes.
 absl::StatusOr<InferenceProgram> CompileProgram(
     const ModelSource& source, const InferencePrograms& planned,
-    bool input_scaling, const ProgramKey& key, DeviceBackend* backend);
+    const InferenceOptions& options, const ProgramKey& key,
+    DeviceBackend* backend);
 
 // With max_programs, `peak` has room for as many programs, whatever sizes they
 // are for: each may take as much resident memory of its own as the planned one

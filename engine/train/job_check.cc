@@ -9,6 +9,7 @@
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
 #include "engine/data/table.h"
+#include "engine/import/precision.h"
 #include "engine/train/lr_schedule.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -153,6 +154,7 @@ absl::StatusOr<TrainingLength> CheckTraining(const v1::JobSpec& spec,
   ASSIGN_OR_RETURN(length.total_steps,
                    TotalSteps(training, length.steps_per_epoch));
   RETURN_IF_ERROR(CheckLoss(training));
+  RETURN_IF_ERROR(ConvertLossScaling(training).status());
   ASSIGN_OR_RETURN(length.base_learning_rate, BaseLearningRate(training));
   RETURN_IF_ERROR(ValidateSchedule(
       training.schedule(), length.base_learning_rate, length.total_steps));

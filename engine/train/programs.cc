@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/model_programs.h"
+#include "engine/import/precision.h"
 #include "engine/passes/pipeline.h"
 #include "engine/train/label_check.h"
 #include "gpupool/v1/job.pb.h"
@@ -17,9 +18,19 @@ namespace {
 // gaps in the arena take of it.
 constexpr int kMaxBudgetAttempts = 4;
 
+KernelOptions KernelOptionsOf(const v1::TrainingSpec& training,
+                              Collective* collective) {
+  KernelOptions options;
+  options.collective = collective;
+  options.tensor_float32 = AllowsTensorFloat32(training.precision());
+  options.benchmark = training.benchmark();
+  options.deterministic = training.deterministic();
+  return options;
+}
+
 absl::StatusOr<Program> CompileGraph(Graph graph, DeviceBackend* backend,
                                      const KernelOptions& kernels,
-                                     const PassOptions& options = {}) {
+                                     const PassOptions& options) {
   RETURN_IF_ERROR(RunPasses(graph, options, nullptr));
   return Program::Compile(std::move(graph), backend, kernels);
 }
@@ -92,7 +103,7 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   const uint32_t devices = DevicesOf(spec);
   v1::TrainingSpec training = spec.training();
   training.set_batch_size(training.batch_size() / devices);
-  const KernelOptions kernels{.collective = collective};
+  const KernelOptions kernels = KernelOptionsOf(training, collective);
   ASSIGN_OR_RETURN(
       ModelGraph model,
       BuildTrainingGraph(source, scaling, training, static_cast<int>(devices)));
@@ -122,8 +133,10 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
         static_cast<int64_t>(std::min<uint64_t>(rows, training.batch_size()));
     ASSIGN_OR_RETURN(ModelGraph eval, BuildEvalGraph(source, scaling, training,
                                                      programs.eval_batch));
-    ASSIGN_OR_RETURN(programs.eval,
-                     CompileGraph(std::move(eval.graph), backend, kernels));
+    ASSIGN_OR_RETURN(
+        programs.eval,
+        CompileGraph(std::move(eval.graph), backend, kernels,
+                     {.compute = ComputeType(training.precision())}));
   }
   ASSIGN_OR_RETURN(programs.layout, LayoutOf(programs));
   return programs;

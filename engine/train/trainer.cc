@@ -50,6 +50,10 @@ void TrainingRun::RequestStop() { impl_->RequestStop(); }
 
 bool TrainingRun::stop_agreed() const { return impl_->stop_agreed(); }
 
+double TrainingRun::loss_scale() const { return impl_->loss_scale(); }
+
+uint64_t TrainingRun::skipped_steps() const { return impl_->skipped_steps(); }
+
 absl::StatusOr<double> TrainingRun::Loss() { return impl_->Loss(); }
 
 absl::StatusOr<v1::Checkpoint> TrainingRun::SaveCheckpoint() {

@@ -48,7 +48,8 @@ class TrainingRun {
   TrainingRun& operator=(const TrainingRun&) = delete;
 
   // One optimizer step on the next batch.
-  //   InvalidArgument     the loss is not finite: the job's own fault, the
+  //   InvalidArgument     the loss is not finite, or with loss scaling the
+  //                       gradients never are: the job's own fault, the
   //                       message names the step; the weights are spoiled,
   //                       checkpoints are refused from here on
   //   FailedPrecondition  all steps are done
@@ -79,8 +80,15 @@ class TrainingRun {
   // Whether a rank had asked before the last step.
   bool stop_agreed() const;
 
+  // The scale of the next step's loss, and how many steps changed no weight
+  // since the beginning of the job; 0 without loss scaling and before the
+  // first step.
+  double loss_scale() const;
+  uint64_t skipped_steps() const;
+
   // Loss of the last step made by this object, the mean over its batches and
-  // all ranks. FailedPrecondition before it.
+  // all ranks; where the step was skipped and its loss is not finite, of the
+  // last one before. FailedPrecondition before the first step.
   absl::StatusOr<double> Loss();
 
   // Writes weights, optimizer state and manifest as blobs. When it returns,

@@ -17,6 +17,7 @@
 #include "engine/data/dataset_reader.h"
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
+#include "engine/import/precision.h"
 #include "engine/train/checkpoint_tensors.h"
 #include "engine/train/initial_weights.h"
 #include "engine/train/label_check.h"
@@ -267,6 +268,8 @@ absl::Status TrainingRun::Impl::Resume() {
         ReadTensors(device_.blob_dir, manifest, "optimizer", optimizer));
   }
   RETURN_IF_ERROR(weights.Commit());
+  const auto skipped = As<int64_t>(weights.Find(kLossScaleSkippedName));
+  if (!skipped.empty()) skipped_steps_ = static_cast<uint64_t>(skipped[0]);
   history_.Restore(manifest.evaluation);
   RETURN_IF_ERROR(MakeSampler());
   sampler_->Seek(manifest.step);
@@ -313,11 +316,32 @@ absl::Status TrainingRun::Impl::Step() {
   if (accumulate_ != nullptr) RETURN_IF_ERROR(accumulate_->Load());
   const absl::StatusOr<double> loss = RunStep(sampler_->Next(), rate);
   if (!loss.ok()) return spoiled_ = Share(loss.status());
-  loss_ = *loss;
-  if (!std::isfinite(*loss_)) {
-    spoiled_ = NotFinite(absl::StrCat("the loss is ", *loss_));
+  const bool skipped = NoteScale();
+  if (std::isfinite(*loss) || !loss_.has_value() || !skipped) loss_ = *loss;
+  return spoiled_ = CheckStep(*loss, skipped);
+}
+
+bool TrainingRun::Impl::NoteScale() {
+  if (train_->output("loss_scale").empty()) return false;
+  loss_scale_ = double{GetScalar<float>(*train_, "loss_scale")};
+  const auto skipped =
+      static_cast<uint64_t>(GetScalar<int64_t>(*train_, "skipped_steps"));
+  return std::exchange(skipped_steps_, skipped) != skipped;
+}
+
+absl::Status TrainingRun::Impl::CheckStep(double loss, bool skipped) const {
+  if (!skipped) {
+    return std::isfinite(loss) ? absl::OkStatus()
+                               : NotFinite(absl::StrCat("the loss is ", loss));
   }
-  return spoiled_;
+  if (loss_scale_ >= kLeastLossScale) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "with a loss scale of ", loss_scale_, ", below the limit of ",
+      kLeastLossScale, ", gradients are still not finite at step ", step(),
+      " of ", length_.total_steps, "; ", skipped_steps_,
+      " steps were skipped; hint: the model leaves the range of float16: ",
+      "train with precision: bf16, lower the learning rate (it is ",
+      length_.base_learning_rate, "), or scale the features"));
 }
 
 absl::StatusOr<double> TrainingRun::Impl::RunStep(

@@ -50,6 +50,8 @@ class TrainingRun::Impl {
   bool leads() const { return rank() == 0; }
   void RequestStop() { stop_requested_ = true; }
   bool stop_agreed() const { return stop_agreed_; }
+  double loss_scale() const { return loss_scale_; }
+  uint64_t skipped_steps() const { return skipped_steps_; }
 
  private:
   Impl(const DeviceContext& device, const TrainingRequest& request);
@@ -79,6 +81,10 @@ class TrainingRun::Impl {
   absl::Status Share(absl::Status error);
   // Copies rows and their labels into a program's inputs.
   void FillBatch(const Executor& executor, absl::Span<const uint32_t> rows);
+  // With loss scaling, what became of the step; whether it was skipped.
+  bool NoteScale();
+  // Whether the loss of a step is as it may be, and so is the loss scale.
+  absl::Status CheckStep(double loss, bool skipped) const;
   absl::Status NotFinite(const std::string& what) const;
   // Spoils the run when a weight is not finite.
   absl::Status CheckFinite(const WeightView& weights);
@@ -107,6 +113,8 @@ class TrainingRun::Impl {
   std::optional<double> loss_;  // of the last step
   bool stop_requested_ = false;
   bool stop_agreed_ = false;
+  double loss_scale_ = 0;  // of the next step; 0: without loss scaling
+  uint64_t skipped_steps_ = 0;
   absl::Status spoiled_;  // why the weights can no longer be used
 };
 

@@ -217,6 +217,13 @@ absl::Status CheckId(absl::string_view field, uint64_t id) {
       absl::StrCat(field, " is ", id, "; ids begin at 1"));
 }
 
+absl::Status CheckPrecision(absl::string_view field, v1::Precision precision) {
+  if (v1::Precision_IsValid(precision)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", static_cast<int>(precision),
+                   "; choose highest, high, bf16 or fp16"));
+}
+
 absl::Status CheckDevice(absl::string_view device) {
   if (device == "meta") return absl::OkStatus();
   absl::string_view index = device;
@@ -268,7 +275,8 @@ absl::Status CheckServingOptions(absl::string_view field,
         absl::StrCat(field, ".", limit.name, " is ", limit.value,
                      ", the limit is ", limit.largest));
   }
-  return absl::OkStatus();
+  return CheckPrecision(absl::StrCat(field, ".precision"),
+                        options->precision());
 }
 
 absl::Status CheckPromote(v1::PromoteCheckpointRequest* request) {

@@ -30,6 +30,9 @@ absl::Status CheckRequestId(absl::string_view request_id);
 // An id from 1 up to what the store can hold.
 absl::Status CheckId(absl::string_view field, uint64_t id);
 
+// A precision that this build knows, or none.
+absl::Status CheckPrecision(absl::string_view field, v1::Precision precision);
+
 // "meta", "cpu:N" or "cuda:N".
 absl::Status CheckDevice(absl::string_view device);
 

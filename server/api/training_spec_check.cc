@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/api/convert.h"
 #include "server/api/field_range.h"
 
 namespace gpupool::server {
@@ -253,6 +254,30 @@ absl::Status CheckEvaluation(const v1::TrainingSpec& training) {
                     training.keep_best_checkpoints(), 0, kMaxBestCheckpoints);
 }
 
+// The engine, which plans every job, says what else goes with the scaling.
+absl::Status CheckLossScaling(const v1::TrainingSpec& training) {
+  const v1::LossScaling& scaling = training.loss_scaling();
+  if (training.has_loss_scaling() && training.precision() != v1::FP16) {
+    return absl::InvalidArgumentError(
+        "training.loss_scaling is set, but only gradients in float16 need a "
+        "scale; set precision: fp16 or leave loss_scaling out");
+  }
+  RETURN_IF_ERROR(CheckOptional("training.loss_scaling.initial",
+                                scaling.has_initial(), scaling.initial(),
+                                kPositive));
+  RETURN_IF_ERROR(CheckOptional("training.loss_scaling.backoff_factor",
+                                scaling.has_backoff_factor(),
+                                scaling.backoff_factor(), kInside));
+  if (scaling.has_growth_factor() && !(scaling.growth_factor() > 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("training.loss_scaling.growth_factor is ",
+                     scaling.growth_factor(), "; it must be above 1"));
+  }
+  if (!scaling.has_growth_interval()) return absl::OkStatus();
+  return CheckCount("training.loss_scaling.growth_interval",
+                    scaling.growth_interval(), 1, UINT32_MAX);
+}
+
 }  // namespace
 
 absl::Status CheckTrainingSpec(const v1::TrainingSpec& training) {
@@ -274,6 +299,8 @@ absl::Status CheckTrainingSpec(const v1::TrainingSpec& training) {
   RETURN_IF_ERROR(CheckOptional("training.ema.decay", training.has_ema(),
                                 training.ema().decay(), kInside));
   RETURN_IF_ERROR(CheckEvaluation(training));
+  RETURN_IF_ERROR(CheckPrecision("training.precision", training.precision()));
+  RETURN_IF_ERROR(CheckLossScaling(training));
   return CheckSchedule(training.schedule());
 }
 

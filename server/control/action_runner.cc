@@ -122,6 +122,8 @@ void ActionRunner::Do(const scheduler::LoadVersion& action) {
   load.set_max_batch_size(row->serving().max_batch_size());
   load.set_limit_bytes(action.limit_bytes);
   load.set_max_programs(row->serving().max_programs());
+  load.set_precision(row->serving().precision());
+  load.set_benchmark(row->serving().benchmark());
   context_.workers->Send(
       NameOf(action.device), std::move(message), context_.options.load_timeout,
       [queue = context_.queue,

@@ -266,6 +266,7 @@ void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
   message.mutable_plan_inference()->set_max_batch_size(
       options.max_batch_size());
   message.mutable_plan_inference()->set_max_programs(options.max_programs());
+  message.mutable_plan_inference()->set_precision(options.precision());
   Ask<v1::PlanModelResponse>(
       context, kMetaDevice, std::move(message), context.options.plan_timeout,
       callback, [&context, callback](const worker::v1::FromWorker& reply) {

@@ -179,6 +179,7 @@ void ImportModel(const ControlContext& context,
   *version.mutable_spec() = model.spec();
   import.set_max_batch_size(version.serving().max_batch_size());
   import.set_max_programs(version.serving().max_programs());
+  import.set_precision(version.serving().precision());
   Ask<v1::ModelVersion>(
       context, kMetaDevice, std::move(message), context.options.plan_timeout,
       callback,

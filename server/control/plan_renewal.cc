@@ -102,6 +102,7 @@ bool PlanRenewal::MakeRequest(const Ledger& ledger, const Item& item,
     *plan.mutable_spec() = version.spec();
     plan.set_max_batch_size(version.serving().max_batch_size());
     plan.set_max_programs(version.serving().max_programs());
+    plan.set_precision(version.serving().precision());
     return true;
   }
   // Its plan depends on more than its model: on the scaling of its inputs.

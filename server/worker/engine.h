@@ -39,6 +39,9 @@ class Training {
   virtual uint32_t epoch() const = 0;
   virtual bool at_epoch_end() const = 0;
   virtual absl::StatusOr<double> Loss() = 0;
+  // 0 without loss scaling.
+  virtual double loss_scale() const = 0;
+  virtual uint64_t skipped_steps() const = 0;
   virtual absl::StatusOr<v1::Checkpoint> SaveCheckpoint() = 0;
   virtual absl::StatusOr<v1::Evaluation> Evaluate() = 0;
   virtual bool has_held_out_rows() const = 0;

@@ -46,6 +46,9 @@ int RunExplainCommand(int argc, char** argv) {
                "the training step instead of inference");
   app.add_option("--dimension", dimensions,
                  "NAME=SIZE of a named dimension; may be repeated");
+  app.add_option("--precision", options.precision,
+                 "highest, bf16 or fp16; default highest")
+      ->check(CLI::IsMember({"highest", "high", "bf16", "fp16"}));
   app.add_flag("--passes", options.passes, "one line per pass");
   app.add_option("--off", options.off, "a pass to skip; may be repeated");
   app.add_option("--recompute", options.recompute_layers,

@@ -56,6 +56,8 @@ class SessionTraining : public Training {
   uint32_t epoch() const override { return run_->epoch(); }
   bool at_epoch_end() const override { return run_->at_epoch_end(); }
   absl::StatusOr<double> Loss() override { return run_->Loss(); }
+  double loss_scale() const override { return run_->loss_scale(); }
+  uint64_t skipped_steps() const override { return run_->skipped_steps(); }
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override {
     return run_->SaveCheckpoint();
   }
@@ -138,7 +140,8 @@ class SessionEngine : public Engine {
         *reply.mutable_plan(),
         session_->PlanInference(request.spec(),
                                 {.max_batch_size = request.max_batch_size(),
-                                 .max_programs = request.max_programs()}));
+                                 .max_programs = request.max_programs(),
+                                 .precision = request.precision()}));
     return reply;
   }
 
@@ -163,7 +166,8 @@ class SessionEngine : public Engine {
         engine::ImportedModel imported,
         session_->ImportModel(request.spec(), request.weights_sha256(),
                               {.max_batch_size = request.max_batch_size(),
-                               .max_programs = request.max_programs()}));
+                               .max_programs = request.max_programs(),
+                               .precision = request.precision()}));
     worker::v1::ImportReply reply;
     *reply.mutable_plan() = std::move(imported.plan);
     reply.set_manifest_sha256(imported.manifest_sha256);
@@ -220,6 +224,8 @@ class SessionEngine : public Engine {
     load.max_batch_size = request.max_batch_size();
     load.limit_bytes = request.limit_bytes();
     load.max_programs = request.max_programs();
+    load.precision = request.precision();
+    load.benchmark = request.benchmark();
     auto model = session_->LoadModel(load);
     if (absl::IsResourceExhausted(model.status()) && load.limit_bytes > 0) {
       SayPlanIsOld(absl::StrCat("model ", load.name), load.limit_bytes);

@@ -241,6 +241,7 @@ TEST_P(ExampleTest, IsAValidJobFile) {
 
 INSTANTIATE_TEST_SUITE_P(All, ExampleTest,
                          ::testing::Values("best_of_many.yaml", "digits.yaml",
+                                           "half_precision.yaml",
                                            "mlp.yaml", "residual.yaml"));
 
 TEST(YamlToMessageTest, AModelFileIsNamedByItsPath) {

@@ -25,8 +25,9 @@ dnnl::memory::desc DataDesc(const Value& x) {
                 x.dtype, Layout::kRowMajor);
 }
 
+// Parameters and statistics are float32 beside bfloat16 too.
 dnnl::memory::desc ChannelDesc(const Value& x) {
-  return DescOf(Shape{x.shape[1]}, x.dtype, Layout::kRowMajor);
+  return DescOf(Shape{x.shape[1]}, DType::kFloat32, Layout::kRowMajor);
 }
 
 KernelOr MakeForward(const CompileRequest& request, const CpuContext& context,
@@ -128,6 +129,8 @@ KernelOr MakeFold(const CompileRequest& request) {
 
 KernelOr MakeBatchNorm(const CompileRequest& request,
                        const CpuContext& context) {
+  // Of 16-bit parameters there is no kernel here.
+  if (InputOf(request, 2).dtype != DType::kFloat32) return nullptr;
   switch (request.node.op) {
     case Op::kBatchNormTraining:
       return MakeForward(request, context, true);

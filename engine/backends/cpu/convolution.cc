@@ -21,7 +21,8 @@ struct Geometry {
   Dims stride, dilation, begin, end;
 };
 
-dnnl::memory::desc WeightDesc(const Shape& shape, int64_t groups) {
+dnnl::memory::desc WeightDesc(const Value& w, int64_t groups) {
+  const Shape& shape = w.shape;
   using Tag = dnnl::memory::format_tag;
   const bool volume = shape.rank() == 5;
   Dims dims(shape.dims().begin(), shape.dims().end());
@@ -31,15 +32,15 @@ dnnl::memory::desc WeightDesc(const Shape& shape, int64_t groups) {
     dims.insert(dims.begin(), groups);
     tag = volume ? Tag::goidhw : Tag::goihw;
   }
-  return {dims, dnnl::memory::data_type::f32, tag};
+  return {dims, DnnlType(w.dtype), tag};
 }
 
 Geometry MakeGeometry(const Conv2dAttributes& conv, const Value& x,
                       const Value& w, const Value& y) {
   Geometry geometry;
   geometry.x = DescOf(x);
-  geometry.w = WeightDesc(w.shape, conv.groups);
-  geometry.bias = dnnl::memory::desc({w.shape[0]}, dnnl::memory::data_type::f32,
+  geometry.w = WeightDesc(w, conv.groups);
+  geometry.bias = dnnl::memory::desc({w.shape[0]}, DnnlType(w.dtype),
                                      dnnl::memory::format_tag::a);
   geometry.y = DescOf(y);
   const Window window = WindowOf(conv, x.shape, w.shape);
@@ -78,7 +79,8 @@ bool SuitsOnednnWinograd(const CompileRequest& request) {
   const auto& conv = request.node.get<Conv2dAttributes>();
   const Shape& w = InputOf(request, 1).shape;
   const Shape& y = OutputOf(request, 0).shape;
-  return request.stable_inputs[1] && w.rank() == 4 && w[2] == 3 && w[3] == 3 &&
+  return InputOf(request, 0).dtype == DType::kFloat32 &&
+         request.stable_inputs[1] && w.rank() == 4 && w[2] == 3 && w[3] == 3 &&
          conv.stride == Extent{1, 1} && conv.dilation == Extent{1, 1} &&
          conv.groups == 1 && w[0] >= kWinogradChannels &&
          w[1] >= kWinogradChannels && y[0] * y[2] * y[3] >= kWinogradCells &&

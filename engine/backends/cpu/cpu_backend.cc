@@ -12,8 +12,10 @@
 #include "engine/backends/cpu/context.h"
 #include "engine/backends/cpu/fallback.h"
 #include "engine/backends/cpu/flush_denormals.h"
+#include "engine/backends/cpu/half_rows.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/tile_program.h"
+#include "engine/backends/cpu/widened.h"
 #include "engine/backends/function_kernel.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
@@ -145,8 +147,28 @@ bool TakesAnyType(Op op) {
   }
 }
 
+// Ops that oneDNN does in bfloat16, where the processor can.
+bool IsNativeInBfloat16(Op op) {
+  switch (op) {
+    case Op::kMatMul:
+    case Op::kConv2d:
+    case Op::kConv2dInputGrad:
+    case Op::kConv2dWeightGrad:
+    case Op::kMaxPool:
+    case Op::kAvgPool:
+    case Op::kMaxPoolGrad:
+    case Op::kAvgPoolGrad:
+    case Op::kBatchNormTraining:
+    case Op::kBatchNormInference:
+    case Op::kBatchNormTrainingGrad:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool IsTileType(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kBool;
+  return dtype == DType::kFloat32 || dtype == DType::kBool || IsHalf(dtype);
 }
 
 // float64 stands for learning rates, which are scalars; integers for labels,
@@ -156,18 +178,29 @@ bool IsSideType(const Value& value) {
          (value.dtype == DType::kFloat64 && value.shape.rank() == 0);
 }
 
-bool HasFastTypes(const Graph& graph, const Node& node) {
-  if (TakesAnyType(node.op)) return true;
-  if (!IsTileType(graph.value(node.inputs[0]).dtype)) {
-    return false;
-  }
+enum class Route : uint8_t {
+  kDirect,    // the kernel takes the types as they are
+  kWidened,   // the kernel takes float32 in the place of 16-bit numbers
+  kFallback,  // the reference kernel
+};
+
+Route RouteOf(const Graph& graph, const Node& node) {
+  if (MakerOf(node.op) == nullptr) return Route::kFallback;
+  if (TakesAnyType(node.op)) return Route::kDirect;
   const bool tile = MakerOf(node.op) == MakeTileProgram;
+  bool half = false;
   const auto fast = [&](ValueId id) {
     const Value& value = graph.value(id);
-    return tile ? IsTileType(value.dtype) : IsSideType(value);
+    half = half || IsHalf(value.dtype);
+    return tile ? IsTileType(value.dtype)
+                : IsSideType(value) || IsHalf(value.dtype);
   };
-  return std::all_of(node.inputs.begin(), node.inputs.end(), fast) &&
-         std::all_of(node.outputs.begin(), node.outputs.end(), fast);
+  const bool all_fast =
+      IsTileType(graph.value(node.inputs[0]).dtype) &&
+      std::all_of(node.inputs.begin(), node.inputs.end(), fast) &&
+      std::all_of(node.outputs.begin(), node.outputs.end(), fast);
+  if (!all_fast) return Route::kFallback;
+  return half && !tile ? Route::kWidened : Route::kDirect;
 }
 
 bool AllOutputsEmpty(const CompileRequest& request) {
@@ -178,13 +211,9 @@ bool AllOutputsEmpty(const CompileRequest& request) {
 }
 
 // A null kernel: there is no fast one for these types or shapes.
-KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
-  const Maker make = MakerOf(request.node.op);
-  if (make == nullptr || !HasFastTypes(request.graph, request.node)) {
-    return nullptr;
-  }
+KernelOr MakeDirect(const CompileRequest& request, const CpuContext& context) {
   try {
-    return make(request, context);
+    return MakerOf(request.node.op)(request, context);
   } catch (const dnnl::error& error) {
     if (error.status == dnnl_out_of_memory) {
       return absl::ResourceExhaustedError("oneDNN ran out of host memory");
@@ -192,6 +221,31 @@ KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
     if (error.status == dnnl_unimplemented) return nullptr;
     return absl::InternalError(absl::StrCat("oneDNN: ", error.what()));
   }
+}
+
+bool HasFloat16(const CompileRequest& request) {
+  for (const ValueIds* ids : {&request.node.inputs, &request.node.outputs}) {
+    for (const ValueId id : *ids) {
+      if (request.graph.value(id).dtype == DType::kFloat16) return true;
+    }
+  }
+  return false;
+}
+
+KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
+  switch (RouteOf(request.graph, request.node)) {
+    case Route::kDirect:
+      return MakeDirect(request, context);
+    case Route::kWidened:
+      if (IsNativeInBfloat16(request.node.op) && !HasFloat16(request)) {
+        ASSIGN_OR_RETURN(auto kernel, MakeDirect(request, context));
+        if (kernel != nullptr) return kernel;
+      }
+      return MakeWidened(request, context, MakeDirect);
+    case Route::kFallback:
+      break;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -226,13 +280,13 @@ void CpuBackend::BeginRun() {
 
 bool IsFastOnCpu(const Graph& graph, const Node& node) {
   if (IsAllReduce(node.op)) return true;
-  return MakerOf(node.op) != nullptr && HasFastTypes(graph, node);
+  return RouteOf(graph, node) != Route::kFallback;
 }
 
 bool IsFastOnCpu(Op op, DType dtype) {
   if (IsAllReduce(op)) return dtype == DType::kFloat32;
   return MakerOf(op) != nullptr &&
-         (dtype == DType::kFloat32 || TakesAnyType(op));
+         (dtype == DType::kFloat32 || IsHalf(dtype) || TakesAnyType(op));
 }
 
 }  // namespace gpupool::engine

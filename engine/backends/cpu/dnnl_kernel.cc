@@ -12,21 +12,6 @@
 namespace gpupool::engine {
 namespace {
 
-dnnl::memory::data_type TypeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return dnnl::memory::data_type::f32;
-    case DType::kInt32:
-      return dnnl::memory::data_type::s32;
-    case DType::kUint8:
-      return dnnl::memory::data_type::u8;
-    default:
-      break;
-  }
-  GPUPOOL_CHECK(false && "a type without oneDNN kernels");
-  return dnnl::memory::data_type::undef;
-}
-
 dnnl::memory::format_tag TagOf(int rank, Layout layout) {
   switch (rank) {
     case 1:
@@ -126,6 +111,23 @@ bool IsCopyOntoItself(const std::vector<Operand>& operands,
 }
 
 }  // namespace
+
+dnnl::memory::data_type DnnlType(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return dnnl::memory::data_type::f32;
+    case DType::kBFloat16:
+      return dnnl::memory::data_type::bf16;
+    case DType::kInt32:
+      return dnnl::memory::data_type::s32;
+    case DType::kUint8:
+      return dnnl::memory::data_type::u8;
+    default:
+      break;
+  }
+  GPUPOOL_CHECK(false && "a type without oneDNN kernels");
+  return dnnl::memory::data_type::undef;
+}
 
 uint64_t DnnlKernel::AddWorkspace(uint64_t bytes) {
   const uint64_t offset = workspace_bytes_;
@@ -245,7 +247,7 @@ dnnl::primitive_attr UserScratchpad() {
 
 dnnl::memory::desc DescOf(const Shape& shape, DType dtype, Layout layout) {
   const dnnl::memory::dims dims(shape.dims().begin(), shape.dims().end());
-  return {dims, TypeOf(dtype), TagOf(shape.rank(), layout)};
+  return {dims, DnnlType(dtype), TagOf(shape.rank(), layout)};
 }
 
 dnnl::memory::desc DescOf(const Value& value) {

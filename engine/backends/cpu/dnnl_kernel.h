@@ -101,6 +101,8 @@ class ScopedThreads {
 // Attributes that every primitive here uses: the caller brings the scratchpad.
 dnnl::primitive_attr UserScratchpad();
 
+// oneDNN's name of an element type that it knows.
+dnnl::memory::data_type DnnlType(DType dtype);
 // The plain format of a value of rank 1, 2, 4 or 5: its dtype, shape, layout.
 dnnl::memory::desc DescOf(const Value& value);
 dnnl::memory::desc DescOf(const Shape& shape, DType dtype, Layout layout);

@@ -10,14 +10,11 @@ namespace {
 dnnl::memory::desc MatrixDesc(const Value& value, bool transpose) {
   const int64_t rows = value.shape[0];
   const int64_t columns = value.shape[1];
+  const auto type = DnnlType(value.dtype);
   if (!transpose) {
-    return {{rows, columns},
-            dnnl::memory::data_type::f32,
-            dnnl::memory::format_tag::ab};
+    return {{rows, columns}, type, dnnl::memory::format_tag::ab};
   }
-  return {{columns, rows},
-          dnnl::memory::data_type::f32,
-          dnnl::memory::format_tag::ba};
+  return {{columns, rows}, type, dnnl::memory::format_tag::ba};
 }
 
 }  // namespace
@@ -31,7 +28,7 @@ KernelOr MakeMatMul(const CompileRequest& request, const CpuContext& context) {
   const auto a = MatrixDesc(InputOf(request, 0), attributes.transpose_a);
   const auto b = MatrixDesc(InputOf(request, 1), attributes.transpose_b);
   const auto y = MatrixDesc(OutputOf(request, 0), false);
-  const dnnl::memory::desc bias({1, y.dims()[1]}, dnnl::memory::data_type::f32,
+  const dnnl::memory::desc bias({1, y.dims()[1]}, y.data_type(),
                                 dnnl::memory::format_tag::ab);
   // Packing pays only where it happens once.
   const bool stable = request.stable_inputs[1];

@@ -143,6 +143,7 @@ KernelOr MakePlainPool(const CompileRequest& request, int threads) {
   const Pool2dAttributes& pool = PoolOf(request.node);
   const Value& in = InputOf(request, 0);
   const Value& out = OutputOf(request, 0);
+  if (in.dtype != DType::kFloat32) return nullptr;
   const bool small = pool.kernel.cells() <= 256;
   switch (request.node.op) {
     case Op::kMaxPool: {

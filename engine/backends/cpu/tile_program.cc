@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/backends/cpu/half_rows.h"
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/cpu/row_functions.h"
 #include "engine/backends/function_kernel.h"
@@ -28,7 +29,7 @@ struct Input {
     kWalked,    // collected for each tile
   };
   Kind kind = Kind::kLinear;
-  bool truth = false;
+  DType dtype = DType::kFloat32;
   std::vector<int64_t> strides;
   int row = kNone;  // where it is collected; linear float32 is read in place
 };
@@ -42,7 +43,7 @@ struct Step {
 
 struct Result {
   size_t operand = 0;
-  bool truth = false;
+  DType dtype = DType::kFloat32;
 };
 
 // Doubles what is there until the row is full: as fast as a copy.
@@ -57,28 +58,63 @@ void Repeat(float number, float* to, int64_t count) {
 }
 
 // Copies `count` elements to numbers; truth values become 1 and 0.
-void Collect(const std::byte* from, bool truth, int64_t at, int64_t stride,
-             int64_t count, float* to) {
-  if (truth) {
-    const auto* bytes = reinterpret_cast<const uint8_t*>(from) + at;
-    for (int64_t i = 0; i < count; ++i) {
-      to[i] = bytes[i * stride] != 0 ? 1.0f : 0.0f;
-    }
-    return;
-  }
-  const auto* numbers = reinterpret_cast<const float*>(from) + at;
-  if (stride == 0) {
-    Repeat(*numbers, to, count);
-  } else if (stride == 1) {
-    std::copy(numbers, numbers + count, to);
-  } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = numbers[i * stride];
+void CollectTruth(const uint8_t* from, int64_t stride, int64_t count,
+                  float* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    to[i] = from[i * stride] != 0 ? 1.0f : 0.0f;
   }
 }
 
-void StoreTruth(const float* from, std::byte* to, int64_t count) {
-  auto* bytes = reinterpret_cast<uint8_t*>(to);
-  for (int64_t i = 0; i < count; ++i) bytes[i] = from[i] != 0 ? 1 : 0;
+void CollectHalf(DType dtype, const uint16_t* from, int64_t stride,
+                 int64_t count, float* to) {
+  if (stride == 1) {
+    FloatsFromHalf(dtype, from, to, count);
+  } else if (stride == 0) {
+    FloatsFromHalf(dtype, from, to, 1);
+    Repeat(to[0], to, count);
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      FloatsFromHalf(dtype, from + i * stride, to + i, 1);
+    }
+  }
+}
+
+void CollectFloats(const float* from, int64_t stride, int64_t count,
+                   float* to) {
+  if (stride == 0) {
+    Repeat(*from, to, count);
+  } else if (stride == 1) {
+    std::copy(from, from + count, to);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
+  }
+}
+
+// Elements `at`, `at` + stride, ... of those at `from`.
+void Collect(const std::byte* from, DType dtype, int64_t at, int64_t stride,
+             int64_t count, float* to) {
+  if (dtype == DType::kBool) {
+    CollectTruth(reinterpret_cast<const uint8_t*>(from) + at, stride, count,
+                 to);
+  } else if (IsHalf(dtype)) {
+    CollectHalf(dtype, reinterpret_cast<const uint16_t*>(from) + at, stride,
+                count, to);
+  } else {
+    CollectFloats(reinterpret_cast<const float*>(from) + at, stride, count, to);
+  }
+}
+
+// Numbers to elements [at, at + count).
+void StoreRow(const float* from, DType dtype, int64_t at, int64_t count,
+              std::byte* to) {
+  if (dtype == DType::kBool) {
+    auto* bytes = reinterpret_cast<uint8_t*>(to) + at;
+    for (int64_t i = 0; i < count; ++i) bytes[i] = from[i] != 0 ? 1 : 0;
+  } else if (IsHalf(dtype)) {
+    HalfFromFloats(dtype, from, reinterpret_cast<uint16_t*>(to) + at, count);
+  } else {
+    std::copy(from, from + count, reinterpret_cast<float*>(to) + at);
+  }
 }
 
 class TileProgram {
@@ -142,7 +178,7 @@ void TileProgram::AddInputs(const CompileRequest& request) {
   loops_.Collapse();
   for (size_t i = 0; i < values.size(); ++i) {
     Input input;
-    input.truth = values[i]->dtype == DType::kBool;
+    input.dtype = values[i]->dtype;
     input.strides = loops_.strides[i];
     if (input.strides == loops_.strides.back()) {
       input.kind = Input::Kind::kLinear;
@@ -179,8 +215,8 @@ void TileProgram::AddSteps(const CompileRequest& request) {
     results.push_back(static_cast<int>(node.inputs.size()));
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    results_.push_back({static_cast<size_t>(results[i]),
-                        OutputOf(request, i).dtype == DType::kBool});
+    results_.push_back(
+        {static_cast<size_t>(results[i]), OutputOf(request, i).dtype});
   }
 }
 
@@ -231,9 +267,12 @@ void TileProgram::AssignRows() {
     return row;
   };
   for (Input& input : inputs_) {
-    if (input.kind != Input::Kind::kLinear || input.truth) input.row = take();
+    if (input.kind != Input::Kind::kLinear || input.dtype != DType::kFloat32) {
+      input.row = take();
+    }
   }
-  const bool direct = results_.size() == 1 && !results_[0].truth &&
+  const bool direct = results_.size() == 1 &&
+                      results_[0].dtype == DType::kFloat32 &&
                       results_[0].operand == inputs_.size() + steps_.size() - 1;
   for (size_t s = 0; s < steps_.size(); ++s) {
     std::vector<size_t> operands = steps_[s].operands;
@@ -257,8 +296,10 @@ void TileProgram::AssignRows() {
 const float* TileProgram::Read(const Input& input, const std::byte* from,
                                int64_t begin, int64_t end, float* row) const {
   if (input.kind == Input::Kind::kLinear) {
-    if (!input.truth) return reinterpret_cast<const float*>(from) + begin;
-    Collect(from, true, begin, 1, end - begin, row);
+    if (input.dtype == DType::kFloat32) {
+      return reinterpret_cast<const float*>(from) + begin;
+    }
+    Collect(from, input.dtype, begin, 1, end - begin, row);
     return row;
   }
   const size_t loops = loops_.sizes.size();
@@ -272,10 +313,11 @@ const float* TileProgram::Read(const Input& input, const std::byte* from,
       rest /= loops_.sizes[loop - 1];
     }
     const int64_t run = std::min(inner - i % inner, end - i);
-    if (i == begin && run == end - begin && stride == 1 && !input.truth) {
+    if (i == begin && run == end - begin && stride == 1 &&
+        input.dtype == DType::kFloat32) {
       return reinterpret_cast<const float*>(from) + at;
     }
-    Collect(from, input.truth, at, stride, run, row + (i - begin));
+    Collect(from, input.dtype, at, stride, run, row + (i - begin));
     i += run;
   }
   return row;
@@ -302,12 +344,8 @@ void TileProgram::RunTile(const KernelArguments& at, const float** operands,
   }
   if (steps_.back().row == kDirect) return;
   for (size_t r = 0; r < results_.size(); ++r) {
-    const float* from = operands[results_[r].operand];
-    if (results_[r].truth) {
-      StoreTruth(from, at.out<std::byte>(r) + begin, count);
-    } else {
-      std::copy(from, from + count, at.out(r) + begin);
-    }
+    StoreRow(operands[results_[r].operand], results_[r].dtype, begin, count,
+             at.out<std::byte>(r));
   }
 }
 
@@ -333,8 +371,8 @@ void TileProgram::Run(const KernelArguments& at) const {
       });
 }
 
-bool IsTileType(const Value& value) {
-  return value.dtype == DType::kFloat32 || value.dtype == DType::kBool;
+bool IsTileType(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kBool || IsHalf(dtype);
 }
 
 }  // namespace
@@ -342,20 +380,17 @@ bool IsTileType(const Value& value) {
 KernelOr MakeTileProgram(const CompileRequest& request,
                          const CpuContext& context) {
   for (const ValueId id : request.node.inputs) {
-    if (!IsTileType(request.graph.value(id))) return nullptr;
+    if (!IsTileType(request.graph.value(id).dtype)) return nullptr;
   }
   for (const ValueId id : request.node.outputs) {
     const Value& output = request.graph.value(id);
-    if (!IsTileType(output)) return nullptr;
+    if (!IsTileType(output.dtype)) return nullptr;
     if (output.layout != OutputOf(request, 0).layout) return nullptr;
   }
   if (request.node.op == Op::kFused) {
     for (const FusedStep& step : request.node.get<FusedAttributes>().steps) {
       const auto* cast = std::get_if<CastAttributes>(&step.attributes);
-      if (cast != nullptr && cast->dtype != DType::kFloat32 &&
-          cast->dtype != DType::kBool) {
-        return nullptr;
-      }
+      if (cast != nullptr && !IsTileType(cast->dtype)) return nullptr;
     }
   }
   TileProgram program(request, context);

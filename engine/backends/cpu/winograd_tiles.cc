@@ -24,8 +24,8 @@ bool HasDenseWindow(const Conv2dAttributes& conv, const Shape& w) {
 
 bool SuitsWinograd(const Conv2dAttributes& conv, const Value& x, const Value& w,
                    const Value& y, bool stable) {
-  if (!HasDenseWindow(conv, w.shape) || x.layout != Layout::kChannelsLast ||
-      y.layout != Layout::kChannelsLast) {
+  if (x.dtype != DType::kFloat32 || !HasDenseWindow(conv, w.shape) ||
+      x.layout != Layout::kChannelsLast || y.layout != Layout::kChannelsLast) {
     return false;
   }
   for (int axis = 0; axis < 2; ++axis) {

@@ -47,9 +47,9 @@ template <typename T, ChannelSum kSum>
 struct ChannelSumFunctor {
   const T* dy = nullptr;  // gradients only
   const T* x = nullptr;
-  const T* mean = nullptr;      // gradients only
-  const T* variance = nullptr;  // gradients only
-  TwoSums* sums = nullptr;      // [parts, channels]
+  SideNumbers<T> mean;      // gradients only
+  SideNumbers<T> variance;  // gradients only
+  TwoSums* sums = nullptr;  // [parts, channels]
   double epsilon = 0;
   ChannelShape shape;
 
@@ -63,8 +63,8 @@ struct ChannelSumFunctor {
         kSum == ChannelSum::kMoments ? Load(x, shape.At(channel, 0)) : R(0);
     R centre = 0, factor = 0;
     if constexpr (kSum == ChannelSum::kBatchGradient) {
-      centre = Load(mean, channel);
-      factor = R(1) / std::sqrt(Load(variance, channel) + R(epsilon));
+      centre = mean.Get(channel);
+      factor = R(1) / std::sqrt(variance.Get(channel) + R(epsilon));
     }
     const int64_t end = shape.End(part);
     for (int64_t k = part * shape.per_part + lane; k < end; k += lanes) {
@@ -75,8 +75,8 @@ struct ChannelSumFunctor {
         total.second += d * d;
       } else {
         if constexpr (kSum == ChannelSum::kLayerGradient) {
-          centre = Load(mean, k);
-          factor = R(1) / std::sqrt(Load(variance, k) + R(epsilon));
+          centre = mean.Get(k);
+          factor = R(1) / std::sqrt(variance.Get(k) + R(epsilon));
         }
         const R slope = Load(dy, at);
         total.first += slope;
@@ -123,12 +123,12 @@ template <typename T>
 struct ChannelMapFunctor {
   const T* x = nullptr;           // training only
   const TwoSums* sums = nullptr;  // training only
-  const T* mean = nullptr;        // inference only
-  const T* variance = nullptr;    // inference only
-  const T* gamma = nullptr;
-  const T* beta = nullptr;
-  T* mean_out = nullptr;      // training only
-  T* variance_out = nullptr;  // training only
+  SideNumbers<T> mean;            // inference only
+  SideNumbers<T> variance;        // inference only
+  SideNumbers<T> gamma;
+  SideNumbers<T> beta;
+  SideResults<T> mean_out;      // training only
+  SideResults<T> variance_out;  // training only
   ChannelMap* maps = nullptr;
   double epsilon = 0;
   ChannelShape shape;
@@ -144,15 +144,15 @@ struct ChannelMapFunctor {
       centre = Load(x, shape.At(channel, 0)) + shift;
       // NaN stays.
       spread = variance_here < 0 ? 0 : variance_here;
-      Store(mean_out, channel, static_cast<Real_t<T>>(centre));
-      Store(variance_out, channel, static_cast<Real_t<T>>(spread));
+      mean_out.Set(channel, static_cast<Real_t<T>>(centre));
+      variance_out.Set(channel, static_cast<Real_t<T>>(spread));
     } else {
-      centre = Load(mean, channel);
-      spread = Load(variance, channel);
+      centre = mean.Get(channel);
+      spread = variance.Get(channel);
     }
     maps[channel] = {centre,
-                     double{Load(gamma, channel)} / std::sqrt(spread + epsilon),
-                     double{Load(beta, channel)}};
+                     double{gamma.Get(channel)} / std::sqrt(spread + epsilon),
+                     double{beta.Get(channel)}};
   }
 };
 
@@ -188,11 +188,11 @@ struct ChannelSlopes {
 template <typename T>
 struct ChannelGradFunctor {
   const TwoSums* sums = nullptr;
-  const T* gamma = nullptr;  // batch norm only
-  const T* mean = nullptr;
-  const T* variance = nullptr;
-  T* dgamma = nullptr;
-  T* dbeta = nullptr;
+  SideNumbers<T> gamma;  // batch norm only
+  SideNumbers<T> mean;
+  SideNumbers<T> variance;
+  SideResults<T> dgamma;
+  SideResults<T> dbeta;
   ChannelSlopes* slopes = nullptr;  // null for layer norm
   double epsilon = 0;
   int64_t channels = 1;
@@ -201,12 +201,12 @@ struct ChannelGradFunctor {
 
   GPUPOOL_HOST_DEVICE void operator()(int64_t channel) const {
     const TwoSums total = JoinParts(sums, channels, parts, channel);
-    Store(dbeta, channel, static_cast<Real_t<T>>(total.first));
-    Store(dgamma, channel, static_cast<Real_t<T>>(total.second));
+    dbeta.Set(channel, static_cast<Real_t<T>>(total.first));
+    dgamma.Set(channel, static_cast<Real_t<T>>(total.second));
     if (slopes == nullptr) return;
-    const double spread = 1 / std::sqrt(Load(variance, channel) + epsilon);
-    slopes[channel] = {double{Load(mean, channel)}, spread,
-                       spread * Load(gamma, channel),
+    const double spread = 1 / std::sqrt(variance.Get(channel) + epsilon);
+    slopes[channel] = {double{mean.Get(channel)}, spread,
+                       spread * gamma.Get(channel),
                        total.first / static_cast<double>(count),
                        total.second / static_cast<double>(count)};
   }

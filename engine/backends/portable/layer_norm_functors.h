@@ -17,11 +17,11 @@ namespace gpupool::engine::portable {
 template <typename T>
 struct LayerNormFunctor {
   const T* x = nullptr;
-  const T* gamma = nullptr;
-  const T* beta = nullptr;
+  SideNumbers<T> gamma;
+  SideNumbers<T> beta;
   T* y = nullptr;
-  T* mean = nullptr;      // null: not wanted
-  T* variance = nullptr;  // the same
+  SideResults<T> mean;      // null: not wanted
+  SideResults<T> variance;  // the same
   double epsilon = 0;
   int64_t width = 1;
 
@@ -45,11 +45,11 @@ struct LayerNormFunctor {
     T* to = y + row * width;
     for (int64_t i = group.lane(); i < width; i += group.lanes()) {
       Store(to, i,
-            (Load(from, i) - origin) * factor * Load(gamma, i) + Load(beta, i));
+            (Load(from, i) - origin) * factor * gamma.Get(i) + beta.Get(i));
     }
-    if (mean == nullptr || group.lane() != 0) return;
-    Store(mean, row, origin);
-    Store(variance, row, static_cast<R>(spread));
+    if (mean.at == nullptr || group.lane() != 0) return;
+    mean.Set(row, origin);
+    variance.Set(row, static_cast<R>(spread));
   }
 };
 
@@ -58,9 +58,9 @@ template <typename T>
 struct LayerNormGradFunctor {
   const T* dy = nullptr;
   const T* x = nullptr;
-  const T* gamma = nullptr;
-  const T* mean = nullptr;
-  const T* variance = nullptr;
+  SideNumbers<T> gamma;
+  SideNumbers<T> mean;
+  SideNumbers<T> variance;
   T* dx = nullptr;
   double epsilon = 0;
   int64_t width = 1;
@@ -70,12 +70,12 @@ struct LayerNormGradFunctor {
     using R = Real_t<T>;
     const T* slopes = dy + row * width;
     const T* from = x + row * width;
-    const R centre = Load(mean, row);
+    const R centre = mean.Get(row);
     const auto spread =
-        static_cast<R>(1 / std::sqrt(Load(variance, row) + epsilon));
+        static_cast<R>(1 / std::sqrt(variance.Get(row) + epsilon));
     TwoSums sums;
     for (int64_t i = group.lane(); i < width; i += group.lanes()) {
-      const R u = Load(slopes, i) * Load(gamma, i);
+      const R u = Load(slopes, i) * gamma.Get(i);
       sums.first += u;
       sums.second += u * ((Load(from, i) - centre) * spread);
     }
@@ -85,7 +85,7 @@ struct LayerNormGradFunctor {
         static_cast<R>(group.Sum(sums.second) / static_cast<double>(width));
     T* to = dx + row * width;
     for (int64_t i = group.lane(); i < width; i += group.lanes()) {
-      const R u = Load(slopes, i) * Load(gamma, i);
+      const R u = Load(slopes, i) * gamma.Get(i);
       const R h = (Load(from, i) - centre) * spread;
       Store(to, i, spread * (u - mean_u - h * mean_uh));
     }

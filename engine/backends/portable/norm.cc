@@ -16,6 +16,19 @@ constexpr int64_t kLeastRowPart = 4 << 10;  // by groups
 constexpr int64_t kEnoughThreads = 128 << 10;
 constexpr int64_t kEnoughGroups = 1024;
 
+// Whether input i is float32 beside 16-bit numbers; the others are like it.
+bool HasWideSides(const CompileRequest& request, size_t i) {
+  return InputOf(request, i).dtype == DType::kFloat32;
+}
+template <typename T>
+SideNumbers<T> SideIn(const KernelArguments& at, size_t i, bool wide) {
+  return {at.in<void>(i), wide};
+}
+template <typename T>
+SideResults<T> SideOut(const KernelArguments& at, size_t i, bool wide) {
+  return {at.out<void>(i), wide};
+}
+
 struct ChannelPlan {
   ChannelShape shape;
   bool rows = false;     // a channel's numbers lie next to each other
@@ -102,6 +115,7 @@ std::unique_ptr<Kernel> MakeBatchNormTraining(const CompileRequest& request,
   const ChannelPlan plan = PlanChannels(InputOf(request, 0));
   const double epsilon = request.node.get<NormAttributes>().epsilon;
   const uint64_t sum_bytes = plan.sum_bytes();
+  const bool wide = HasWideSides(request, 1);
   return MakeKernel(
       [=](const KernelArguments& at) {
         ChannelSumFunctor<T, ChannelSum::kMoments> sums;
@@ -112,10 +126,10 @@ std::unique_ptr<Kernel> MakeBatchNormTraining(const CompileRequest& request,
         ChannelMapFunctor<T> maps;
         maps.x = sums.x;
         maps.sums = sums.sums;
-        maps.gamma = at.in<T>(1);
-        maps.beta = at.in<T>(2);
-        maps.mean_out = at.out<T>(1);
-        maps.variance_out = at.out<T>(2);
+        maps.gamma = SideIn<T>(at, 1, wide);
+        maps.beta = SideIn<T>(at, 2, wide);
+        maps.mean_out = SideOut<T>(at, 1, wide);
+        maps.variance_out = SideOut<T>(at, 2, wide);
         maps.maps = reinterpret_cast<ChannelMap*>(at.workspace<std::byte>() +
                                                   sum_bytes);
         maps.epsilon = epsilon;
@@ -131,13 +145,14 @@ std::unique_ptr<Kernel> MakeBatchNormInference(const CompileRequest& request,
                                                LaunchStream stream) {
   const ChannelPlan plan = PlanChannels(InputOf(request, 0));
   const double epsilon = request.node.get<NormAttributes>().epsilon;
+  const bool wide = HasWideSides(request, 1);
   return MakeKernel(
       [=](const KernelArguments& at) {
         ChannelMapFunctor<T> maps;
-        maps.gamma = at.in<T>(1);
-        maps.beta = at.in<T>(2);
-        maps.mean = at.in<T>(3);
-        maps.variance = at.in<T>(4);
+        maps.gamma = SideIn<T>(at, 1, wide);
+        maps.beta = SideIn<T>(at, 2, wide);
+        maps.mean = SideIn<T>(at, 3, wide);
+        maps.variance = SideIn<T>(at, 4, wide);
         maps.maps = at.workspace<ChannelMap>();
         maps.epsilon = epsilon;
         maps.shape = plan.shape;
@@ -149,13 +164,13 @@ std::unique_ptr<Kernel> MakeBatchNormInference(const CompileRequest& request,
 // The sums over channels of a gradient, then dgamma and dbeta.
 template <typename T, ChannelSum kSum>
 void LaunchGradSums(LaunchStream stream, const ChannelPlan& plan,
-                    double epsilon, const KernelArguments& at,
+                    double epsilon, const KernelArguments& at, bool wide,
                     ChannelSlopes* slopes) {
   ChannelSumFunctor<T, kSum> sums;
   sums.dy = at.in<T>(0);
   sums.x = at.in<T>(1);
-  sums.mean = at.in<T>(3);
-  sums.variance = at.in<T>(4);
+  sums.mean = SideIn<T>(at, 3, wide);
+  sums.variance = SideIn<T>(at, 4, wide);
   sums.sums = at.workspace<TwoSums>();
   sums.epsilon = epsilon;
   sums.shape = plan.shape;
@@ -166,11 +181,11 @@ void LaunchGradSums(LaunchStream stream, const ChannelPlan& plan,
   }
   ChannelGradFunctor<T> grad;
   grad.sums = sums.sums;
-  grad.gamma = at.in<T>(2);
+  grad.gamma = SideIn<T>(at, 2, wide);
   grad.mean = sums.mean;
   grad.variance = sums.variance;
-  grad.dgamma = at.out<T>(1);
-  grad.dbeta = at.out<T>(2);
+  grad.dgamma = SideOut<T>(at, 1, wide);
+  grad.dbeta = SideOut<T>(at, 2, wide);
   grad.slopes = slopes;
   grad.epsilon = epsilon;
   grad.channels = plan.shape.channels;
@@ -185,12 +200,13 @@ std::unique_ptr<Kernel> MakeBatchNormGrad(const CompileRequest& request,
   const ChannelPlan plan = PlanChannels(InputOf(request, 1));
   const double epsilon = request.node.get<NormAttributes>().epsilon;
   const uint64_t sum_bytes = plan.sum_bytes();
+  const bool wide = HasWideSides(request, 2);
   return MakeKernel(
       [=](const KernelArguments& at) {
         auto* slopes = reinterpret_cast<ChannelSlopes*>(
             at.workspace<std::byte>() + sum_bytes);
         LaunchGradSums<T, ChannelSum::kBatchGradient>(stream, plan, epsilon, at,
-                                                      slopes);
+                                                      wide, slopes);
         LaunchFor(
             stream, plan.elements,
             ChannelGradApplyFunctor<T>{at.in<T>(0), at.in<T>(1), at.out<T>(0),
@@ -216,14 +232,17 @@ std::unique_ptr<Kernel> MakeLayerNorm(const CompileRequest& request,
   const Rows rows = RowsOf(InputOf(request, 0));
   const auto& norm = request.node.get<NormAttributes>();
   const bool statistics = request.node.outputs.size() > 1;
+  const bool wide = HasWideSides(request, 1);
   return MakeKernel([=, epsilon = norm.epsilon](const KernelArguments& at) {
     LayerNormFunctor<T> functor;
     functor.x = at.in<T>(0);
-    functor.gamma = at.in<T>(1);
-    functor.beta = at.in<T>(2);
+    functor.gamma = SideIn<T>(at, 1, wide);
+    functor.beta = SideIn<T>(at, 2, wide);
     functor.y = at.out<T>(0);
-    functor.mean = statistics ? at.out<T>(1) : nullptr;
-    functor.variance = statistics ? at.out<T>(2) : nullptr;
+    if (statistics) {
+      functor.mean = SideOut<T>(at, 1, wide);
+      functor.variance = SideOut<T>(at, 2, wide);
+    }
     functor.epsilon = epsilon;
     functor.width = rows.width;
     LaunchRows(stream, rows.count, functor);
@@ -236,14 +255,16 @@ std::unique_ptr<Kernel> MakeLayerNormGrad(const CompileRequest& request,
   const Rows rows = RowsOf(InputOf(request, 1));
   const ChannelPlan plan = PlanColumns(rows.count, rows.width);
   const double epsilon = request.node.get<NormAttributes>().epsilon;
+  const bool wide = HasWideSides(request, 2);
   return MakeKernel(
       [=](const KernelArguments& at) {
         LaunchRows(stream, rows.count,
                    LayerNormGradFunctor<T>{
-                       at.in<T>(0), at.in<T>(1), at.in<T>(2), at.in<T>(3),
-                       at.in<T>(4), at.out<T>(0), epsilon, rows.width});
+                       at.in<T>(0), at.in<T>(1), SideIn<T>(at, 2, wide),
+                       SideIn<T>(at, 3, wide), SideIn<T>(at, 4, wide),
+                       at.out<T>(0), epsilon, rows.width});
         LaunchGradSums<T, ChannelSum::kLayerGradient>(stream, plan, epsilon, at,
-                                                      nullptr);
+                                                      wide, nullptr);
       },
       plan.sum_bytes());
 }

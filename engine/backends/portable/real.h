@@ -43,4 +43,36 @@ GPUPOOL_HOST_DEVICE inline void Store(T* to, int64_t i, Real_t<T> x) {
   }
 }
 
+// Statistics and parameters of a normalisation of T: of type T, or float32
+// beside 16-bit numbers.
+template <typename T>
+struct SideNumbers {
+  const void* at = nullptr;
+  bool wide = false;  // float32 though T is not
+
+  GPUPOOL_HOST_DEVICE Real_t<T> Get(int64_t i) const {
+    if constexpr (sizeof(T) == 2) {
+      if (wide) return static_cast<const float*>(at)[i];
+    }
+    return Load(static_cast<const T*>(at), i);
+  }
+};
+
+// The same to be written.
+template <typename T>
+struct SideResults {
+  void* at = nullptr;
+  bool wide = false;
+
+  GPUPOOL_HOST_DEVICE void Set(int64_t i, Real_t<T> x) const {
+    if constexpr (sizeof(T) == 2) {
+      if (wide) {
+        static_cast<float*>(at)[i] = x;
+        return;
+      }
+    }
+    Store(static_cast<T*>(at), i, x);
+  }
+};
+
 }  // namespace gpupool::engine::portable

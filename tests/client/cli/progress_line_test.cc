@@ -84,6 +84,16 @@ TEST(ProgressLineTest, SurvivesATotalOfZero) {
   EXPECT_THAT(ProgressLine(view, 140), HasSubstr("0%  450/0"));
 }
 
+TEST(ProgressLineTest, TellsOfSkippedSteps) {
+  ProgressView view = Running();
+  view.progress.set_loss_scale(1024);
+  EXPECT_THAT(PlainProgress(view), Not(HasSubstr("skipped")));
+  view.progress.set_skipped_steps(3);
+  EXPECT_THAT(PlainProgress(view), HasSubstr("3 skipped (loss scale 1024)"));
+  EXPECT_THAT(ProgressLine(view, 200),
+              HasSubstr("3 skipped (loss scale 1024)"));
+}
+
 TEST(PlainProgressTest, SaysTheSameInWords) {
   EXPECT_EQ(PlainProgress(Running()),
             "step 450/900 (50%), epoch 10, loss 0.0312, 31.2k samples/s, ETA "

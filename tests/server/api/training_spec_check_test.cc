@@ -39,6 +39,10 @@ TEST(TrainingSpecCheckTest, EveryFieldMayBeUsed) {
         "clip_gradient_value: 1 accumulate_batches: 8",
         "trainable: 'head.*' freeze: '*.bias' ema { decay: 0.999 }",
         "early_stopping { patience: 3 } keep_best_checkpoints: 5 top_k: 5",
+        "precision: BF16 benchmark: true deterministic: true",
+        "precision: FP16",
+        "precision: FP16 loss_scaling { initial: 1024 growth_factor: 1.5 "
+        "backoff_factor: 0.25 growth_interval: 100 }",
         "schedule { multi_step { milestones: [10, 20] } }",
         "schedule { constant {} }",
         "schedule { linear {} }",
@@ -55,6 +59,16 @@ TEST(TrainingSpecCheckTest, EveryFieldMayBeUsed) {
 
 TEST(TrainingSpecCheckTest, WhatIsOutOfRangeIsNamedByItsPath) {
   const std::pair<const char*, const char*> cases[] = {
+      {"precision: 9", "training.precision is 9"},
+      {"precision: BF16 loss_scaling {}", "set precision: fp16"},
+      {"precision: FP16 loss_scaling { initial: 0 }",
+       "training.loss_scaling.initial is 0"},
+      {"precision: FP16 loss_scaling { growth_factor: 1 }",
+       "training.loss_scaling.growth_factor is 1"},
+      {"precision: FP16 loss_scaling { backoff_factor: 1 }",
+       "training.loss_scaling.backoff_factor is 1"},
+      {"precision: FP16 loss_scaling { growth_interval: 0 }",
+       "training.loss_scaling.growth_interval is 0"},
       {"huber { delta: 0 }", "training.huber.delta is 0"},
       {"rmsprop { alpha: 1 }", "training.rmsprop.alpha is 1"},
       {"rmsprop { momentum: -1 }", "training.rmsprop.momentum is -1"},

@@ -112,6 +112,8 @@ class FakeTraining : public Training {
   absl::StatusOr<double> Loss() override {
     return 1.0 / static_cast<double>(step_);
   }
+  double loss_scale() const override { return 1024; }
+  uint64_t skipped_steps() const override { return step_ / 2; }
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override {
     v1::Checkpoint checkpoint;
     checkpoint.set_step(step_);

@@ -15,6 +15,7 @@ namespace gpupool::engine {
 namespace {
 
 constexpr uint32_t kSeeds = 16;
+constexpr uint32_t kSeedsOfHalves = 4;
 
 std::vector<OpCaseMaker> AllOpCases() {
   std::vector<OpCaseMaker> cases;
@@ -37,6 +38,9 @@ double Error(const reference::Numbers& got, const reference::Numbers& wanted) {
   }
   return difference / (1 + largest);
 }
+
+// The numbers of 16-bit types are rounded in the reference too.
+constexpr reference::RunOptions kRounded{.round_to_dtype = true};
 
 void ExpectSame(const reference::NamedNumbers& got,
                 const reference::NamedNumbers& wanted, double tolerance) {
@@ -68,6 +72,35 @@ TEST_P(AgainstReference, GivesTheSameNumbers) {
     ExpectSame(*got, *wanted, GetParam().tolerance);
     ExpectSame(got_state, wanted_state, GetParam().tolerance);
     if (HasFailure()) return;
+  }
+}
+
+TEST_P(AgainstReference, GivesTheSameNumbersInSixteenBits) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    for (const auto change : {ChangeFloats, ChangeNormalised}) {
+      for (uint32_t seed = 0; seed < kSeedsOfHalves; ++seed) {
+        OpCase at(seed);
+        GetParam().build(at);
+        const bool images =
+            Info(at.graph().nodes()[0].op).layout == LayoutRule::kSame;
+        if (images && at.Coin()) at.UseChannelsLast();
+        if (!change(at, dtype)) continue;
+        SCOPED_TRACE(::testing::Message() << "seed " << seed << "\n"
+                                          << Print(at.graph()));
+        reference::NamedNumbers wanted_state = at.persistents;
+        reference::NamedNumbers got_state = at.persistents;
+        const auto wanted =
+            reference::Run(at.graph(), at.inputs, wanted_state, kRounded);
+        ASSERT_TRUE(wanted.ok()) << wanted.status();
+        const auto got = RunOnCpu(at.graph(), at.inputs, got_state, 2);
+        ASSERT_TRUE(got.ok()) << got.status();
+        const double tolerance =
+            std::max(ToleranceOf(dtype), GetParam().tolerance);
+        ExpectSame(*got, *wanted, tolerance);
+        ExpectSame(got_state, wanted_state, tolerance);
+        if (HasFailure()) return;
+      }
+    }
   }
 }
 

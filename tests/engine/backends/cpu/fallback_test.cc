@@ -28,7 +28,7 @@ Numbers RunUnary(Op op, const Attributes& attributes, const TensorType& type,
 TEST(FallbackTest, ComputesInEveryFloatingType) {
   for (const DType dtype :
        {DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
-    EXPECT_FALSE(IsFastOnCpu(Op::kRelu, dtype));
+    EXPECT_EQ(IsFastOnCpu(Op::kRelu, dtype), dtype != DType::kFloat64);
     EXPECT_EQ(RunUnary(Op::kRelu, {}, {dtype, {3}}, {-1, 0.5, 2}),
               (Numbers{0, 0.5, 2}));
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/tensor/convert.h"
 
 namespace gpupool::engine {
 
@@ -106,6 +107,71 @@ void OpCase::UseChannelsLast() {
     if (value.shape.rank() == 4 && !weight[i]) {
       value.layout = Layout::kChannelsLast;
     }
+  }
+}
+
+namespace {
+
+// Rounds what the case gives the value.
+void Change(OpCase& at, ValueId id, DType dtype) {
+  Value& value = at.graph().mutable_value(id);
+  if (value.dtype != DType::kFloat32) return;
+  const bool input = value.kind == ValueKind::kInput;
+  if (!input && value.kind != ValueKind::kPersistent) return;
+  value.dtype = dtype;
+  auto& numbers = input ? at.inputs : at.persistents;
+  for (double& x : numbers.at(value.name)) x = RoundToDType(dtype, x);
+}
+
+// Gives the nodes' results the types that follow from their operands'.
+bool InferAgain(Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    const auto types =
+        InferTypes(node.op, node.attributes, graph.InputTypes(node));
+    if (!types.ok()) return false;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      graph.mutable_value(node.outputs[i]).dtype = (*types)[i].dtype;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool ChangeFloats(OpCase& at, DType dtype) {
+  // The log of sums stays float32 beside 16-bit operands.
+  const Node node = at.graph().nodes()[0];
+  const bool keeps = SizeOf(dtype) == 2 && node.op == Op::kAttentionGrad;
+  for (size_t i = 0; i < at.graph().values().size(); ++i) {
+    const ValueId id{static_cast<int32_t>(i)};
+    if (!keeps || id != node.inputs[5]) Change(at, id, dtype);
+  }
+  return InferAgain(at.graph());
+}
+
+bool ChangeNormalised(OpCase& at, DType dtype) {
+  const Node node = at.graph().nodes()[0];
+  const bool gradient =
+      node.op == Op::kBatchNormTrainingGrad || node.op == Op::kLayerNormGrad;
+  if (!gradient && node.op != Op::kBatchNormTraining &&
+      node.op != Op::kBatchNormInference && node.op != Op::kLayerNorm) {
+    return false;
+  }
+  Change(at, node.inputs[0], dtype);
+  if (gradient) Change(at, node.inputs[1], dtype);
+  return InferAgain(at.graph());
+}
+
+double ToleranceOf(DType dtype) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return 1.2e-2;
+    case DType::kFloat16:
+      return 1.5e-3;
+    case DType::kFloat64:
+      return 1e-12;
+    default:
+      return 2e-7;
   }
 }
 

@@ -56,6 +56,16 @@ class OpCase {
 // case has none.
 bool UndefineClip(OpCase& at);
 
+// The case with all float32 values as `dtype`, its inputs rounded; false when
+// the op does not take that type.
+bool ChangeFloats(OpCase& at, DType dtype);
+// The same where the parameters and statistics of a normalisation stay float32;
+// false for other ops.
+bool ChangeNormalised(OpCase& at, DType dtype);
+
+// 1.5 units in the last place of numbers around 1.
+double ToleranceOf(DType dtype);
+
 struct OpCaseMaker {
   std::string name;
   std::function<void(OpCase&)> build;

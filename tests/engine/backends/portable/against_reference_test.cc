@@ -58,6 +58,17 @@ TEST_P(PortableOp, AgreesInTheOtherFloatingTypes) {
   }
 }
 
+TEST_P(PortableOp, NormalisesSixteenBitNumbersBesideFloat32) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    for (uint32_t seed = 0; seed < kSeedsOfOtherTypes; ++seed) {
+      SCOPED_TRACE(absl::StrCat(DTypeName(dtype), " seed ", seed));
+      OpCase at = MakeCase(GetParam(), seed);
+      if (!ChangeNormalised(at, dtype)) return;
+      ExpectAgreement(at, ToleranceOf(dtype));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Portable, PortableOp,
                          ::testing::ValuesIn(AllOpCases()),
                          [](const auto& info) { return info.param.name; });

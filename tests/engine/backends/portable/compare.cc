@@ -6,7 +6,6 @@
 
 #include "engine/graph/print.h"
 #include "engine/graph/verify.h"
-#include "engine/tensor/convert.h"
 #include "tests/engine/backends/portable/node_runner.h"
 
 namespace gpupool::engine::testing {
@@ -21,12 +20,6 @@ void ExpectSame(const NamedNumbers& got, const NamedNumbers& wanted,
   for (const auto& [name, numbers] : wanted) {
     EXPECT_LE(ErrorOf(got.at(name), numbers), tolerance) << name;
   }
-}
-
-// What stays float32 beside 16-bit operands; invalid when there is none.
-ValueId LogSumOf(const Graph& graph) {
-  const Node& node = graph.nodes()[0];
-  return node.op == Op::kAttentionGrad ? node.inputs[5] : ValueId{};
 }
 
 }  // namespace
@@ -65,43 +58,6 @@ void ExpectAgreement(const OpCase& made, double tolerance,
   ASSERT_TRUE(got.ok()) << got.status();
   ExpectSame(*got, *wanted, tolerance);
   ExpectSame(got_state, wanted_state, tolerance);
-}
-
-bool ChangeFloats(OpCase& at, DType dtype) {
-  Graph& graph = at.graph();
-  const ValueId lse = SizeOf(dtype) == 2 ? LogSumOf(graph) : ValueId{};
-  const auto change = [&](Value& value, NamedNumbers& numbers) {
-    if (value.dtype != DType::kFloat32 || value.id == lse) return;
-    value.dtype = dtype;
-    for (double& x : numbers.at(value.name)) x = RoundToDType(dtype, x);
-  };
-  for (size_t i = 0; i < graph.values().size(); ++i) {
-    Value& value = graph.mutable_value(ValueId{static_cast<int32_t>(i)});
-    if (value.kind == ValueKind::kInput) change(value, at.inputs);
-    if (value.kind == ValueKind::kPersistent) change(value, at.persistents);
-  }
-  for (const Node& node : graph.nodes()) {
-    const auto types =
-        InferTypes(node.op, node.attributes, graph.InputTypes(node));
-    if (!types.ok()) return false;
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      graph.mutable_value(node.outputs[i]).dtype = (*types)[i].dtype;
-    }
-  }
-  return true;
-}
-
-double ToleranceOf(DType dtype) {
-  switch (dtype) {
-    case DType::kBFloat16:
-      return 1.2e-2;
-    case DType::kFloat16:
-      return 1.5e-3;
-    case DType::kFloat64:
-      return 1e-12;
-    default:
-      return 2e-7;
-  }
 }
 
 }  // namespace gpupool::engine::testing

@@ -23,11 +23,4 @@ void ExpectAgreement(const OpCase& at, double tolerance, DeviceBackend& backend,
 // On the portable back end.
 void ExpectAgreement(const OpCase& at, double tolerance);
 
-// The case with all float32 values as `dtype`, its inputs rounded; false when
-// the op does not take that type.
-bool ChangeFloats(OpCase& at, DType dtype);
-
-// 1.5 units in the last place of numbers around 1.
-double ToleranceOf(DType dtype);
-
 }  // namespace gpupool::engine::testing

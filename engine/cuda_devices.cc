@@ -45,7 +45,10 @@ absl::StatusOr<std::vector<DeviceFacts>> ListCudaDevices(
 absl::StatusOr<std::unique_ptr<ModuleDevice>> OpenCudaDevice(
     int index, const CudaOptions& options) {
   ASSIGN_OR_RETURN(DeviceModule* const module, FindModule(options));
-  return module->Open({.index = index, .library_dir = options.library_dir});
+  return module->Open({.index = index,
+                       .library_dir = options.library_dir,
+                       .plan_cache_dir = options.plan_cache_dir,
+                       .log = options.log});
 }
 
 uint64_t UsableBytes(const DeviceFacts& facts) {

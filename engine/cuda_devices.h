@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/runtime/device_module.h"
 
 namespace gpupool::engine {
@@ -19,6 +21,10 @@ struct CudaOptions {
   std::vector<std::string> module_dirs;
   // Of NVIDIA's libraries, before the system's own places; may be empty.
   std::string library_dir;
+  // Where what NVIDIA's libraries chose is kept; empty: nowhere.
+  std::string plan_cache_dir;
+  // Receives lines for a log, on the compute thread; may be empty.
+  std::function<void(absl::string_view)> log;
 };
 
 // By index, at least one.

@@ -2,8 +2,8 @@
 // input and write each result once. An island has one shape and layout,
 // float32, 16-bit numbers and bool only, and stands where its last node stood;
 // values that only its own nodes read need no bytes any more. Islands are not
-// made where that would keep more bytes alive than it saves. Nothing is computed
-// twice. Pure.
+// made where that would keep more bytes alive than it saves. Nothing is
+// computed twice. Pure.
 #pragma once
 
 #include "absl/status/status.h"

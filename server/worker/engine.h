@@ -143,6 +143,8 @@ struct EngineOptions {
   std::string plan_for = "cpu";
   // Folders of NVIDIA's libraries, separated by colons; may be empty.
   std::string cuda_lib_dir;
+  // Where what those libraries chose is kept from one worker to the next.
+  std::string plan_cache_dir;
 };
 // Called once, before the compute thread starts.
 using EngineFactory =

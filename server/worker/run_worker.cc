@@ -155,6 +155,7 @@ int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
   const UniqueFd stop = CatchStopSignals();
   StartLog(paths->log);
   worker.engine.blob_dir = paths->blobs;
+  worker.engine.plan_cache_dir = absl::StrCat(paths->folder, "/plans");
   auto made = make_engine(worker.engine);
   if (!made.ok()) {
     spdlog::error("no engine error=\"{}\"",

@@ -317,6 +317,10 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
   session_options.blob_dir = options.blob_dir;
   session_options.plan_for = plan_for;
   session_options.cuda.library_dir = options.cuda_lib_dir;
+  session_options.cuda.plan_cache_dir = options.plan_cache_dir;
+  session_options.cuda.log = [](absl::string_view line) {
+    spdlog::info("{}", std::string(line));
+  };
   ASSIGN_OR_RETURN(std::unique_ptr<engine::Session> session,
                    engine::Session::Create(std::move(session_options)));
   return std::make_unique<SessionEngine>(std::move(session));

@@ -65,6 +65,8 @@ class WatchedTraining : public Training {
     return watch_->Do(WorkPhase::kOther, [&] { return training_->Evaluate(); });
   }
   absl::StatusOr<double> Loss() override { return training_->Loss(); }
+  double loss_scale() const override { return training_->loss_scale(); }
+  uint64_t skipped_steps() const override { return training_->skipped_steps(); }
   uint64_t step() const override { return training_->step(); }
   uint64_t total_steps() const override { return training_->total_steps(); }
   uint32_t rows_per_step() const override { return training_->rows_per_step(); }

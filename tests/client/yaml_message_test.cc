@@ -241,8 +241,8 @@ TEST_P(ExampleTest, IsAValidJobFile) {
 
 INSTANTIATE_TEST_SUITE_P(All, ExampleTest,
                          ::testing::Values("best_of_many.yaml", "digits.yaml",
-                                           "half_precision.yaml",
-                                           "mlp.yaml", "residual.yaml"));
+                                           "half_precision.yaml", "mlp.yaml",
+                                           "residual.yaml"));
 
 TEST(YamlToMessageTest, AModelFileIsNamedByItsPath) {
   v1::ModelSpec spec;

@@ -1,8 +1,8 @@
 // Kernels for the host's processor: oneDNN for products, convolutions, pools
 // and batch norm, in float32 and where the processor can in bfloat16; own SIMD
 // kernels for the rest of what matters in float32. Other 16-bit numbers are
-// converted for those, and for everything else there are the reference kernels. Results are
-// the same from run to run for the same number of threads.
+// converted for those, and for everything else there are the reference kernels.
+// Results are the same from run to run for the same number of threads.
 //
 // oneDNN keeps one team of threads per calling thread, so a process should
 // have one compute thread; every back end and kernel belongs to it. The

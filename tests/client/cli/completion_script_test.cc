@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
+#include <string>
 
 namespace gpupool::client {
 namespace {
@@ -23,7 +25,8 @@ std::vector<CompletionNode> Nodes() {
 // What bash offers after the words of `line`, the last of which is being
 // typed. A real bash is asked.
 std::string Complete(const std::string& words) {
-  const std::string path = ::testing::TempDir() + "/completion_test.bash";
+  const std::string path = ::testing::TempDir() + "/completion_test-" +
+                           std::to_string(::getpid()) + ".bash";
   std::ofstream(path) << BashCompletion(Nodes()) << "COMP_WORDS=(" << words
                       << ")\nCOMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))\n"
                       << "_gpupool\necho \"${COMPREPLY[*]}\"\n";
@@ -32,6 +35,7 @@ std::string Complete(const std::string& words) {
   char buffer[256];
   while (std::fgets(buffer, sizeof(buffer), bash) != nullptr) answer += buffer;
   pclose(bash);
+  std::remove(path.c_str());
   return answer;
 }
 

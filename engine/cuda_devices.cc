@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<ModuleDevice>> OpenCudaDevice(
     int index, const CudaOptions& options) {
   ASSIGN_OR_RETURN(DeviceModule* const module, FindModule(options));
   return module->Open({.index = index,
-                       .library_dir = options.library_dir,
+                       .vendor_library_dirs = options.vendor_library_dirs,
                        .plan_cache_dir = options.plan_cache_dir,
                        .log = options.log});
 }

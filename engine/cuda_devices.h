@@ -19,8 +19,9 @@ struct CudaOptions {
   // Where libgpupool_cuda.so may lie. Empty: beside this program and in ../lib
   // of it.
   std::vector<std::string> module_dirs;
-  // Of NVIDIA's libraries, before the system's own places; may be empty.
-  std::string library_dir;
+  // Folders of NVIDIA's libraries, separated by colons, before the system's own
+  // places; may be empty.
+  std::string vendor_library_dirs;
   // Where what NVIDIA's libraries chose is kept; empty: nowhere.
   std::string plan_cache_dir;
   // Receives lines for a log, on the compute thread; may be empty.

@@ -31,7 +31,7 @@ struct ModuleDeviceOptions {
   int index = 0;
   // Where to look for the vendor's libraries before the linker's own places:
   // folders, separated by colons.
-  std::string library_dir;
+  std::string vendor_library_dirs;
   // A folder where what the libraries chose is kept from one process to the
   // next; empty: nowhere.
   std::string plan_cache_dir;

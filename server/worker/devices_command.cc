@@ -15,7 +15,7 @@ int RunDevicesCommand(int argc, char** argv) {
   engine::CudaOptions options;
   CLI::App app("Lists the GPUs that workers can open, as JSON.",
                "gpupool-worker devices");
-  app.add_option("--cuda-lib-dir", options.library_dir,
+  app.add_option("--cuda-lib-dir", options.vendor_library_dirs,
                  "folder of NVIDIA's libraries");
   try {
     app.parse(argc - 1, argv + 1);

@@ -316,7 +316,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
   session_options.threads = static_cast<int>(options.threads);
   session_options.blob_dir = options.blob_dir;
   session_options.plan_for = plan_for;
-  session_options.cuda.library_dir = options.cuda_lib_dir;
+  session_options.cuda.vendor_library_dirs = options.cuda_lib_dir;
   session_options.cuda.plan_cache_dir = options.plan_cache_dir;
   session_options.cuda.log = [](absl::string_view line) {
     spdlog::info("{}", std::string(line));

@@ -10,9 +10,10 @@ namespace {
 
 using testing::HasSubstr;
 
-std::unique_ptr<ModuleDevice> Standin(const std::string& library_dir = "") {
-  auto device = OpenCudaDevice(
-      0, {.module_dirs = {GPUPOOL_STANDIN_DIR}, .library_dir = library_dir});
+std::unique_ptr<ModuleDevice> Standin(
+    const std::string& vendor_library_dirs = "") {
+  auto device = OpenCudaDevice(0, {.module_dirs = {GPUPOOL_STANDIN_DIR},
+                                   .vendor_library_dirs = vendor_library_dirs});
   EXPECT_TRUE(device.ok()) << device.status();
   return *std::move(device);
 }

@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<Gpu>> Gpu::Open() {
   }
   ASSIGN_OR_RETURN(DeviceModule * module, LoadDeviceModule(path));
   ModuleDeviceOptions options;
-  options.library_dir = FromEnvironment("GPUPOOL_CUDA_LIB_DIR");
+  options.vendor_library_dirs = FromEnvironment("GPUPOOL_CUDA_LIB_DIR");
   options.plan_cache_dir = FromEnvironment("GPUPOOL_PLAN_CACHE_DIR");
   options.log = [](absl::string_view line) {
     std::cout << "log: " << line << std::endl;

@@ -33,7 +33,7 @@ absl::Status CudaDevice::Start(const ModuleDeviceOptions& options) {
   ASSIGN_OR_RETURN(pages_, CudaPageSource::Create(driver, index_));
   ASSIGN_OR_RETURN(timeline_, CudaTimeline::Create(driver, streams_));
   CudaLibraryOptions wanted;
-  wanted.folders = options.library_dir;
+  wanted.folders = options.vendor_library_dirs;
   wanted.cache_folder = options.plan_cache_dir;
   wanted.device = absl::StrCat(facts_.name, " ", facts_.compute_capability);
   wanted.streams = &streams_;
@@ -48,7 +48,7 @@ absl::Status CudaDevice::Start(const ModuleDeviceOptions& options) {
 
 LaunchTimer* CudaDevice::timer() {
   if (timer_ != nullptr) return timer_.get();
-  auto made = MakeCuptiTimer(library_dir_);
+  auto made = MakeCuptiTimer(vendor_library_dirs_);
   if (made.ok()) {
     timer_ = *std::move(made);
   } else {
@@ -59,7 +59,7 @@ LaunchTimer* CudaDevice::timer() {
 
 void CudaDevice::StartReadings() {
   absl::MutexLock lock(&nvml_mutex_);
-  auto nvml = Nvml::OpenFrom(library_dir_);
+  auto nvml = Nvml::OpenFrom(vendor_library_dirs_);
   no_readings_ = nvml.status();
   if (!nvml.ok()) return;
   no_readings_ = (*nvml)->Watch(facts_.uuid);

@@ -36,14 +36,14 @@ class CudaDevice : public ModuleDevice {
  private:
   CudaDevice(const ModuleDeviceOptions& options, DeviceFacts facts)
       : index_(options.index),
-        library_dir_(options.library_dir),
+        vendor_library_dirs_(options.vendor_library_dirs),
         facts_(std::move(facts)) {}
   absl::Status Start(const ModuleDeviceOptions& options);
   // Readings are a comfort: without them the device works.
   void StartReadings();
 
   const int index_;
-  const std::string library_dir_;
+  const std::string vendor_library_dirs_;
   DeviceFacts facts_;
   Streams streams_;
   std::unique_ptr<CudaPageSource> pages_;

@@ -43,9 +43,9 @@ class NoStreams : public TimelineSource {
 
 class StandinDevice : public ModuleDevice {
  public:
-  StandinDevice(DeviceFacts facts, const std::string& library_dir)
+  StandinDevice(DeviceFacts facts, const std::string& vendor_library_dirs)
       : facts_(std::move(facts)) {
-    auto nvml = cuda::Nvml::OpenFrom(library_dir);
+    auto nvml = cuda::Nvml::OpenFrom(vendor_library_dirs);
     if (nvml.ok() && (*nvml)->Watch(facts_.uuid).ok()) {
       facts_.driver_version = (*nvml)->driver_version();
       nvml_ = *std::move(nvml);
@@ -108,8 +108,8 @@ class StandinModule : public DeviceModule {
   absl::StatusOr<std::unique_ptr<ModuleDevice>> Open(
       const ModuleDeviceOptions& options) override {
     ASSIGN_OR_RETURN(DeviceFacts facts, Describe(options.index));
-    auto device =
-        std::make_unique<StandinDevice>(std::move(facts), options.library_dir);
+    auto device = std::make_unique<StandinDevice>(std::move(facts),
+                                                  options.vendor_library_dirs);
     if (options.index == 1) {
       device->UseProtectedMemory(std::make_unique<CpuBackend>(1));
     } else if (options.index == 0) {

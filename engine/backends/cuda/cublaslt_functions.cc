@@ -10,35 +10,28 @@ absl::StatusOr<CublasLtFunctions> FindCublasLt(const std::string& folders) {
   ASSIGN_OR_RETURN(const SharedLibrary library,
                    SharedLibrary::Open("libcublasLt.so.13", folders));
   CublasLtFunctions f;
-  RETURN_IF_ERROR(library.Find("cublasLtCreate", f.create));
-  RETURN_IF_ERROR(library.Find("cublasLtDestroy", f.destroy));
-  RETURN_IF_ERROR(library.Find("cublasLtGetVersion", f.version));
-  RETURN_IF_ERROR(library.Find("cublasLtMatmul", f.matmul));
-  RETURN_IF_ERROR(library.Find("cublasLtMatmulDescCreate", f.make_operation));
-  RETURN_IF_ERROR(library.Find("cublasLtMatmulDescDestroy", f.drop_operation));
-  RETURN_IF_ERROR(
-      library.Find("cublasLtMatmulDescSetAttribute", f.set_operation));
-  RETURN_IF_ERROR(library.Find("cublasLtMatrixLayoutCreate", f.make_layout));
-  RETURN_IF_ERROR(library.Find("cublasLtMatrixLayoutDestroy", f.drop_layout));
-  RETURN_IF_ERROR(
-      library.Find("cublasLtMatrixLayoutSetAttribute", f.set_layout));
-  RETURN_IF_ERROR(
-      library.Find("cublasLtMatmulPreferenceCreate", f.make_preference));
-  RETURN_IF_ERROR(
-      library.Find("cublasLtMatmulPreferenceDestroy", f.drop_preference));
-  RETURN_IF_ERROR(
-      library.Find("cublasLtMatmulPreferenceSetAttribute", f.set_preference));
-  RETURN_IF_ERROR(library.Find("cublasLtMatmulAlgoGetHeuristic", f.heuristic));
-  RETURN_IF_ERROR(library.Find("cublasLtMatmulAlgoCheck", f.check));
-  RETURN_IF_ERROR(library.Find("cublasLtMatmulAlgoConfigGetAttribute",
-                               f.algorithm_attribute));
+  RETURN_IF_ERROR(library.Find(
+      {{"cublasLtCreate", f.create},
+       {"cublasLtDestroy", f.destroy},
+       {"cublasLtGetVersion", f.version},
+       {"cublasLtMatmul", f.matmul},
+       {"cublasLtMatmulDescCreate", f.make_operation},
+       {"cublasLtMatmulDescDestroy", f.drop_operation},
+       {"cublasLtMatmulDescSetAttribute", f.set_operation},
+       {"cublasLtMatrixLayoutCreate", f.make_layout},
+       {"cublasLtMatrixLayoutDestroy", f.drop_layout},
+       {"cublasLtMatrixLayoutSetAttribute", f.set_layout},
+       {"cublasLtMatmulPreferenceCreate", f.make_preference},
+       {"cublasLtMatmulPreferenceDestroy", f.drop_preference},
+       {"cublasLtMatmulPreferenceSetAttribute", f.set_preference},
+       {"cublasLtMatmulAlgoGetHeuristic", f.heuristic},
+       {"cublasLtMatmulAlgoCheck", f.check},
+       {"cublasLtMatmulAlgoConfigGetAttribute", f.algorithm_attribute}}));
   return f;
 }
 
 std::string CublasLtVersion(const CublasLtFunctions& functions) {
-  const size_t version = functions.version();
-  return absl::StrCat(version / 10000, ".", version / 100 % 100, ".",
-                      version % 100);
+  return LibraryVersion(static_cast<int64_t>(functions.version()));
 }
 
 absl::Status StatusOf(cublasStatus_t code, absl::string_view what) {

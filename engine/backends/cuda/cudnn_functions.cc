@@ -32,33 +32,32 @@ absl::Status CudnnFunctions::StatusOf(cudnnStatus_t code,
                  ? absl::ResourceExhaustedError(text)
                  : absl::InternalError(text);
     default:
-      return absl::InternalError(text);
+      return code == CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER
+                 ? absl::UnavailableError(text)
+                 : absl::InternalError(text);
   }
 }
 
 absl::StatusOr<CudnnFunctions> FindCudnn(const std::string& folders) {
   ASSIGN_OR_RETURN(const SharedLibrary library, OpenCudnn(folders));
   CudnnFunctions f;
-  RETURN_IF_ERROR(library.Find("cudnnGetVersion", f.version));
-  RETURN_IF_ERROR(library.Find("cudnnGetLastErrorString", f.last_error));
-  RETURN_IF_ERROR(library.Find("cudnnCreate", f.create));
-  RETURN_IF_ERROR(library.Find("cudnnDestroy", f.destroy));
-  RETURN_IF_ERROR(library.Find("cudnnSetStream", f.set_stream));
   RETURN_IF_ERROR(
-      library.Find("cudnnBackendCreateDescriptor", f.make_descriptor));
-  RETURN_IF_ERROR(
-      library.Find("cudnnBackendDestroyDescriptor", f.drop_descriptor));
-  RETURN_IF_ERROR(library.Find("cudnnBackendSetAttribute", f.set_attribute));
-  RETURN_IF_ERROR(library.Find("cudnnBackendGetAttribute", f.get_attribute));
-  RETURN_IF_ERROR(library.Find("cudnnBackendFinalize", f.finalize));
-  RETURN_IF_ERROR(library.Find("cudnnBackendExecute", f.execute));
+      library.Find({{"cudnnGetVersion", f.version},
+                    {"cudnnGetLastErrorString", f.last_error},
+                    {"cudnnCreate", f.create},
+                    {"cudnnDestroy", f.destroy},
+                    {"cudnnSetStream", f.set_stream},
+                    {"cudnnBackendCreateDescriptor", f.make_descriptor},
+                    {"cudnnBackendDestroyDescriptor", f.drop_descriptor},
+                    {"cudnnBackendSetAttribute", f.set_attribute},
+                    {"cudnnBackendGetAttribute", f.get_attribute},
+                    {"cudnnBackendFinalize", f.finalize},
+                    {"cudnnBackendExecute", f.execute}}));
   return f;
 }
 
 std::string CudnnVersion(const CudnnFunctions& functions) {
-  const size_t version = functions.version();
-  return absl::StrCat(version / 10000, ".", version / 100 % 100, ".",
-                      version % 100);
+  return LibraryVersion(static_cast<int64_t>(functions.version()));
 }
 
 }  // namespace gpupool::engine::cuda

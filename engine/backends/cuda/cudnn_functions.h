@@ -26,7 +26,8 @@ struct CudnnFunctions {
   decltype(&::cudnnBackendExecute) execute = nullptr;
 
   // OK, UNIMPLEMENTED for what the library does not offer, RESOURCE_EXHAUSTED,
-  // or INTERNAL; with the library's own reason. `what` names the call's aim.
+  // UNAVAILABLE where the driver failed, or INTERNAL; with the library's own
+  // reason. `what` names the call's aim.
   absl::Status StatusOf(cudnnStatus_t code, absl::string_view what) const;
 };
 

@@ -41,15 +41,14 @@ absl::StatusOr<CuptiFunctions> FindCupti(const std::string& folders) {
   ASSIGN_OR_RETURN(const SharedLibrary library,
                    SharedLibrary::Open("libcupti.so.13", folders));
   CuptiFunctions f;
-  RETURN_IF_ERROR(library.Find("cuptiActivityEnable", f.enable));
-  RETURN_IF_ERROR(library.Find("cuptiActivityDisable", f.disable));
-  RETURN_IF_ERROR(library.Find("cuptiActivityFlushAll", f.flush));
-  RETURN_IF_ERROR(library.Find("cuptiActivityGetNextRecord", f.next));
   RETURN_IF_ERROR(
-      library.Find("cuptiActivityRegisterCallbacks", f.set_callbacks));
-  RETURN_IF_ERROR(
-      library.Find("cuptiActivityPushExternalCorrelationId", f.push));
-  RETURN_IF_ERROR(library.Find("cuptiActivityPopExternalCorrelationId", f.pop));
+      library.Find({{"cuptiActivityEnable", f.enable},
+                    {"cuptiActivityDisable", f.disable},
+                    {"cuptiActivityFlushAll", f.flush},
+                    {"cuptiActivityGetNextRecord", f.next},
+                    {"cuptiActivityRegisterCallbacks", f.set_callbacks},
+                    {"cuptiActivityPushExternalCorrelationId", f.push},
+                    {"cuptiActivityPopExternalCorrelationId", f.pop}}));
   return f;
 }
 

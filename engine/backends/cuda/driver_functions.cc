@@ -2,8 +2,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <initializer_list>
+
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_status.h"
+#include "engine/backends/cuda/shared_library.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
@@ -13,20 +16,21 @@ namespace {
 // form of a function that the headers here declare.
 constexpr unsigned kVersion = 12000;
 
-template <typename Function>
-absl::Status Find(const char* name, Function& function) {
-  void* address = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  RETURN_IF_ERROR(
-      StatusOf(cudaGetDriverEntryPointByVersion(name, &address, kVersion,
-                                                cudaEnableDefault, &found),
-               absl::StrCat("finding ", name)));
-  if (found != cudaDriverEntryPointSuccess || address == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the NVIDIA driver has no ", name,
-                     "; install a driver for CUDA 12 or later"));
+absl::Status Find(std::initializer_list<FunctionSlot> functions) {
+  for (const FunctionSlot& function : functions) {
+    void* address = nullptr;
+    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    RETURN_IF_ERROR(StatusOf(
+        cudaGetDriverEntryPointByVersion(function.name(), &address, kVersion,
+                                         cudaEnableDefault, &found),
+        absl::StrCat("finding ", function.name())));
+    if (found != cudaDriverEntryPointSuccess || address == nullptr) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the NVIDIA driver has no ", function.name(),
+                       "; install a driver for CUDA 12 or later"));
+    }
+    function.Set(address);
   }
-  function = reinterpret_cast<Function>(address);
   return absl::OkStatus();
 }
 
@@ -34,16 +38,17 @@ absl::Status Find(const char* name, Function& function) {
 
 absl::StatusOr<DriverFunctions> FindDriverFunctions() {
   DriverFunctions functions;
-  RETURN_IF_ERROR(Find("cuDeviceGet", functions.device_get));
-  RETURN_IF_ERROR(Find("cuMemGetAllocationGranularity", functions.granularity));
-  RETURN_IF_ERROR(Find("cuMemAddressReserve", functions.reserve));
-  RETURN_IF_ERROR(Find("cuMemAddressFree", functions.free_range));
-  RETURN_IF_ERROR(Find("cuMemCreate", functions.create));
-  RETURN_IF_ERROR(Find("cuMemRelease", functions.release));
-  RETURN_IF_ERROR(Find("cuMemMap", functions.map));
-  RETURN_IF_ERROR(Find("cuMemUnmap", functions.unmap));
-  RETURN_IF_ERROR(Find("cuMemSetAccess", functions.set_access));
-  RETURN_IF_ERROR(Find("cuStreamWriteValue64", functions.write_value));
+  RETURN_IF_ERROR(
+      Find({{"cuDeviceGet", functions.device_get},
+            {"cuMemGetAllocationGranularity", functions.granularity},
+            {"cuMemAddressReserve", functions.reserve},
+            {"cuMemAddressFree", functions.free_range},
+            {"cuMemCreate", functions.create},
+            {"cuMemRelease", functions.release},
+            {"cuMemMap", functions.map},
+            {"cuMemUnmap", functions.unmap},
+            {"cuMemSetAccess", functions.set_access},
+            {"cuStreamWriteValue64", functions.write_value}}));
   return functions;
 }
 

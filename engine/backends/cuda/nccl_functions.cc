@@ -21,23 +21,22 @@ absl::StatusOr<NcclFunctions> FindNccl(const std::string& folders) {
   ASSIGN_OR_RETURN(const SharedLibrary library,
                    SharedLibrary::Open("libnccl.so.2", folders));
   NcclFunctions f;
-  RETURN_IF_ERROR(library.Find("ncclGetVersion", f.version));
-  RETURN_IF_ERROR(library.Find("ncclGetErrorString", f.error_text));
-  RETURN_IF_ERROR(library.Find("ncclGetUniqueId", f.make_id));
-  RETURN_IF_ERROR(library.Find("ncclCommInitRankConfig", f.join));
-  RETURN_IF_ERROR(library.Find("ncclCommGetAsyncError", f.state));
-  RETURN_IF_ERROR(library.Find("ncclCommAbort", f.abort));
-  RETURN_IF_ERROR(library.Find("ncclCommFinalize", f.finish));
-  RETURN_IF_ERROR(library.Find("ncclCommDestroy", f.destroy));
-  RETURN_IF_ERROR(library.Find("ncclAllReduce", f.all_reduce));
+  RETURN_IF_ERROR(library.Find({{"ncclGetVersion", f.version},
+                                {"ncclGetErrorString", f.error_text},
+                                {"ncclGetUniqueId", f.make_id},
+                                {"ncclCommInitRankConfig", f.join},
+                                {"ncclCommGetAsyncError", f.state},
+                                {"ncclCommAbort", f.abort},
+                                {"ncclCommFinalize", f.finish},
+                                {"ncclCommDestroy", f.destroy},
+                                {"ncclAllReduce", f.all_reduce}}));
   return f;
 }
 
 std::string NcclVersion(const NcclFunctions& functions) {
   int version = 0;
   if (functions.version(&version) != ncclSuccess) return "of no version";
-  return absl::StrCat(version / 10000, ".", version / 100 % 100, ".",
-                      version % 100);
+  return LibraryVersion(version);
 }
 
 }  // namespace gpupool::engine::cuda

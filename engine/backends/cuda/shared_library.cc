@@ -26,12 +26,22 @@ absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name,
                    ": ", reason == nullptr ? "no reason was given" : reason));
 }
 
-absl::Status SharedLibrary::FindAddress(const char* name,
-                                        void*& address) const {
-  address = ::dlsym(handle_, name);
-  if (address != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(name_, " has no ", name, "; install a newer one"));
+absl::Status SharedLibrary::Find(
+    std::initializer_list<FunctionSlot> functions) const {
+  for (const FunctionSlot& function : functions) {
+    void* address = ::dlsym(handle_, function.name());
+    if (address == nullptr) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          name_, " has no ", function.name(), "; install a newer one"));
+    }
+    function.Set(address);
+  }
+  return absl::OkStatus();
+}
+
+std::string LibraryVersion(int64_t version) {
+  return absl::StrCat(version / 10000, ".", version / 100 % 100, ".",
+                      version % 100);
 }
 
 }  // namespace gpupool::engine::cuda

@@ -5,6 +5,8 @@
 // not like to be unloaded.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -14,6 +16,24 @@
 
 namespace gpupool::engine::cuda {
 
+// A function's name and the pointer that is to hold it.
+class FunctionSlot {
+ public:
+  template <typename Function>
+  FunctionSlot(const char* name, Function*& slot)
+      : name_(name), slot_(&slot), set_([](void* to, void* address) {
+          *static_cast<Function**>(to) = reinterpret_cast<Function*>(address);
+        }) {}
+
+  const char* name() const { return name_; }
+  void Set(void* address) const { set_(slot_, address); }
+
+ private:
+  const char* name_;
+  void* slot_;
+  void (*set_)(void* slot, void* address);
+};
+
 class SharedLibrary {
  public:
   // `name` as in "libcublasLt.so.13"; looked for in each of `folders`, which
@@ -22,23 +42,19 @@ class SharedLibrary {
   static absl::StatusOr<SharedLibrary> Open(const std::string& name,
                                             const std::string& folders);
 
-  // FAILED_PRECONDITION when the library has no such function.
-  template <typename Function>
-  absl::Status Find(const char* name, Function*& function) const {
-    void* address = nullptr;
-    absl::Status found = FindAddress(name, address);
-    function = reinterpret_cast<Function*>(address);
-    return found;
-  }
+  // FAILED_PRECONDITION when the library lacks one; names it.
+  absl::Status Find(std::initializer_list<FunctionSlot> functions) const;
   const std::string& name() const { return name_; }
 
  private:
   SharedLibrary(std::string name, void* handle)
       : name_(std::move(name)), handle_(handle) {}
-  absl::Status FindAddress(const char* name, void*& address) const;
 
   std::string name_;
   void* handle_;
 };
+
+// "9.19.0" of 91900, as NVIDIA's libraries number themselves.
+std::string LibraryVersion(int64_t version);
 
 }  // namespace gpupool::engine::cuda

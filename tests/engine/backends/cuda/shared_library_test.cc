@@ -21,7 +21,7 @@ TEST(SharedLibraryTest, IsFoundInAnyOfTheFolders) {
   const auto library = SharedLibrary::Open(kFake.filename(), folders);
   ASSERT_TRUE(library.ok()) << library.status();
   int (*init)() = nullptr;
-  ASSERT_TRUE(library->Find("nvmlInit_v2", init).ok());
+  ASSERT_TRUE(library->Find({{"nvmlInit_v2", init}}).ok());
   EXPECT_EQ(init(), 0);
 }
 
@@ -37,7 +37,7 @@ TEST(SharedLibraryTest, AMissingFunctionIsNamed) {
       SharedLibrary::Open(kFake.filename(), kFake.parent_path());
   ASSERT_TRUE(library.ok()) << library.status();
   int (*none)() = nullptr;
-  const absl::Status found = library->Find("nvmlNone", none);
+  const absl::Status found = library->Find({{"nvmlNone", none}});
   EXPECT_EQ(found.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(found.message()), HasSubstr("nvmlNone"));
   EXPECT_EQ(none, nullptr);

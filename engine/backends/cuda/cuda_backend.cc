@@ -18,6 +18,22 @@ bool IsAllReduce(Op op) {
   return op == Op::kAllReduceStart || op == Op::kAllReduceWait;
 }
 
+// What the current device runs at once.
+absl::StatusOr<int64_t> ResidentThreads() {
+  constexpr absl::string_view kAim = "asking how many threads a device runs";
+  int device = 0, multiprocessors = 0, threads = 0;
+  RETURN_IF_ERROR(StatusOf(cudaGetDevice(&device), kAim));
+  RETURN_IF_ERROR(
+      StatusOf(cudaDeviceGetAttribute(&multiprocessors,
+                                      cudaDevAttrMultiProcessorCount, device),
+               kAim));
+  RETURN_IF_ERROR(
+      StatusOf(cudaDeviceGetAttribute(
+                   &threads, cudaDevAttrMaxThreadsPerMultiProcessor, device),
+               kAim));
+  return int64_t{multiprocessors} * threads;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
@@ -31,6 +47,7 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
                              cudaHostAllocMapped | cudaHostAllocPortable),
                "pinning the place of errors"));
   backend->error_ = new (error) portable::DeviceError;
+  ASSIGN_OR_RETURN(backend->resident_threads_, ResidentThreads());
   return backend;
 }
 
@@ -43,6 +60,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> CudaBackend::Compile(
   portable::PortableContext context;
   context.stream.handle = stream_->handle();
   context.error = error_;
+  context.resident_threads = resident_threads_;
   if (libraries_ != nullptr) {
     auto kernel = libraries_->MakeKernel(request, context);
     if (kernel.ok() && *kernel != nullptr) return kernel;

@@ -5,6 +5,7 @@
 // Kernels and recordings refer to the back end, which must outlive them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -61,6 +62,7 @@ class CudaBackend : public DeviceBackend {
   absl::flat_hash_set<std::string> reported_;  // a bounded number
   CudaTransfer transfer_;
   GraphCache graphs_;
+  int64_t resident_threads_ = 0;
   // In pinned memory, which kernels reach by the same address: nothing is
   // copied as long as nothing is wrong.
   portable::DeviceError* error_ = nullptr;

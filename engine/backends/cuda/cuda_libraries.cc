@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cudnn_attention.h"
 #include "engine/backends/cuda/cudnn_convolution.h"
+#include "engine/backends/cuda/cudnn_norm.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
@@ -72,6 +73,10 @@ portable::KernelOr CudaLibraries::MakeKernel(
     case Op::kAttentionGrad:
       if (cudnn_ == nullptr) return nullptr;
       return MakeCudnnAttention(cudnn_.get(), request);
+    case Op::kBatchNormTraining:
+    case Op::kBatchNormTrainingGrad:
+      if (cudnn_ == nullptr) return nullptr;
+      return MakeCudnnNorm(cudnn_.get(), request, context);
     case Op::kAllReduceStart:
     case Op::kAllReduceWait:
       if (nccl_ == nullptr) return no_nccl_;

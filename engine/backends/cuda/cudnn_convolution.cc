@@ -83,7 +83,7 @@ void AddEpilogue(const Epilogue& epilogue, const Value& value,
 // How a convolution ends.
 struct Ending {
   Epilogue fused;  // part of the plan
-  std::vector<CudnnKernel::Follower> followers;
+  std::vector<CudnnKernel::Companion> after;
 };
 
 KernelOr MakeForward(const CudnnLibrary* library, const CompileRequest& request,
@@ -105,7 +105,7 @@ KernelOr MakeForward(const CudnnLibrary* library, const CompileRequest& request,
   parts.tensors.push_back({x_id, OperandPlace::Input(0)});
   parts.tensors.push_back({w_id, OperandPlace::Input(1)});
   parts.tensors.push_back({y_id, OperandPlace::Output(0)});
-  parts.followers = std::move(ending.followers);
+  parts.after = std::move(ending.after);
   return CudnnKernel::Make(library, graph, std::move(parts),
                            PlanOptionsOf(request, x.dtype),
                            request.options.benchmark);
@@ -117,15 +117,15 @@ KernelOr MakeInTwo(const CudnnLibrary* library, const CompileRequest& request,
   const Epilogue& epilogue = request.node.get<Conv2dAttributes>().epilogue;
   const Value& y = OutputOf(request, 0);
   Ending ending;
-  CudnnKernel::Follower follower;
-  ASSIGN_OR_RETURN(follower.kernel, MakeEpilogue(epilogue, y, context));
-  follower.inputs = {OperandPlace::Output(0)};
+  CudnnKernel::Companion rest;
+  ASSIGN_OR_RETURN(rest.kernel, MakeEpilogue(epilogue, y, context));
+  rest.inputs = {OperandPlace::Output(0)};
   for (size_t i = 2; i < request.node.inputs.size(); ++i) {
-    follower.inputs.push_back(OperandPlace::Input(i));
+    rest.inputs.push_back(OperandPlace::Input(i));
   }
-  follower.outputs = {OperandPlace::Output(0)};
-  if (follower.kernel != nullptr) {
-    ending.followers.push_back(std::move(follower));
+  rest.outputs = {OperandPlace::Output(0)};
+  if (rest.kernel != nullptr) {
+    ending.after.push_back(std::move(rest));
   }
   return MakeForward(library, request, std::move(ending));
 }
@@ -163,7 +163,7 @@ KernelOr MakeInputGrad(const CudnnLibrary* library,
 }
 
 // The sum of dy over all but its channels.
-absl::StatusOr<CudnnKernel::Follower> BiasGrad(
+absl::StatusOr<CudnnKernel::Companion> BiasGrad(
     const CompileRequest& request, const portable::PortableContext& context) {
   const Value& dy = InputOf(request, 0);
   SingleOp sum;
@@ -176,11 +176,11 @@ absl::StatusOr<CudnnKernel::Follower> BiasGrad(
   sum.attributes = reduce;
   sum.inputs = {dy};
   sum.outputs = {OutputOf(request, 1)};
-  CudnnKernel::Follower follower;
-  ASSIGN_OR_RETURN(follower.kernel, MakeSingleOp(sum, context));
-  follower.inputs = {OperandPlace::Input(0)};
-  follower.outputs = {OperandPlace::Output(1)};
-  return follower;
+  CudnnKernel::Companion rest;
+  ASSIGN_OR_RETURN(rest.kernel, MakeSingleOp(sum, context));
+  rest.inputs = {OperandPlace::Input(0)};
+  rest.outputs = {OperandPlace::Output(1)};
+  return rest;
 }
 
 KernelOr MakeWeightGrad(const CudnnLibrary* library,
@@ -199,8 +199,8 @@ KernelOr MakeWeightGrad(const CudnnLibrary* library,
                            parts.tensors[2].id,
                            WindowFor(grad.conv, x.shape, dw.shape));
   if (grad.bias_grad) {
-    ASSIGN_OR_RETURN(auto follower, BiasGrad(request, context));
-    parts.followers.push_back(std::move(follower));
+    ASSIGN_OR_RETURN(auto rest, BiasGrad(request, context));
+    parts.after.push_back(std::move(rest));
   }
   return CudnnKernel::Make(library, graph, std::move(parts),
                            PlanOptionsOf(request, dy.dtype),

@@ -86,9 +86,33 @@ CudnnGraph::Id CudnnGraph::AddNumber(int rank) {
   return Add(tensor);
 }
 
+// An operation with its tensors; the text names them in order.
+CudnnDescriptor CudnnGraph::Begin(cudnnBackendDescriptorType_t type,
+                                  absl::Span<const Operand> operands) {
+  CudnnDescriptor made(functions_, type);
+  absl::StrAppend(&text_, "op", static_cast<int>(type), "(");
+  for (const Operand& operand : operands) {
+    if (operand.tensor == 0) continue;
+    made.SetDescriptor(operand.name, tensor(operand.tensor));
+    absl::StrAppend(&text_, static_cast<int>(operand.name), "=", operand.tensor,
+                    ",");
+  }
+  absl::StrAppend(&text_, ") ");
+  return made;
+}
+
 void CudnnGraph::Keep(CudnnDescriptor operation, absl::string_view name) {
   Note(operation.Finalize(name));
   operations_.push_back(std::move(operation));
+}
+
+// The same for one that is described by `part`.
+void CudnnGraph::Keep(CudnnDescriptor operation, absl::string_view name,
+                      cudnnBackendAttributeName_t attribute,
+                      CudnnDescriptor part) {
+  operation.SetDescriptor(attribute, part.get());
+  parts_.push_back(std::move(part));
+  Keep(std::move(operation), name);
 }
 
 CudnnDescriptor CudnnGraph::Window(const CudnnWindow& window) {
@@ -111,170 +135,132 @@ CudnnDescriptor CudnnGraph::Window(const CudnnWindow& window) {
   return made;
 }
 
-void CudnnGraph::Convolve(Id x, Id w, Id y, const CudnnWindow& window) {
-  absl::StrAppend(&text_, "convolve(", x, ",", w, ",", y, ") ");
+void CudnnGraph::Convolve(const ConvolutionNames& names, Id a, Id b, Id result,
+                          const CudnnWindow& window) {
   CudnnDescriptor shape = Window(window);
-  CudnnDescriptor made(functions_,
-                       CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, tensor(x));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, tensor(w));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, tensor(y));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                     shape.get());
-  made.SetFloat(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1);
-  made.SetFloat(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0);
-  parts_.push_back(std::move(shape));
-  Keep(std::move(made), "convolution");
+  CudnnDescriptor made =
+      Begin(names.type, {{names.a, a}, {names.b, b}, {names.result, result}});
+  made.SetFloat(names.alpha, 1);
+  made.SetFloat(names.beta, 0);
+  Keep(std::move(made), names.name, names.window, std::move(shape));
+}
+
+void CudnnGraph::Convolve(Id x, Id w, Id y, const CudnnWindow& window) {
+  Convolve({CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+            "convolution", CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+           x, w, y, window);
 }
 
 void CudnnGraph::ConvolveInputGrad(Id dy, Id w, Id dx,
                                    const CudnnWindow& window) {
-  absl::StrAppend(&text_, "input_grad(", dy, ",", w, ",", dx, ") ");
-  CudnnDescriptor shape = Window(window);
-  CudnnDescriptor made(
-      functions_, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, tensor(dy));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, tensor(w));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, tensor(dx));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                     shape.get());
-  made.SetFloat(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1);
-  made.SetFloat(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, 0);
-  parts_.push_back(std::move(shape));
-  Keep(std::move(made), "input gradient of a convolution");
+  Convolve({CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+            "input gradient of a convolution",
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+           dy, w, dx, window);
 }
 
 void CudnnGraph::ConvolveWeightGrad(Id dy, Id x, Id dw,
                                     const CudnnWindow& window) {
-  absl::StrAppend(&text_, "weight_grad(", dy, ",", x, ",", dw, ") ");
-  CudnnDescriptor shape = Window(window);
-  CudnnDescriptor made(
-      functions_,
-      CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-                     tensor(dy));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, tensor(x));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                     tensor(dw));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                     shape.get());
-  made.SetFloat(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 1);
-  made.SetFloat(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, 0);
-  parts_.push_back(std::move(shape));
-  Keep(std::move(made), "weight gradient of a convolution");
+  Convolve({CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+            "weight gradient of a convolution",
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+           dy, x, dw, window);
 }
 
-void CudnnGraph::Pointwise(cudnnPointwiseMode_t mode, Id x, Id b, Id y,
-                           int64_t axis) {
-  absl::StrAppend(&text_, "pointwise", static_cast<int>(mode), "(", x, ",", b,
-                  ",", y, ",", axis, ") ");
+void CudnnGraph::Apply(cudnnPointwiseMode_t mode,
+                       absl::Span<const Operand> operands, int64_t axis) {
+  absl::StrAppend(&text_, "mode", static_cast<int>(mode), "axis", axis);
   CudnnDescriptor function(functions_, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   function.Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
   function.SetType(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
   if (axis >= 0) function.SetInteger(CUDNN_ATTR_POINTWISE_AXIS, axis);
   Note(function.Finalize("describing a pointwise function"));
-  CudnnDescriptor made(functions_,
-                       CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-                     function.get());
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, tensor(x));
-  if (b != 0) {
-    made.SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, tensor(b));
-  }
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, tensor(y));
-  parts_.push_back(std::move(function));
-  Keep(std::move(made), "pointwise operation");
+  Keep(Begin(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, operands),
+       "pointwise operation", CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+       std::move(function));
+}
+
+void CudnnGraph::Pointwise(cudnnPointwiseMode_t mode, Id x, Id b, Id y,
+                           int64_t axis) {
+  Apply(mode,
+        {{CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x},
+         {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b},
+         {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y}},
+        axis);
 }
 
 void CudnnGraph::Select(Id x, Id b, Id choose, Id y) {
-  absl::StrAppend(&text_, "select(", x, ",", b, ",", choose, ",", y, ") ");
-  const cudnnPointwiseMode_t mode = CUDNN_POINTWISE_BINARY_SELECT;
-  CudnnDescriptor function(functions_, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  function.Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-  function.SetType(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
-  Note(function.Finalize("describing a selection"));
-  CudnnDescriptor made(functions_,
-                       CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-                     function.get());
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, tensor(x));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, tensor(b));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, tensor(choose));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, tensor(y));
-  parts_.push_back(std::move(function));
-  Keep(std::move(made), "selection");
+  Apply(CUDNN_POINTWISE_BINARY_SELECT,
+        {{CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x},
+         {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b},
+         {CUDNN_ATTR_OPERATION_POINTWISE_TDESC, choose},
+         {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y}},
+        -1);
 }
 
 void CudnnGraph::Reshape(Id x, Id y) {
-  absl::StrAppend(&text_, "reshape(", x, ",", y, ") ");
-  CudnnDescriptor made(functions_, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, tensor(x));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, tensor(y));
-  Keep(std::move(made), "reshape");
+  Keep(Begin(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+             {{CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x},
+              {CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y}}),
+       "reshape");
 }
 
 void CudnnGraph::MatMul(Id a, Id b, Id c) {
-  absl::StrAppend(&text_, "matmul(", a, ",", b, ",", c, ") ");
   CudnnDescriptor product(functions_, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   product.SetType(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
   Note(product.Finalize("describing a matrix product"));
-  CudnnDescriptor made(functions_, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_ADESC, tensor(a));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_BDESC, tensor(b));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_CDESC, tensor(c));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_DESC, product.get());
-  parts_.push_back(std::move(product));
-  Keep(std::move(made), "matrix product");
+  Keep(Begin(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+             {{CUDNN_ATTR_OPERATION_MATMUL_ADESC, a},
+              {CUDNN_ATTR_OPERATION_MATMUL_BDESC, b},
+              {CUDNN_ATTR_OPERATION_MATMUL_CDESC, c}}),
+       "matrix product", CUDNN_ATTR_OPERATION_MATMUL_DESC, std::move(product));
 }
 
 void CudnnGraph::Reduce(cudnnReduceTensorOp_t operation, Id x, Id y) {
-  absl::StrAppend(&text_, "reduce", static_cast<int>(operation), "(", x, ",", y,
-                  ") ");
+  absl::StrAppend(&text_, "reduce", static_cast<int>(operation));
   CudnnDescriptor function(functions_, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
   function.SetType(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
   function.Set(CUDNN_ATTR_REDUCTION_OPERATOR,
                CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &operation);
   Note(function.Finalize("describing a reduction"));
-  CudnnDescriptor made(functions_,
-                       CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, tensor(x));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, tensor(y));
-  made.SetDescriptor(CUDNN_ATTR_OPERATION_REDUCTION_DESC, function.get());
-  parts_.push_back(std::move(function));
-  Keep(std::move(made), "reduction");
+  Keep(Begin(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+             {{CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x},
+              {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y}}),
+       "reduction", CUDNN_ATTR_OPERATION_REDUCTION_DESC, std::move(function));
 }
 
-void CudnnGraph::Norm(cudnnBackendDescriptorType_t type, absl::string_view name,
-                      absl::Span<const Operand> operands) {
-  absl::StrAppend(&text_, name, "(");
-  CudnnDescriptor made(functions_, type);
+void CudnnGraph::BatchNorm(absl::Span<const Operand> operands) {
   const cudnnBackendNormMode_t mode = CUDNN_BATCH_NORM;
-  if (type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR) {
-    const cudnnBackendNormFwdPhase_t phase = CUDNN_NORM_FWD_TRAINING;
-    made.Set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, 1,
-             &mode);
-    made.Set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, 1,
-             &phase);
-  } else {
-    made.Set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, 1,
-             &mode);
-  }
-  for (const Operand& operand : operands) {
-    made.SetDescriptor(operand.name, tensor(operand.tensor));
-    absl::StrAppend(&text_, static_cast<int>(operand.name), "=", operand.tensor,
-                    ",");
-  }
-  absl::StrAppend(&text_, ") ");
-  Keep(std::move(made), name);
+  const cudnnBackendNormFwdPhase_t phase = CUDNN_NORM_FWD_TRAINING;
+  CudnnDescriptor made =
+      Begin(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, operands);
+  made.Set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &mode);
+  made.Set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, 1,
+           &phase);
+  Keep(std::move(made), "batch norm");
 }
 
-void CudnnGraph::NormForward(absl::Span<const Operand> operands) {
-  Norm(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, "batch norm", operands);
-}
-
-void CudnnGraph::NormBackward(absl::Span<const Operand> operands) {
-  Norm(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR,
-       "gradient of batch norm", operands);
+void CudnnGraph::BatchNormGrad(absl::Span<const Operand> operands) {
+  const cudnnBackendNormMode_t mode = CUDNN_BATCH_NORM;
+  CudnnDescriptor made =
+      Begin(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR, operands);
+  made.Set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &mode);
+  Keep(std::move(made), "gradient of batch norm");
 }
 
 absl::StatusOr<CudnnDescriptor> CudnnGraph::Finish(cudnnHandle_t handle) {

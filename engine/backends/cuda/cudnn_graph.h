@@ -61,13 +61,14 @@ class CudnnGraph {
   void Reshape(Id x, Id y);
   void MatMul(Id a, Id b, Id c);
   void Reduce(cudnnReduceTensorOp_t operation, Id x, Id y);
-  // Operations that are attributes and tensors alone.
+  // A tensor's part in an operation; tensor 0 is left out.
   struct Operand {
     cudnnBackendAttributeName_t name;
     Id tensor;
   };
-  void NormForward(absl::Span<const Operand> operands);
-  void NormBackward(absl::Span<const Operand> operands);
+  // Batch norm in training and its gradient, in which each tensor has a name.
+  void BatchNorm(absl::Span<const Operand> operands);
+  void BatchNormGrad(absl::Span<const Operand> operands);
 
   // `handle` may be null (cudnn_plan.h). The graph is used up.
   absl::StatusOr<CudnnDescriptor> Finish(cudnnHandle_t handle);
@@ -77,10 +78,22 @@ class CudnnGraph {
   cudnnBackendDescriptor_t tensor(Id id) const {
     return tensors_[static_cast<size_t>(id - 1)].get();
   }
+  // What the kinds of convolutions call their parts.
+  struct ConvolutionNames {
+    cudnnBackendDescriptorType_t type;
+    absl::string_view name;
+    cudnnBackendAttributeName_t a, b, result, window, alpha, beta;
+  };
+  void Convolve(const ConvolutionNames& names, Id a, Id b, Id result,
+                const CudnnWindow& window);
   CudnnDescriptor Window(const CudnnWindow& window);
-  void Norm(cudnnBackendDescriptorType_t type, absl::string_view name,
-            absl::Span<const Operand> operands);
+  void Apply(cudnnPointwiseMode_t mode, absl::Span<const Operand> operands,
+             int64_t axis);
+  CudnnDescriptor Begin(cudnnBackendDescriptorType_t type,
+                        absl::Span<const Operand> operands);
   void Keep(CudnnDescriptor operation, absl::string_view name);
+  void Keep(CudnnDescriptor operation, absl::string_view name,
+            cudnnBackendAttributeName_t attribute, CudnnDescriptor part);
   void Note(const absl::Status& status) {
     if (error_.ok()) error_ = status;
   }

@@ -46,19 +46,22 @@ absl::StatusOr<std::unique_ptr<Kernel>> CudnnKernel::Make(
     }
   }
   for (const CudnnPlan& plan : kernel->plans_) {
-    kernel->plan_bytes_ = std::max(kernel->plan_bytes_, plan.workspace_bytes());
+    kernel->shared_bytes_ =
+        std::max(kernel->shared_bytes_, plan.workspace_bytes());
   }
-  for (const Follower& follower : kernel->parts_.followers) {
-    kernel->follower_bytes_ =
-        std::max(kernel->follower_bytes_, follower.kernel->workspace_bytes());
+  for (const auto* companions :
+       {&kernel->parts_.before, &kernel->parts_.after}) {
+    for (const Companion& companion : *companions) {
+      kernel->shared_bytes_ =
+          std::max(kernel->shared_bytes_, companion.kernel->workspace_bytes());
+    }
   }
   return kernel;
 }
 
-// Scratch memory, then what a plan or a follower needs, each after the other.
+// Scratch memory, then what a plan or a companion needs.
 uint64_t CudnnKernel::workspace_bytes() const {
-  const uint64_t bytes =
-      Aligned(parts_.scratch_bytes) + std::max(plan_bytes_, follower_bytes_);
+  const uint64_t bytes = Aligned(parts_.scratch_bytes) + shared_bytes_;
   return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
 }
 
@@ -73,16 +76,16 @@ std::byte* CudnnKernel::AddressOf(const OperandPlace& place) const {
   }
 }
 
-absl::Status CudnnKernel::BindFollower(Follower& follower) {
-  KernelBuffers behind;
-  for (const OperandPlace& place : follower.inputs) {
-    behind.inputs.push_back(AddressOf(place));
+absl::Status CudnnKernel::BindCompanion(Companion& companion) {
+  KernelBuffers buffers;
+  for (const OperandPlace& place : companion.inputs) {
+    buffers.inputs.push_back(AddressOf(place));
   }
-  for (const OperandPlace& place : follower.outputs) {
-    behind.outputs.push_back(AddressOf(place));
+  for (const OperandPlace& place : companion.outputs) {
+    buffers.outputs.push_back(AddressOf(place));
   }
-  behind.workspace = buffers_.workspace + Aligned(parts_.scratch_bytes);
-  return follower.kernel->Bind(behind);
+  buffers.workspace = buffers_.workspace + Aligned(parts_.scratch_bytes);
+  return companion.kernel->Bind(buffers);
 }
 
 absl::Status CudnnKernel::Bind(const KernelBuffers& buffers) {
@@ -100,8 +103,10 @@ absl::Status CudnnKernel::Bind(const KernelBuffers& buffers) {
   for (CudnnPlan& plan : plans_) {
     RETURN_IF_ERROR(plan.Bind(addresses, workspace));
   }
-  for (Follower& follower : parts_.followers) {
-    RETURN_IF_ERROR(BindFollower(follower));
+  for (auto* companions : {&parts_.before, &parts_.after}) {
+    for (Companion& companion : *companions) {
+      RETURN_IF_ERROR(BindCompanion(companion));
+    }
   }
   return absl::OkStatus();
 }
@@ -118,9 +123,12 @@ absl::Status CudnnKernel::Prepare() {
 }
 
 absl::Status CudnnKernel::Run() {
+  for (Companion& companion : parts_.before) {
+    RETURN_IF_ERROR(companion.kernel->Run());
+  }
   RETURN_IF_ERROR(plans_[0].Run());
-  for (Follower& follower : parts_.followers) {
-    RETURN_IF_ERROR(follower.kernel->Run());
+  for (Companion& companion : parts_.after) {
+    RETURN_IF_ERROR(companion.kernel->Run());
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// A kernel that runs one of cuDNN's plans, and then, where the library leaves
-// something to do, other kernels.
+// A kernel that runs one of cuDNN's plans and, where the library leaves
+// something to do, other kernels before and after it.
 #pragma once
 
 #include <cstdint>
@@ -37,14 +37,15 @@ class CudnnKernel : public Kernel {
     CudnnGraph::Id id;
     float value;
   };
-  struct Follower {
+  // A kernel beside the plan.
+  struct Companion {
     std::unique_ptr<Kernel> kernel;
     std::vector<OperandPlace> inputs, outputs;
   };
   struct Parts {
     std::vector<Tensor> tensors;
     std::vector<Number> numbers;
-    std::vector<Follower> followers;
+    std::vector<Companion> before, after;
     uint64_t scratch_bytes = 0;
   };
 
@@ -64,15 +65,15 @@ class CudnnKernel : public Kernel {
   CudnnKernel(const CudnnLibrary* library, std::string key, Parts parts)
       : library_(library), key_(std::move(key)), parts_(std::move(parts)) {}
   std::byte* AddressOf(const OperandPlace& place) const;
-  absl::Status BindFollower(Follower& follower);
+  absl::Status BindCompanion(Companion& companion);
 
   const CudnnLibrary* const library_;
   const std::string key_;
   Parts parts_;
   std::vector<CudnnPlan> plans_;  // the one to use first
   bool measures_ = false;
-  uint64_t plan_bytes_ = 0;      // workspace of the hungriest plan
-  uint64_t follower_bytes_ = 0;  // the same for followers, which run later
+  // Workspace of the hungriest plan or companion: one runs after another.
+  uint64_t shared_bytes_ = 0;
   KernelBuffers buffers_;
 };
 

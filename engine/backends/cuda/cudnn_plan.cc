@@ -109,6 +109,7 @@ void Collect(const CudnnLibrary& library, const CudnnDescriptor& graph,
     absl::StatusOr<CudnnPlan> built = Built(library, std::move(plan));
     if (!built.ok()) {
       why = built.status();
+      if (absl::IsUnavailable(why)) return;  // as it would for every engine
     } else if (built->workspace_bytes() <= options.workspace_bytes) {
       plans.push_back(*std::move(built));
     }
@@ -189,7 +190,7 @@ absl::StatusOr<std::vector<CudnnPlan>> ChoosePlans(
   std::vector<CudnnPlan> plans;
   absl::Status why = absl::UnimplementedError("cuDNN has no engine that fits");
   Collect(library, operations, CUDNN_HEUR_MODE_A, options, plans, why);
-  if (plans.empty()) {
+  if (plans.empty() && !absl::IsUnavailable(why)) {
     Collect(library, operations, CUDNN_HEUR_MODE_FALLBACK, options, plans, why);
   }
   if (plans.empty()) return why;

@@ -17,7 +17,7 @@ inline constexpr int kForThreads = 256;
 // Several waves of blocks on the largest chips; the rest of the indices is
 // walked in steps of the grid.
 inline constexpr int64_t kMaxForBlocks = 4096;
-inline constexpr int kRowThreads = 128;
+inline constexpr int kRowThreads = kGroupLanes;
 inline constexpr int64_t kMaxRowBlocks = 1 << 20;
 inline constexpr int kWarp = 32;
 
@@ -29,17 +29,53 @@ class BlockGroup {
 
   template <typename T>
   __device__ T Sum(T value) const {
-    return Combine(value, [](T a, T b) { return a + b; });
+    return Combine(value, Add<T>());
   }
-  // Not a number wins, as it does in a sum.
   template <typename T>
   __device__ T Max(T value) const {
-    return Combine(value, [](T a, T b) { return a != a || a > b ? a : b; });
+    return Combine(value, Larger<T>());
+  }
+  template <typename T>
+  __device__ T SumOfColumn(T value, int columns) const {
+    return CombineColumn(value, columns, Add<T>());
+  }
+  template <typename T>
+  __device__ T MaxOfColumn(T value, int columns) const {
+    return CombineColumn(value, columns, Larger<T>());
   }
   __device__ void Meet() const { __syncthreads(); }
 
  private:
+  template <typename T>
+  struct Add {
+    __device__ T operator()(T a, T b) const { return a + b; }
+  };
+  // Not a number wins, as it does in a sum.
+  template <typename T>
+  struct Larger {
+    __device__ T operator()(T a, T b) const { return a != a || a > b ? a : b; }
+  };
+
   // In a tree of fixed form, so that the result is the same in every run.
+  template <typename T, typename Operation>
+  __device__ T CombineColumn(T value, int columns,
+                             const Operation& operation) const {
+    if (columns == 1) return Combine(value, operation);
+    __shared__ T cells[kRowThreads];
+    __syncthreads();  // the results of the combination before were read
+    cells[threadIdx.x] = value;
+    __syncthreads();
+    for (int step = kRowThreads / 2; step >= columns; step /= 2) {
+      if (threadIdx.x < step) {
+        cells[threadIdx.x] =
+            operation(cells[threadIdx.x], cells[threadIdx.x + step]);
+      }
+      __syncthreads();
+    }
+    return cells[threadIdx.x % columns];
+  }
+
+  // The same over all lanes.
   template <typename T, typename Operation>
   __device__ T Combine(T value, const Operation& operation) const {
     __shared__ T parts[kRowThreads / kWarp];

@@ -1,15 +1,16 @@
-// Functors over the channels of images: batch norm, its gradient, running
-// statistics and folding. (Host and device; plain C++.)
+// Functors over the channels of images: batch norm and its gradient. (Host and
+// device; plain C++.)
 //
 // T is a floating type. Sums are made in double, in an order that depends on
-// the shape and on the lanes of a group only, in two stages: parts of a channel
-// first, then the parts' sums.
+// the shape, the device's size and the lanes of a group only, in two launches:
+// parts of a channel first (parts.h), then the parts' sums.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
 #include "engine/backends/portable/host_device.h"
+#include "engine/backends/portable/parts.h"
 #include "engine/backends/portable/real.h"
 #include "engine/backends/portable/two_sums.h"
 #include "engine/backends/portable/walk.h"
@@ -17,21 +18,15 @@
 namespace gpupool::engine::portable {
 
 // Where the numbers of channels lie: number k of channel c is at c *
-// channel_stride + numbers(k), and each channel's are cut into parts.
+// channel_stride + numbers(k).
 struct ChannelShape {
   int64_t channels = 1;
-  int64_t count = 1;  // numbers per channel
   int64_t channel_stride = 1;
-  int64_t per_part = 1;
-  int64_t parts = 1;
   Walk<1> numbers;
+  Parts parts;
 
-  GPUPOOL_HOST_DEVICE int64_t At(int64_t channel, int64_t k) const {
-    return channel * channel_stride + numbers.FindOne(k, 0);
-  }
-  GPUPOOL_HOST_DEVICE int64_t End(int64_t part) const {
-    const int64_t end = (part + 1) * per_part;
-    return end < count ? end : count;
+  GPUPOOL_HOST_DEVICE int64_t First(int64_t channel) const {
+    return channel * channel_stride;
   }
 };
 
@@ -41,8 +36,7 @@ enum class ChannelSum : uint8_t {
   kLayerGradient,  // the same; mean and variance by number
 };
 
-// Sums of a part of a channel: item part * channels + c. One thread for each,
-// or one group where a channel's numbers lie next to each other.
+// Sums of parts of channels; item i is that of ChannelShape::parts.
 template <typename T, ChannelSum kSum>
 struct ChannelSumFunctor {
   const T* dy = nullptr;  // gradients only
@@ -53,74 +47,93 @@ struct ChannelSumFunctor {
   double epsilon = 0;
   ChannelShape shape;
 
-  GPUPOOL_HOST_DEVICE TwoSums Add(int64_t item, int64_t lane,
-                                  int64_t lanes) const {
+  // Of the part's numbers first, first + step, ...
+  GPUPOOL_HOST_DEVICE TwoSums Add(int64_t part, int64_t channel, int64_t first,
+                                  int64_t step) const {
     using R = Real_t<T>;
-    const int64_t part = shape.parts == 1 ? 0 : item / shape.channels;
-    const int64_t channel = item - part * shape.channels;
     TwoSums total;
-    const R origin =
-        kSum == ChannelSum::kMoments ? Load(x, shape.At(channel, 0)) : R(0);
-    R centre = 0, factor = 0;
-    if constexpr (kSum == ChannelSum::kBatchGradient) {
-      centre = mean.Get(channel);
-      factor = R(1) / std::sqrt(variance.Get(channel) + R(epsilon));
-    }
-    const int64_t end = shape.End(part);
-    for (int64_t k = part * shape.per_part + lane; k < end; k += lanes) {
-      const int64_t at = shape.At(channel, k);
-      if constexpr (kSum == ChannelSum::kMoments) {
-        const double d = Load(x, at) - origin;
+    const int64_t base = shape.First(channel);
+    const int64_t begin = shape.parts.Begin(part) + first;
+    const int64_t end = shape.parts.End(part);
+    if constexpr (kSum == ChannelSum::kMoments) {
+      const R origin = Load(x, base);
+      shape.numbers.ForEach(begin, end, step, [&](int64_t at) {
+        const double d = Load(x, base + at) - origin;
         total.first += d;
         total.second += d * d;
-      } else {
-        if constexpr (kSum == ChannelSum::kLayerGradient) {
-          centre = mean.Get(k);
-          factor = R(1) / std::sqrt(variance.Get(k) + R(epsilon));
-        }
+      });
+    } else if constexpr (kSum == ChannelSum::kBatchGradient) {
+      const R centre = mean.Get(channel);
+      const R factor = Spread(variance.Get(channel));
+      shape.numbers.ForEach(begin, end, step, [&](int64_t at) {
+        const R slope = Load(dy, base + at);
+        total.first += slope;
+        total.second += slope * ((Load(x, base + at) - centre) * factor);
+      });
+    } else {
+      const int64_t stride = shape.numbers.strides[0][0];
+      GPUPOOL_UNROLL
+      for (int64_t k = begin; k < end; k += step) {
+        const int64_t at = base + k * stride;
         const R slope = Load(dy, at);
         total.first += slope;
-        total.second += slope * ((Load(x, at) - centre) * factor);
+        total.second +=
+            slope * ((Load(x, at) - mean.Get(k)) * Spread(variance.Get(k)));
       }
     }
     return total;
   }
-
-  GPUPOOL_HOST_DEVICE void operator()(int64_t item) const {
-    sums[item] = Add(item, 0, 1);
+  GPUPOOL_HOST_DEVICE Real_t<T> Spread(Real_t<T> at) const {
+    using R = Real_t<T>;
+    return R(1) / std::sqrt(at + R(epsilon));
   }
+
   template <typename Group>
   GPUPOOL_HOST_DEVICE void operator()(const Group& group, int64_t item) const {
-    const TwoSums mine = Add(item, group.lane(), group.lanes());
-    const double first = group.Sum(mine.first);
-    const double second = group.Sum(mine.second);
-    if (group.lane() == 0) sums[item] = {first, second};
+    shape.parts.ForEachSum(
+        group, item, [&](int64_t part, int64_t channel, int columns) {
+          TwoSums mine;
+          const bool real = channel < shape.channels;
+          if (real) {
+            mine = Add(part, channel, group.lane() / columns,
+                       group.lanes() / columns);
+          }
+          mine.first = group.SumOfColumn(mine.first, columns);
+          mine.second = group.SumOfColumn(mine.second, columns);
+          if (real && group.lane() < columns) {
+            sums[part * shape.channels + channel] = mine;
+          }
+        });
   }
 };
 
-// A channel's sums over all parts.
-GPUPOOL_HOST_DEVICE inline TwoSums JoinParts(const TwoSums* sums,
+// A channel's sums over all parts, for all lanes.
+template <typename Group>
+GPUPOOL_HOST_DEVICE inline TwoSums JoinParts(const Group& group,
+                                             const TwoSums* sums,
                                              int64_t channels, int64_t parts,
                                              int64_t channel) {
-  TwoSums total;
-  for (int64_t part = 0; part < parts; ++part) {
-    total.first += sums[part * channels + channel].first;
-    total.second += sums[part * channels + channel].second;
+  TwoSums mine;
+  for (int64_t part = group.lane(); part < parts; part += group.lanes()) {
+    mine.first += sums[part * channels + channel].first;
+    mine.second += sums[part * channels + channel].second;
   }
-  return total;
+  return {group.Sum(mine.first), group.Sum(mine.second)};
 }
 
 // y = (x - centre) * factor + shift.
+template <typename R>
 struct ChannelMap {
-  double centre = 0;
-  double factor = 1;
-  double shift = 0;
+  R centre = 0;
+  R factor = 1;
+  R shift = 0;
 };
 
-// The maps of batch norm, channel by channel: out of moments (training, which
-// stores mean and variance too) or of given statistics (inference).
+// The maps of batch norm, a group for each channel: out of moments (training,
+// which stores mean and variance too) or of given statistics (inference).
 template <typename T>
 struct ChannelMapFunctor {
+  using R = Real_t<T>;
   const T* x = nullptr;           // training only
   const TwoSums* sums = nullptr;  // training only
   SideNumbers<T> mean;            // inference only
@@ -129,30 +142,37 @@ struct ChannelMapFunctor {
   SideNumbers<T> beta;
   SideResults<T> mean_out;      // training only
   SideResults<T> variance_out;  // training only
-  ChannelMap* maps = nullptr;
+  ChannelMap<R>* maps = nullptr;
   double epsilon = 0;
   ChannelShape shape;
 
-  GPUPOOL_HOST_DEVICE void operator()(int64_t channel) const {
+  template <typename Group>
+  GPUPOOL_HOST_DEVICE void operator()(const Group& group,
+                                      int64_t channel) const {
+    TwoSums total;
+    if (sums != nullptr) {
+      total =
+          JoinParts(group, sums, shape.channels, shape.parts.parts, channel);
+    }
+    if (group.lane() != 0) return;
     double centre, spread;
     if (sums != nullptr) {
-      const TwoSums total =
-          JoinParts(sums, shape.channels, shape.parts, channel);
-      const auto count = static_cast<double>(shape.count);
+      const auto count = static_cast<double>(shape.parts.count);
       const double shift = total.first / count;
       const double variance_here = total.second / count - shift * shift;
-      centre = Load(x, shape.At(channel, 0)) + shift;
+      centre = Load(x, shape.First(channel)) + shift;
       // NaN stays.
       spread = variance_here < 0 ? 0 : variance_here;
-      mean_out.Set(channel, static_cast<Real_t<T>>(centre));
-      variance_out.Set(channel, static_cast<Real_t<T>>(spread));
+      mean_out.Set(channel, static_cast<R>(centre));
+      variance_out.Set(channel, static_cast<R>(spread));
     } else {
       centre = mean.Get(channel);
       spread = variance.Get(channel);
     }
-    maps[channel] = {centre,
-                     double{gamma.Get(channel)} / std::sqrt(spread + epsilon),
-                     double{beta.Get(channel)}};
+    maps[channel] = {static_cast<R>(centre),
+                     static_cast<R>(double{gamma.Get(channel)} /
+                                    std::sqrt(spread + epsilon)),
+                     beta.Get(channel)};
   }
 };
 
@@ -161,54 +181,55 @@ template <typename T>
 struct ChannelApplyFunctor {
   const T* x = nullptr;
   T* y = nullptr;
-  const ChannelMap* maps = nullptr;
+  const ChannelMap<Real_t<T>>* maps = nullptr;
   Walk<1> channel_of;
 
   GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
-    using R = Real_t<T>;
-    const ChannelMap& map = maps[channel_of.FindOne(i, 0)];
-    Store(
-        y, i,
-        (Load(x, i) - static_cast<R>(map.centre)) * static_cast<R>(map.factor) +
-            static_cast<R>(map.shift));
+    const auto& map = maps[channel_of.FindOne(i, 0)];
+    Store(y, i, (Load(x, i) - map.centre) * map.factor + map.shift);
   }
 };
 
-// What dx needs of a channel: dx = factor * (dy - slope - h * slope_h) with
-// h = (x - centre) * spread.
+// What dx needs of a channel: dx = factor * (dy - slope - (x - centre) * tilt).
+template <typename R>
 struct ChannelSlopes {
-  double centre = 0;
-  double spread = 0;   // 1 / sqrt(variance + epsilon)
-  double factor = 0;   // gamma * spread
-  double slope = 0;    // mean of dy
-  double slope_h = 0;  // mean of dy * h
+  R centre = 0;
+  R factor = 0;  // gamma / sqrt(variance + epsilon)
+  R slope = 0;   // mean of dy
+  R tilt = 0;    // mean of dy * (x - centre), over variance + epsilon
 };
 
-// dgamma and dbeta, and for batch norm the channel's slopes.
+// dgamma and dbeta, and for batch norm the channel's slopes; a group for each
+// channel.
 template <typename T>
 struct ChannelGradFunctor {
+  using R = Real_t<T>;
   const TwoSums* sums = nullptr;
   SideNumbers<T> gamma;  // batch norm only
   SideNumbers<T> mean;
   SideNumbers<T> variance;
   SideResults<T> dgamma;
   SideResults<T> dbeta;
-  ChannelSlopes* slopes = nullptr;  // null for layer norm
+  ChannelSlopes<R>* slopes = nullptr;  // null for layer norm
   double epsilon = 0;
   int64_t channels = 1;
-  int64_t parts = 1;
-  int64_t count = 1;
+  Parts parts;
 
-  GPUPOOL_HOST_DEVICE void operator()(int64_t channel) const {
-    const TwoSums total = JoinParts(sums, channels, parts, channel);
-    dbeta.Set(channel, static_cast<Real_t<T>>(total.first));
-    dgamma.Set(channel, static_cast<Real_t<T>>(total.second));
+  template <typename Group>
+  GPUPOOL_HOST_DEVICE void operator()(const Group& group,
+                                      int64_t channel) const {
+    const TwoSums total =
+        JoinParts(group, sums, channels, parts.parts, channel);
+    if (group.lane() != 0) return;
+    dbeta.Set(channel, static_cast<R>(total.first));
+    dgamma.Set(channel, static_cast<R>(total.second));
     if (slopes == nullptr) return;
     const double spread = 1 / std::sqrt(variance.Get(channel) + epsilon);
-    slopes[channel] = {double{mean.Get(channel)}, spread,
-                       spread * gamma.Get(channel),
-                       total.first / static_cast<double>(count),
-                       total.second / static_cast<double>(count)};
+    const auto count = static_cast<double>(parts.count);
+    slopes[channel] = {mean.Get(channel),
+                       static_cast<R>(spread * gamma.Get(channel)),
+                       static_cast<R>(total.first / count),
+                       static_cast<R>(total.second / count * spread)};
   }
 };
 
@@ -217,71 +238,14 @@ struct ChannelGradApplyFunctor {
   const T* dy = nullptr;
   const T* x = nullptr;
   T* dx = nullptr;
-  const ChannelSlopes* slopes = nullptr;
+  const ChannelSlopes<Real_t<T>>* slopes = nullptr;
   Walk<1> channel_of;
 
   GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
-    using R = Real_t<T>;
-    const ChannelSlopes& at = slopes[channel_of.FindOne(i, 0)];
-    const R h =
-        (Load(x, i) - static_cast<R>(at.centre)) * static_cast<R>(at.spread);
+    const auto& at = slopes[channel_of.FindOne(i, 0)];
     Store(dx, i,
-          static_cast<R>(at.factor) * (Load(dy, i) - static_cast<R>(at.slope) -
-                                       h * static_cast<R>(at.slope_h)));
-  }
-};
-
-// The running statistics of batch norm; any floating type.
-struct RunningFunctor {
-  const void* running_mean = nullptr;
-  const void* running_variance = nullptr;
-  const void* mean = nullptr;
-  const void* variance = nullptr;
-  void* mean_out = nullptr;
-  void* variance_out = nullptr;
-  DType type = DType::kFloat32;
-  double momentum = 0;
-  double unbias = 1;  // count / (count - 1)
-
-  GPUPOOL_HOST_DEVICE void operator()(int64_t c) const {
-    const double old_mean = LoadDouble(type, running_mean, c);
-    const double old_variance = LoadDouble(type, running_variance, c);
-    StoreDouble(
-        type, mean_out, c,
-        (1 - momentum) * old_mean + momentum * LoadDouble(type, mean, c));
-    StoreDouble(type, variance_out, c,
-                (1 - momentum) * old_variance +
-                    momentum * LoadDouble(type, variance, c) * unbias);
-  }
-};
-
-// w' and, behind them, bias' of a folded batch norm; any floating type.
-struct FoldFunctor {
-  const void* w = nullptr;
-  const void* gamma = nullptr;
-  const void* beta = nullptr;
-  const void* mean = nullptr;
-  const void* variance = nullptr;
-  const void* bias = nullptr;  // null: none
-  void* w_out = nullptr;
-  void* bias_out = nullptr;
-  DType type = DType::kFloat32;
-  double epsilon = 0;
-  int64_t weights = 1;
-  int64_t per_filter = 1;
-
-  GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t f = i < weights ? i / per_filter : i - weights;
-    const double factor = LoadDouble(type, gamma, f) /
-                          std::sqrt(LoadDouble(type, variance, f) + epsilon);
-    if (i < weights) {
-      StoreDouble(type, w_out, i, LoadDouble(type, w, i) * factor);
-      return;
-    }
-    const double before = bias == nullptr ? 0 : LoadDouble(type, bias, f);
-    StoreDouble(type, bias_out, f,
-                LoadDouble(type, beta, f) +
-                    (before - LoadDouble(type, mean, f)) * factor);
+          at.factor *
+              (Load(dy, i) - at.slope - (Load(x, i) - at.centre) * at.tilt));
   }
 };
 

@@ -24,6 +24,16 @@ struct SingleLane {
   GPUPOOL_HOST_DEVICE T Max(T value) const {
     return value;
   }
+  // The same of the lanes whose numbers leave the same rest when divided by
+  // `columns`, a power of two of at most lanes(): given to those below it.
+  template <typename T>
+  GPUPOOL_HOST_DEVICE T SumOfColumn(T value, int /*columns*/) const {
+    return value;
+  }
+  template <typename T>
+  GPUPOOL_HOST_DEVICE T MaxOfColumn(T value, int /*columns*/) const {
+    return value;
+  }
   // Memory that one lane wrote is seen by all after this.
   GPUPOOL_HOST_DEVICE void Meet() const {}
 };

@@ -6,3 +6,11 @@
 #pragma once
 
 #include "engine/base/host_device.h"
+
+// Before a loop whose loads are to be under way at the same time: memory takes
+// several hundred cycles to answer. (On a GPU only; hosts run ahead.)
+#ifdef __CUDA_ARCH__
+#define GPUPOOL_UNROLL _Pragma("unroll 8")
+#else
+#define GPUPOOL_UNROLL
+#endif

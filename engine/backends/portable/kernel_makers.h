@@ -7,6 +7,7 @@
 // by the functors. They may run inside a capture.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,8 @@ using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
 struct PortableContext {
   LaunchStream stream;
+  // What the device runs at once; long sums are cut into enough parts for it.
+  int64_t resident_threads = int64_t{128} << 10;
   // In the device's memory; whoever runs kernels reads it afterwards.
   DeviceError* error = nullptr;
 };

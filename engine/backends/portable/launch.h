@@ -19,6 +19,9 @@ namespace gpupool::engine::portable {
 
 inline constexpr size_t kMaxFunctorBytes = 4000;  // kernel parameters: 4 KiB
 
+// Lanes of a group on a GPU.
+inline constexpr int kGroupLanes = 128;
+
 // Where a launch is queued: a cudaStream_t on a GPU, null on the host.
 struct LaunchStream {
   void* handle = nullptr;

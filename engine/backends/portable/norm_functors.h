@@ -4,17 +4,16 @@
 #include "engine/backends/portable/channel_functors.h"
 #include "engine/backends/portable/layer_norm_functors.h"
 #include "engine/backends/portable/softmax_functors.h"
+#include "engine/backends/portable/statistics_functors.h"
 
 #define GPUPOOL_NORM_FUNCTORS_OF(FOR, ROWS, T)           \
-  FOR(ChannelSumFunctor<T, ChannelSum::kMoments>)        \
-  FOR(ChannelSumFunctor<T, ChannelSum::kBatchGradient>)  \
-  FOR(ChannelSumFunctor<T, ChannelSum::kLayerGradient>)  \
-  FOR(ChannelMapFunctor<T>)                              \
   FOR(ChannelApplyFunctor<T>)                            \
-  FOR(ChannelGradFunctor<T>)                             \
   FOR(ChannelGradApplyFunctor<T>)                        \
   ROWS(ChannelSumFunctor<T, ChannelSum::kMoments>)       \
   ROWS(ChannelSumFunctor<T, ChannelSum::kBatchGradient>) \
+  ROWS(ChannelSumFunctor<T, ChannelSum::kLayerGradient>) \
+  ROWS(ChannelMapFunctor<T>)                             \
+  ROWS(ChannelGradFunctor<T>)                            \
   ROWS(LayerNormFunctor<T>)                              \
   ROWS(LayerNormGradFunctor<T>)                          \
   ROWS(SoftmaxFunctor<T, false>)                         \
@@ -26,6 +25,7 @@
 #define GPUPOOL_NORM_FUNCTORS(FOR, ROWS)        \
   FOR(RunningFunctor)                           \
   FOR(FoldFunctor)                              \
+  FOR(SpreadFunctor)                            \
   GPUPOOL_NORM_FUNCTORS_OF(FOR, ROWS, float)    \
   GPUPOOL_NORM_FUNCTORS_OF(FOR, ROWS, BFloat16) \
   GPUPOOL_NORM_FUNCTORS_OF(FOR, ROWS, Float16)  \

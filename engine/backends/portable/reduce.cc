@@ -1,7 +1,7 @@
-#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "engine/backends/portable/choose_parts.h"
 #include "engine/backends/portable/maker.h"
 #include "engine/backends/portable/reduce_functors.h"
 #include "engine/base/align.h"
@@ -9,12 +9,9 @@
 namespace gpupool::engine::portable {
 namespace {
 
-// A result is cut into parts of at least so many elements while there are
-// fewer results than threads that a device runs at once.
-constexpr int64_t kLeastPart = 64;
-constexpr int64_t kLeastRowPart = 8 << 10;  // by groups
-constexpr int64_t kEnoughThreads = 128 << 10;
-constexpr int64_t kEnoughGroups = 1024;
+// Fewer elements than that, of more results than a device has threads, are a
+// thread's work.
+constexpr int64_t kLongSum = 32;
 
 bool IsHot(DType type) {
   return type == DType::kFloat32 || type == DType::kBFloat16 ||
@@ -57,8 +54,8 @@ std::vector<int> KeptInOrder(const Value& x, const Value& y,
 struct ReducePlan {
   Reducer reducer;
   ReduceShape shape;
-  bool hot = false;   // a functor of the type
-  bool rows = false;  // by groups
+  bool hot = false;      // a functor of the type
+  bool grouped = false;  // groups make parts
 
   bool is_sum() const {
     return reducer.function == ReduceFunction::kSum ||
@@ -66,25 +63,17 @@ struct ReducePlan {
   }
 };
 
-void ChooseParts(ReducePlan& plan) {
-  ReduceShape& shape = plan.shape;
-  const int64_t least = plan.rows ? kLeastRowPart : kLeastPart;
-  const int64_t enough = plan.rows ? kEnoughGroups : kEnoughThreads;
-  const int64_t wanted = std::min(enough / std::max<int64_t>(shape.results, 1),
-                                  shape.count / least);
-  // As many parts as a part has elements at most: both stages are short.
-  int64_t parts = std::max<int64_t>(wanted, 1);
-  while (parts > 1 && parts * parts > shape.count) parts /= 2;
-  shape.per_part = std::max<int64_t>(CeilDivide(shape.count, parts), 1);
-  shape.parts = std::max<int64_t>(CeilDivide(shape.count, shape.per_part), 1);
-}
-
 ReducePlan PlanReduce(const Value& x, const Value& y,
-                      const ReduceAttributes& reduce) {
+                      const ReduceAttributes& reduce,
+                      const PortableContext& context) {
   ReducePlan plan;
   plan.reducer = {reduce.function, x.dtype};
   std::vector<bool> reduced(static_cast<size_t>(x.shape.rank()), false);
-  for (const int axis : reduce.axes) reduced[static_cast<size_t>(axis)] = true;
+  int64_t count = 1;
+  for (const int axis : reduce.axes) {
+    reduced[static_cast<size_t>(axis)] = true;
+    count *= x.shape[axis];
+  }
   std::vector<int> reduced_axes;
   int innermost = -1;
   for (const int axis : MemoryOrder(x.shape.rank(), x.layout)) {
@@ -93,30 +82,35 @@ ReducePlan PlanReduce(const Value& x, const Value& y,
   }
   ReduceShape& shape = plan.shape;
   shape.results = y.shape.elements();
-  for (const int axis : reduce.axes) shape.count *= x.shape[axis];
   shape.kept = WalkOver(x, KeptInOrder(x, y, reduced));
   shape.reduced = WalkOver(x, reduced_axes);
   plan.hot = IsHot(x.dtype) && reduce.function != ReduceFunction::kProduct;
   const bool contiguous =
       innermost >= 0 && reduced[static_cast<size_t>(innermost)];
-  plan.rows = plan.hot && contiguous && shape.count >= 32;
-  ChooseParts(plan);
+  const bool few = shape.results < context.resident_threads;
+  plan.grouped = plan.hot && count >= kLongSum && (contiguous || few);
+  const SumBy by = !plan.grouped ? SumBy::kThread
+                   : contiguous  ? SumBy::kRow
+                                 : SumBy::kColumns;
+  shape.parts.count = count;
+  if (plan.grouped || !plan.hot) {
+    shape.parts =
+        ChooseParts(by, shape.results, count, context.resident_threads);
+  }
   return plan;
 }
 
 template <typename T, bool kSum>
 void LaunchHot(LaunchStream stream, const ReducePlan& plan, const void* x,
                void* y, Number* totals) {
-  const int64_t items = plan.shape.results * plan.shape.parts;
   const T* from = static_cast<const T*>(x);
-  if (plan.rows) {
+  if (plan.grouped) {
     LaunchRows(
-        stream, items,
-        SumRowFunctor<T, kSum>{from, y, totals, plan.reducer, plan.shape});
+        stream, plan.shape.parts.items(),
+        SumPartsFunctor<T, kSum>{from, y, totals, plan.reducer, plan.shape});
   } else {
-    LaunchFor(
-        stream, items,
-        SumEachFunctor<T, kSum>{from, y, totals, plan.reducer, plan.shape});
+    LaunchFor(stream, plan.shape.results,
+              SumEachFunctor<T, kSum>{from, y, plan.reducer, plan.shape});
   }
 }
 
@@ -133,8 +127,9 @@ void LaunchHot(LaunchStream stream, const ReducePlan& plan, const void* x,
 void LaunchReduce(LaunchStream stream, const ReducePlan& plan, const void* x,
                   void* y, Number* totals) {
   const ReduceShape& shape = plan.shape;
+  const int64_t parts = shape.parts.parts;
   if (!plan.hot) {
-    LaunchFor(stream, shape.results * shape.parts,
+    LaunchFor(stream, shape.results * parts,
               ReduceEachFunctor{x, y, totals, plan.reducer, shape});
   } else if (plan.reducer.type == DType::kFloat32) {
     LaunchHot<float>(stream, plan, x, y, totals);
@@ -143,19 +138,19 @@ void LaunchReduce(LaunchStream stream, const ReducePlan& plan, const void* x,
   } else {
     LaunchHot<Float16>(stream, plan, x, y, totals);
   }
-  if (shape.parts == 1) return;
-  LaunchFor(stream, shape.results,
-            ReducePartsFunctor{totals, y, plan.reducer, shape.results,
-                               shape.parts, shape.count});
+  if (parts == 1) return;
+  LaunchRows(stream, shape.results,
+             JoinPartsFunctor{totals, y, plan.reducer, shape.results, parts,
+                              shape.parts.count});
 }
 
 std::unique_ptr<Kernel> MakeReduceKernel(const ReducePlan& plan,
                                          LaunchStream stream) {
-  const ReduceShape& shape = plan.shape;
+  const int64_t totals = plan.shape.results * plan.shape.parts.parts;
   const uint64_t workspace =
-      shape.parts == 1
+      plan.shape.parts.parts == 1
           ? 0
-          : static_cast<uint64_t>(shape.results * shape.parts) * sizeof(Number);
+          : static_cast<uint64_t>(totals) * sizeof(Number);
   return MakeKernel(
       [plan, stream](const KernelArguments& at) {
         LaunchReduce(stream, plan, at.in<void>(0), at.out<void>(0),
@@ -276,12 +271,12 @@ KernelOr MakeReduce(const CompileRequest& request,
     case Op::kColumnSum:
       return MakeReduceKernel(
           PlanReduce(InputOf(request, 0), OutputOf(request, 0),
-                     {ReduceFunction::kSum, {0}, false}),
+                     {ReduceFunction::kSum, {0}, false}, context),
           stream);
     default:
       return MakeReduceKernel(
           PlanReduce(InputOf(request, 0), OutputOf(request, 0),
-                     node.get<ReduceAttributes>()),
+                     node.get<ReduceAttributes>(), context),
           stream);
   }
 }

@@ -7,6 +7,7 @@
 
 #include "engine/backends/portable/host_device.h"
 #include "engine/backends/portable/numbers.h"
+#include "engine/backends/portable/parts.h"
 #include "engine/backends/portable/walk.h"
 #include "engine/graph/functions.h"
 
@@ -17,6 +18,11 @@ namespace gpupool::engine::portable {
 struct Reducer {
   ReduceFunction function = ReduceFunction::kSum;
   DType type = DType::kFloat32;
+
+  // What turns least into greatest.
+  GPUPOOL_HOST_DEVICE double sign() const {
+    return function == ReduceFunction::kMin ? -1 : 1;
+  }
 
   // What a reduction of nothing gives.
   GPUPOOL_HOST_DEVICE Number Neutral() const {
@@ -98,35 +104,13 @@ struct Reducer {
   }
 };
 
-// Which elements a reduction adds up. Result r of `results` is at kept(r) in
-// the source, plus reduced(k) for each 0 <= k < count, cut into parts.
+// Which elements a reduction adds up: result r of `results` is at kept(r) in
+// the source, plus reduced(k) for each 0 <= k < parts.count.
 struct ReduceShape {
   int64_t results = 1;
-  int64_t count = 1;
-  int64_t per_part = 1;
-  int64_t parts = 1;
+  Parts parts;
   Walk<1> kept;
   Walk<1> reduced;
-
-  // visit(place) of the reduced elements k, k + step, ... below `end`.
-  template <typename Visitor>
-  GPUPOOL_HOST_DEVICE void ForEach(int64_t k, int64_t end, int64_t step,
-                                   const Visitor& visit) const {
-    if (reduced.loops == 1) {  // no divisions
-      const int64_t stride = reduced.strides[0][0];
-      for (; k < end; k += step) visit(k * stride);
-    } else {
-      for (; k < end; k += step) visit(reduced.FindOne(k, 0));
-    }
-  }
-
-  GPUPOOL_HOST_DEVICE int64_t Begin(int64_t part) const {
-    return part * per_part;
-  }
-  GPUPOOL_HOST_DEVICE int64_t End(int64_t part) const {
-    const int64_t end = (part + 1) * per_part;
-    return end < count ? end : count;
-  }
 };
 
 }  // namespace gpupool::engine::portable

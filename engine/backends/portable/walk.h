@@ -82,6 +82,28 @@ struct Walk {
     return loops > 0 ? at + rest * strides[k][0] : 0;
   }
 
+  // visit(where operand 0 is) for the indices k, k + step, ... below `end`. Of
+  // one or two loops without a loop inside, so that loads overlap.
+  template <typename Visitor>
+  GPUPOOL_HOST_DEVICE void ForEach(int64_t k, int64_t end, int64_t step,
+                                   const Visitor& visit) const {
+    if (loops == 1) {
+      const int64_t stride = strides[0][0];
+      GPUPOOL_UNROLL
+      for (; k < end; k += step) visit(k * stride);
+    } else if (loops == 2 && !wide) {
+      const int64_t outer = strides[0][0], inner = strides[0][1];
+      GPUPOOL_UNROLL
+      for (; k < end; k += step) {
+        const auto index = static_cast<uint32_t>(k);
+        const uint32_t quotient = fast[1].Divide(index);
+        visit(quotient * outer + (index - quotient * fast[1].divisor) * inner);
+      }
+    } else {
+      for (; k < end; k += step) visit(FindOne(k, 0));
+    }
+  }
+
  private:
   GPUPOOL_HOST_DEVICE void FindWide(int64_t index, int64_t* at) const {
     for (int loop = loops - 1; loop >= 0; --loop) {

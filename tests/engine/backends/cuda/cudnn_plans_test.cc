@@ -3,52 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cudnn_attention.h"
 #include "engine/backends/cuda/cudnn_convolution.h"
-#include "engine/backends/cuda/shared_library.h"
 #include "engine/graph/builder.h"
-#include "tests/engine/backends/cuda/h200_description.h"
+#include "tests/engine/backends/cuda/cudnn_plans_fixture.h"
 
 namespace gpupool::engine::cuda {
 namespace {
 
-class CudnnPlansTest : public ::testing::Test {
+class CudnnConvolutionPlans : public CudnnPlansTest {
  protected:
-  CudnnPlansTest() : cache_("") {}
-  void SetUp() override {
-    const auto functions = FindCudnn(GPUPOOL_CUDA_LIBRARIES);
-    if (!functions.ok()) GTEST_SKIP() << functions.status();
-    auto library =
-        CudnnLibrary::ForDescription(*functions, kH200Description, &cache_);
-    if (!library.ok()) GTEST_SKIP() << library.status();
-    library_ = *std::move(library);
-  }
-
-  CompileRequest RequestFor(size_t node) const {
-    return {graph_, graph_.nodes()[node],
-            std::vector<bool>(graph_.nodes()[node].inputs.size(), false),
-            options_};
-  }
   portable::KernelOr Convolution(size_t node = 0) {
     return MakeCudnnConvolution(library_.get(), RequestFor(node), {});
   }
-  void UseChannelsLast() {
-    for (size_t i = 0; i < graph_.values().size(); ++i) {
-      Value& value = graph_.mutable_value(ValueId{static_cast<int32_t>(i)});
-      const bool weights =
-          value.name == "w" || value.shape == Shape{64, 64, 3, 3};
-      if (value.shape.rank() == 4 && !weights) {
-        value.layout = Layout::kChannelsLast;
-      }
-    }
-  }
-
-  Graph graph_;
-  KernelOptions options_;
-  PlanCache cache_;
-  std::unique_ptr<CudnnLibrary> library_;
 };
 
 struct ConvolutionCase {
@@ -58,7 +26,7 @@ struct ConvolutionCase {
 };
 
 class CudnnConvolutionPlansTest
-    : public CudnnPlansTest,
+    : public CudnnConvolutionPlans,
       public ::testing::WithParamInterface<ConvolutionCase> {
  protected:
   void Build(const Conv2dAttributes& conv) {
@@ -80,6 +48,16 @@ class CudnnConvolutionPlansTest
         builder.Emit(Op::kConv2dWeightGrad, {dy, inputs[0]}, grad).ok());
     if (GetParam().channels_last) UseChannelsLast();
     options_.tensor_float32 = GetParam().tensor_float32;
+  }
+  void UseChannelsLast() {
+    for (size_t i = 0; i < graph_.values().size(); ++i) {
+      Value& value = graph_.mutable_value(ValueId{static_cast<int32_t>(i)});
+      const bool weights =
+          value.name == "w" || value.shape == Shape{64, 64, 3, 3};
+      if (value.shape.rank() == 4 && !weights) {
+        value.layout = Layout::kChannelsLast;
+      }
+    }
   }
   static Conv2dAttributes Same() {
     Conv2dAttributes conv;
@@ -136,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
                           info.param.tensor_float32 ? "Tf32" : "");
     });
 
-TEST_F(CudnnPlansTest, GroupsStridesAndVolumesHavePlans) {
+TEST_F(CudnnConvolutionPlans, GroupsStridesAndVolumesHavePlans) {
   GraphBuilder builder(&graph_);
   Conv2dAttributes depthwise;
   depthwise.groups = 32;
@@ -165,7 +143,7 @@ TEST_F(CudnnPlansTest, GroupsStridesAndVolumesHavePlans) {
   }
 }
 
-TEST_F(CudnnPlansTest, AKeptPlanIsTakenBack) {
+TEST_F(CudnnConvolutionPlans, AKeptPlanIsTakenBack) {
   GraphBuilder builder(&graph_);
   ASSERT_TRUE(
       builder
@@ -189,33 +167,6 @@ TEST_F(CudnnPlansTest, AKeptPlanIsTakenBack) {
   cache_.Put(key, "no plan");
   EXPECT_FALSE(RestorePlan(*library_, key).ok());
   EXPECT_FALSE(cache_.Find(key).ok());
-}
-
-// The engines of attention are compiled when a plan is made and loaded by the
-// driver. NVIDIA's stub of the driver is enough to get as far as the loading.
-TEST_F(CudnnPlansTest, AttentionIsRecognised) {
-  if (!SharedLibrary::Open("libcuda.so.1", "").ok()) {
-    GTEST_SKIP() << "there is no driver";
-  }
-  GraphBuilder builder(&graph_);
-  const TensorType half{DType::kBFloat16, {2, 12, 256, 64}};
-  const ValueId q = *builder.Input("q", half), k = *builder.Input("k", half);
-  const ValueId v = *builder.Input("v", half), dy = *builder.Input("dy", half);
-  for (const bool causal : {false, true}) {
-    const AttentionAttributes attention{0.125, causal, true};
-    const auto y = builder.Emit(Op::kAttention, {q, k, v}, attention);
-    ASSERT_TRUE(y.ok()) << y.status();
-    ASSERT_TRUE(builder
-                    .Emit(Op::kAttentionGrad, {dy, q, k, v, (*y)[0], (*y)[1]},
-                          attention)
-                    .ok());
-  }
-  for (size_t node = 0; node < 4; ++node) {
-    const auto kernel = MakeCudnnAttention(library_.get(), RequestFor(node));
-    EXPECT_TRUE(kernel.ok() || absl::StrContains(kernel.status().message(),
-                                                 "cuLibraryLoadData"))
-        << node << ": " << kernel.status();
-  }
 }
 
 TEST_F(CudnnPlansTest, AttentionInFloat32OrWithAMaskStaysPortable) {

@@ -1,0 +1,140 @@
+// Whether the real cuDNN recognises the graphs whose kernels it compiles when a
+// plan is made, and compiles them. They are loaded by the driver: NVIDIA's stub
+// of it, which comes with the toolkit, is enough to get as far as the loading.
+// A process of its own, since the stub stays.
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "engine/backends/cuda/cudnn_attention.h"
+#include "engine/backends/cuda/cudnn_norm.h"
+#include "engine/backends/cuda/shared_library.h"
+#include "engine/graph/builder.h"
+#include "tests/engine/backends/cuda/cudnn_plans_fixture.h"
+
+namespace gpupool::engine::cuda {
+namespace {
+
+class CompiledPlansTest : public CudnnPlansTest {
+ protected:
+  void SetUp() override {
+    // Whoever asks for "libcuda.so.1" gets what is loaded under that name.
+    if (!SharedLibrary::Open("libcuda.so.1", "").ok() &&
+        !SharedLibrary::Open("libcuda.so", GPUPOOL_CUDA_STUBS).ok()) {
+      GTEST_SKIP() << "there is neither a driver nor NVIDIA's stub of it";
+    }
+    CudnnPlansTest::SetUp();
+  }
+  static bool Compiled(const portable::KernelOr& kernel) {
+    if (kernel.ok()) return *kernel != nullptr;
+    return absl::StrContains(kernel.status().message(), "cuLibraryLoadData");
+  }
+};
+
+TEST_F(CompiledPlansTest, AttentionIsRecognised) {
+  GraphBuilder builder(&graph_);
+  const TensorType half{DType::kBFloat16, {2, 12, 256, 64}};
+  const ValueId q = *builder.Input("q", half), k = *builder.Input("k", half);
+  const ValueId v = *builder.Input("v", half), dy = *builder.Input("dy", half);
+  for (const bool causal : {false, true}) {
+    const AttentionAttributes attention{0.125, causal, true};
+    const auto y = builder.Emit(Op::kAttention, {q, k, v}, attention);
+    ASSERT_TRUE(y.ok()) << y.status();
+    ASSERT_TRUE(builder
+                    .Emit(Op::kAttentionGrad, {dy, q, k, v, (*y)[0], (*y)[1]},
+                          attention)
+                    .ok());
+  }
+  for (size_t node = 0; node < 4; ++node) {
+    const auto kernel = MakeCudnnAttention(library_.get(), RequestFor(node));
+    EXPECT_TRUE(Compiled(kernel)) << node << ": " << kernel.status();
+  }
+}
+
+struct NormCase {
+  DType type;
+  Shape shape;
+  Layout layout = Layout::kRowMajor;
+};
+
+class CudnnNormPlansTest : public CompiledPlansTest {
+ protected:
+  // Node 0: training, node 1: its gradient.
+  void Build(const NormCase& at, DType side) {
+    graph_ = Graph();
+    GraphBuilder builder(&graph_);
+    const TensorType image{at.type, at.shape};
+    const TensorType channel{side, {at.shape[1]}};
+    const ValueId x = *builder.Input("x", image);
+    const ValueId gamma = *builder.Input("gamma", channel);
+    const ValueId beta = *builder.Input("beta", channel);
+    const ValueId dy = *builder.Input("dy", image);
+    const auto y = builder.Emit(Op::kBatchNormTraining, {x, gamma, beta},
+                                NormAttributes{});
+    ASSERT_TRUE(y.ok()) << y.status();
+    ASSERT_TRUE(builder
+                    .Emit(Op::kBatchNormTrainingGrad,
+                          {dy, x, gamma, (*y)[1], (*y)[2]}, NormAttributes{})
+                    .ok());
+    for (size_t i = 0; i < graph_.values().size(); ++i) {
+      Value& value = graph_.mutable_value(ValueId{static_cast<int32_t>(i)});
+      if (value.shape.rank() == 4) value.layout = at.layout;
+    }
+  }
+  portable::KernelOr Norm(size_t node) {
+    return MakeCudnnNorm(library_.get(), RequestFor(node), {});
+  }
+};
+
+TEST_F(CudnnNormPlansTest, EveryTypeAndLayoutIsCompiled) {
+  for (const DType type :
+       {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    for (const Layout layout : {Layout::kRowMajor, Layout::kChannelsLast}) {
+      for (const bool deterministic : {false, true}) {
+        Build({type, {32, 64, 28, 28}, layout}, DType::kFloat32);
+        options_.deterministic = deterministic;
+        for (const size_t node : {0, 1}) {
+          const auto kernel = Norm(node);
+          EXPECT_TRUE(Compiled(kernel))
+              << DTypeName(type) << " " << node << ": " << kernel.status();
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudnnNormPlansTest, SoAreOtherRanks) {
+  for (const NormCase& at :
+       {NormCase{DType::kFloat32, {64, 100}},
+        NormCase{DType::kFloat32, {4, 12, 30}},
+        NormCase{DType::kFloat32, {2, 8, 4, 5, 6}},
+        NormCase{DType::kBFloat16, {5, 16, 7, 9}, Layout::kChannelsLast}}) {
+    Build(at, DType::kFloat32);
+    for (const size_t node : {0, 1}) {
+      const auto kernel = Norm(node);
+      EXPECT_TRUE(Compiled(kernel))
+          << at.shape.ToString() << " " << node << ": " << kernel.status();
+    }
+  }
+}
+
+// No engine takes them; the portable kernels do.
+TEST_F(CudnnNormPlansTest, OddChannelsAreRefused) {
+  Build({DType::kFloat32, {5, 3, 7, 9}}, DType::kFloat32);
+  for (const size_t node : {0, 1}) {
+    EXPECT_EQ(Norm(node).status().code(), absl::StatusCode::kUnimplemented);
+  }
+}
+
+TEST_F(CudnnNormPlansTest, OtherStatisticsStayPortable) {
+  for (const DType type : {DType::kFloat64, DType::kFloat16}) {
+    Build({type, {4, 8, 6, 6}}, type);
+    for (const size_t node : {0, 1}) {
+      const auto kernel = Norm(node);
+      ASSERT_TRUE(kernel.ok()) << kernel.status();
+      EXPECT_EQ(*kernel, nullptr);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpupool::engine::cuda

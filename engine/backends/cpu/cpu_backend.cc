@@ -167,10 +167,6 @@ bool IsNativeInBfloat16(Op op) {
   }
 }
 
-bool IsTileType(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kBool || IsHalf(dtype);
-}
-
 // float64 stands for learning rates, which are scalars; integers for labels,
 // indices and counts.
 bool IsSideType(const Value& value) {

@@ -8,7 +8,7 @@
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cpu/parallel.h"
 #include "engine/backends/function_kernel.h"
-#include "engine/backends/strides.h"
+#include "engine/backends/movement_copies.h"
 #include "engine/tensor/convert.h"
 
 namespace gpupool::engine {
@@ -107,14 +107,6 @@ PlaneFunction PlaneFunctionOf(uint64_t element_bytes) {
   }
 }
 
-// A strided copy; offsets and strides count elements.
-struct Copy {
-  size_t input = 0;
-  int64_t from = 0;
-  int64_t to = 0;
-  LoopNest loops;  // operands: source, target
-};
-
 // A copy as a plane and the loops around it, cut into pieces for threads.
 struct PreparedCopy {
   size_t input;
@@ -140,7 +132,7 @@ size_t RowLoop(const LoopNest& loops) {
   return loops.sizes.size() - 1;
 }
 
-PreparedCopy Prepare(Copy copy, int threads) {
+PreparedCopy Prepare(StridedCopy copy, int threads) {
   PreparedCopy prepared{copy.input, copy.from, copy.to, {}, {}, 1};
   LoopNest& loops = copy.loops;
   loops.Collapse();
@@ -179,7 +171,7 @@ class CopyProgram {
     fill_.resize(element_bytes_);
     WriteFromDoubles(dtype, {number}, 1, fill_.data());
   }
-  void Add(Copy copy) {
+  void Add(StridedCopy copy) {
     if (copy.loops.count() == 0) return;
     copies_.push_back(Prepare(std::move(copy), threads_));
   }
@@ -238,121 +230,17 @@ void CopyProgram::RunCopy(const PreparedCopy& copy,
   });
 }
 
-// Loops over the axes of `shape` in the target's memory order, with the
-// strides that each axis has in the source and in the target.
-LoopNest LoopsOver(const std::vector<int64_t>& shape,
-                   const std::vector<int64_t>& from,
-                   const std::vector<int64_t>& to,
-                   const std::vector<int>& order) {
-  LoopNest loops;
-  loops.strides.resize(2);
-  for (const int axis : order) {
-    const auto i = static_cast<size_t>(axis);
-    loops.sizes.push_back(shape[i]);
-    loops.strides[0].push_back(from[i]);
-    loops.strides[1].push_back(to[i]);
-  }
-  return loops;
-}
-
-std::vector<int64_t> DimsOf(const Shape& shape) {
-  return {shape.dims().begin(), shape.dims().end()};
-}
-
-struct Sides {
-  const Value& x;
-  const Value& y;
-  std::vector<int64_t> from, to;
-  std::vector<int> order;
-
-  explicit Sides(const CompileRequest& request, size_t input = 0)
-      : x(InputOf(request, input)),
-        y(OutputOf(request, 0)),
-        from(MemoryStrides(x.shape, x.layout)),
-        to(MemoryStrides(y.shape, y.layout)),
-        order(MemoryOrder(y.shape.rank(), y.layout)) {}
-};
-
-Copy TransposeCopy(const Sides& s, const TransposeAttributes& transpose) {
-  std::vector<int64_t> from;
-  for (const int axis : transpose.permutation) {
-    from.push_back(s.from[static_cast<size_t>(axis)]);
-  }
-  return {0, 0, 0, LoopsOver(DimsOf(s.y.shape), from, s.to, s.order)};
-}
-
-// Walks the region of a slice in one value and all of another.
-Copy SliceCopy(const Sides& s, const SliceAttributes& slice, bool gradient) {
-  std::vector<int64_t> walk = gradient ? s.to : s.from;
-  int64_t first = 0;
-  for (size_t i = 0; i < walk.size(); ++i) {
-    first += walk[i] * slice.starts[i];
-    walk[i] *= slice.steps[i];
-  }
-  if (gradient) {
-    return {0, 0, first, LoopsOver(slice.sizes, s.from, walk, s.order)};
-  }
-  return {0, first, 0, LoopsOver(slice.sizes, walk, s.to, s.order)};
-}
-
-SliceAttributes Inside(const PadAttributes& pad, const Shape& unpadded) {
-  return {pad.before, std::vector<int64_t>(pad.before.size(), 1),
-          DimsOf(unpadded)};
-}
-
-void AddConcat(const CompileRequest& request, CopyProgram& program) {
-  const auto axis =
-      static_cast<size_t>(request.node.get<AxisAttributes>().axis);
-  int64_t offset = 0;
-  for (size_t i = 0; i < request.node.inputs.size(); ++i) {
-    const Sides s(request, i);
-    program.Add({i, 0, offset * s.to[axis],
-                 LoopsOver(DimsOf(s.x.shape), s.from, s.to, s.order)});
-    offset += s.x.shape[static_cast<int>(axis)];
-  }
-}
-
 }  // namespace
 
 KernelOr MakeMovement(const CompileRequest& request,
                       const CpuContext& context) {
-  const Node& node = request.node;
-  const Sides s(request);
+  auto movement = CopiesOf(request.graph, request.node);
+  if (!movement.has_value()) return nullptr;
   CopyProgram program(request, context);
-  switch (node.op) {
-    case Op::kTranspose:
-      program.Add(TransposeCopy(s, node.get<TransposeAttributes>()));
-      break;
-    case Op::kSlice:
-      program.Add(SliceCopy(s, node.get<SliceAttributes>(), false));
-      break;
-    case Op::kSliceGrad:
-      program.Fill(s.y.dtype, 0);
-      program.Add(SliceCopy(s, node.get<SliceGradAttributes>().slice, true));
-      break;
-    case Op::kPad: {
-      const auto& pad = node.get<PadAttributes>();
-      if (pad.mode != PadMode::kConstant) return nullptr;
-      program.Fill(s.y.dtype, pad.value);
-      program.Add(SliceCopy(s, Inside(pad, s.x.shape), true));
-      break;
-    }
-    case Op::kPadGrad: {
-      const auto& pad = node.get<PadAttributes>();
-      if (pad.mode != PadMode::kConstant) return nullptr;
-      program.Add(SliceCopy(s, Inside(pad, s.y.shape), false));
-      break;
-    }
-    case Op::kBroadcast:
-      program.Add({0, 0, 0, BroadcastLoops({&s.x}, s.y)});
-      break;
-    case Op::kLayoutConvert:
-      program.Add(
-          {0, 0, 0, LoopsOver(DimsOf(s.y.shape), s.from, s.to, s.order)});
-      break;
-    default:
-      AddConcat(request, program);
+  if (movement->fill.has_value()) {
+    program.Fill(OutputOf(request, 0).dtype, *movement->fill);
   }
+  for (StridedCopy& copy : movement->copies) program.Add(std::move(copy));
   return MakeKernel([program = std::move(program)](const KernelArguments& at) {
     program.Run(at);
   });

@@ -371,11 +371,11 @@ void TileProgram::Run(const KernelArguments& at) const {
       });
 }
 
+}  // namespace
+
 bool IsTileType(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBool || IsHalf(dtype);
 }
-
-}  // namespace
 
 KernelOr MakeTileProgram(const CompileRequest& request,
                          const CpuContext& context) {

@@ -1,7 +1,6 @@
 #include "engine/loaded_model.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -245,30 +244,39 @@ ProgramKey LoadedModel::Impl::KeyOf(const InferenceBatch& batch) const {
   return key;
 }
 
-// Copies what the program gave for the rows of the batch.
-absl::Status LoadedModel::Impl::CopyOutputs(const InferenceBatch& batch,
-                                            const ProgramCache::Entry& entry,
-                                            InferenceAnswer* answer) const {
+LoadedModel::Impl::HostInputs LoadedModel::Impl::InputsOf(
+    const InferenceBatch& batch) const {
+  HostInputs inputs;
+  for (size_t i = 0; i < batch.inputs.size(); ++i) {
+    if (planned_.inputs[i].bound) continue;
+    inputs.push_back({inputs_.specs[i].name(), batch.inputs[i]});
+  }
+  return inputs;
+}
+
+absl::StatusOr<LoadedModel::Impl::HostOutputs> LoadedModel::Impl::OutputsOf(
+    const InferenceBatch& batch, const ProgramCache::Entry& entry,
+    InferenceAnswer* answer) const {
+  HostOutputs outputs;
   for (size_t i = 0; i < batch.outputs.size(); ++i) {
     const std::string& name = outputs_.specs[i].name();
-    absl::Span<const std::byte> given = entry.executor->output(name);
     std::vector<int64_t> shape(entry.outputs[i].dims().begin(),
                                entry.outputs[i].dims().end());
+    uint64_t bytes = entry.outputs[i].bytes(planned_.outputs[i].port.dtype);
     if (planned_.batched) {
-      given = given.first(given.size() / static_cast<size_t>(entry.key.batch) *
-                          batch.rows);
+      bytes = bytes / static_cast<uint64_t>(entry.key.batch) * batch.rows;
       shape[0] = batch.rows;
     }
-    if (given.size() > batch.outputs[i].size()) {
+    if (bytes > batch.outputs[i].size()) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "output '", name, "' has ", given.size(), " bytes for these sizes, ",
+          "output '", name, "' has ", bytes, " bytes for these sizes, ",
           "more than the ", batch.outputs[i].size(), " that were planned; ",
           "upload the model with larger numbers to plan with"));
     }
-    std::memcpy(batch.outputs[i].data(), given.data(), given.size());
+    outputs.push_back({name, batch.outputs[i].first(bytes)});
     if (answer != nullptr) answer->shapes.push_back(std::move(shape));
   }
-  return absl::OkStatus();
+  return outputs;
 }
 
 absl::Status LoadedModel::Impl::Infer(const InferenceBatch& batch,
@@ -281,16 +289,8 @@ absl::Status LoadedModel::Impl::Infer(const InferenceBatch& batch,
         request_.name, " has ", entry->outputs.size(), " outputs for these ",
         "numbers of its bound inputs, not ", batch.outputs.size()));
   }
-  for (size_t i = 0; i < batch.inputs.size(); ++i) {
-    if (planned_.inputs[i].bound) continue;
-    const absl::Span<const std::byte> given = batch.inputs[i];
-    const absl::Span<std::byte> staged =
-        entry->executor->input(inputs_.specs[i].name());
-    std::memcpy(staged.data(), given.data(), given.size());
-    std::memset(staged.data() + given.size(), 0, staged.size() - given.size());
-  }
-  RETURN_IF_ERROR(entry->executor->Run());
-  return CopyOutputs(batch, *entry, answer);
+  ASSIGN_OR_RETURN(const HostOutputs outputs, OutputsOf(batch, *entry, answer));
+  return entry->executor->RunOn(InputsOf(batch), outputs);
 }
 
 LoadedModel::LoadedModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -33,7 +33,8 @@ struct LoadRequest {
   bool benchmark = false;  // as v1::ServingOptions
 };
 
-// Tensors in host memory, row-major, any alignment, in the model's order.
+// Tensors in host memory, row-major, any alignment, in the model's order. No
+// output overlaps another tensor.
 struct InferenceBatch {
   uint32_t rows = 1;
   // One for each of LoadedModel::dimensions.

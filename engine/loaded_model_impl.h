@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/loaded_model.h"
@@ -45,9 +46,13 @@ class LoadedModel::Impl {
   absl::Status SetWeights(const ModelSource& source);
   absl::Status CheckBatch(const InferenceBatch& batch) const;
   absl::Status CheckSizes(const InferenceBatch& batch) const;
-  absl::Status CopyOutputs(const InferenceBatch& batch,
-                           const ProgramCache::Entry& entry,
-                           InferenceAnswer* answer) const;
+  // The bytes of the batch that the program is to read and write.
+  using HostInputs = absl::InlinedVector<HostInput, 4>;
+  using HostOutputs = absl::InlinedVector<HostOutput, 4>;
+  HostInputs InputsOf(const InferenceBatch& batch) const;
+  absl::StatusOr<HostOutputs> OutputsOf(const InferenceBatch& batch,
+                                        const ProgramCache::Entry& entry,
+                                        InferenceAnswer* answer) const;
   // Bytes of one row for these sizes.
   uint64_t RowBytes(const ServedPort& port,
                     absl::Span<const int64_t> sizes) const;

@@ -300,9 +300,17 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> Session::LoadModel(
     const LoadRequest& request) {
   RETURN_IF_ERROR(impl_->RefuseMeta("serve"));
   RETURN_IF_ERROR(impl_->Enter());
+  DeviceContext context = impl_->context();
+  ASSIGN_OR_RETURN(context.backend, impl_->device().ServingBackend());
   ASSIGN_OR_RETURN(std::unique_ptr<LoadedModel::Impl> model,
-                   LoadedModel::Impl::Create(impl_->context(), request));
+                   LoadedModel::Impl::Create(context, request));
   return std::make_unique<LoadedModel>(std::move(model));
+}
+
+absl::StatusOr<std::unique_ptr<HostRegistration>> Session::RegisterHostMemory(
+    absl::Span<std::byte> memory) {
+  RETURN_IF_ERROR(impl_->device().MakeCurrent());
+  return impl_->device().backend().transfer().Register(memory);
 }
 
 v1::Device Session::info() const {

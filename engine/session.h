@@ -18,9 +18,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/cuda_devices.h"
 #include "engine/data/label_facts.h"
 #include "engine/loaded_model.h"
+#include "engine/runtime/device_memory.h"
 #include "engine/tensor/device.h"
 #include "engine/train/trainer.h"
 #include "gpupool/v1/dataset.pb.h"
@@ -124,6 +126,11 @@ class Session {
   // DataLoss when the checkpoint's bytes do not match their digests.
   absl::StatusOr<std::unique_ptr<LoadedModel>> LoadModel(
       const LoadRequest& request);
+  // Batches whose tensors lie in `memory` go to the device and back without
+  // being copied on the host. As Transfer::Register, whose object must go
+  // before the session; on a refusal such batches are served as others are.
+  absl::StatusOr<std::unique_ptr<HostRegistration>> RegisterHostMemory(
+      absl::Span<std::byte> memory);
 
   // Kind, description (processor or GPU), limit, threads, memory, and what a
   // GPU is.

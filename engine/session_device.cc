@@ -80,6 +80,11 @@ absl::Status SessionDevice::MakeCurrent() {
   return module_ == nullptr ? absl::OkStatus() : module_->MakeCurrent();
 }
 
+absl::StatusOr<DeviceBackend*> SessionDevice::ServingBackend() {
+  if (module_ != nullptr) return module_->ServingBackend();
+  return backend_;
+}
+
 const DeviceFacts* SessionDevice::facts() const {
   return module_ == nullptr ? nullptr : &module_->facts();
 }

@@ -2,8 +2,9 @@
 // it is. The same for the host's processor and for the GPU of a module; nothing
 // above knows which it is.
 //
-// Thread-safety: backend() is the compute thread's, after MakeCurrent there;
-// everything else serves any thread. Ownership: owns all that it hands out.
+// Thread-safety: the back ends are the compute thread's, after MakeCurrent
+// there; everything else serves any thread. Ownership: owns all that it hands
+// out.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,8 @@ class SessionDevice {
   // To be called on each thread that computes or allocates, before it does.
   absl::Status MakeCurrent();
   DeviceBackend& backend() { return *backend_; }
+  // As ModuleDevice::ServingBackend; on the host the same as backend().
+  absl::StatusOr<DeviceBackend*> ServingBackend();
   CachingAllocator& allocator() { return *allocator_; }
   // Of the allocator, as long as no fraction is set.
   uint64_t limit_bytes() const { return limit_bytes_; }

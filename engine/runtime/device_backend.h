@@ -99,6 +99,10 @@ class DeviceBackend {
       const CompileRequest& request) = 0;
   // Called on the compute thread before kernels run.
   virtual void BeginRun() {}
+  // Whether what was queued since BeginRun is done, or has failed, or is better
+  // waited for; returns at once. As long as it is false, another back end of
+  // the device may be used, but not this one.
+  virtual bool RunIsDone() { return true; }
   // Called after kernels ran; waits for what they queued.
   //   INVALID_ARGUMENT  the data was impossible; names the layer of `graph`
   //   INTERNAL, UNAVAILABLE, RESOURCE_EXHAUSTED  the device failed

@@ -4,8 +4,8 @@
 // all: see host_visible.
 //
 // Thread-safety: as the back end that it belongs to, one compute thread.
-// Ownership: addresses stay the allocator's; a staging buffer must go before
-// the transfer that made it.
+// Ownership: addresses stay the allocator's; staging buffers and registrations
+// must go before the transfer that made them.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +25,14 @@ class StagingBuffer {
   virtual ~StagingBuffer() = default;
   // Aligned to kAlignmentBytes.
   virtual std::byte* data() const = 0;
+};
+
+// Memory of somebody else's that a device was told of. The device forgets it
+// with the object, which goes when no copy is queued any more and before the
+// memory does.
+class HostRegistration {
+ public:
+  virtual ~HostRegistration() = default;
 };
 
 class Transfer {
@@ -52,6 +60,21 @@ class Transfer {
   // `bytes` may be 0. RESOURCE_EXHAUSTED when the host has no more of it.
   virtual absl::StatusOr<std::unique_ptr<StagingBuffer>> AllocateStaging(
       uint64_t bytes) = 0;
+
+  // Lets the device copy from and to `host` at full speed, as if it were
+  // staging: on a GPU the pages are pinned where they are. Null where there is
+  // nothing to do.
+  //   INVALID_ARGUMENT  it is empty or overlaps what is registered already
+  //   other codes       the system refuses; nothing has changed
+  virtual absl::StatusOr<std::unique_ptr<HostRegistration>> Register(
+      absl::Span<std::byte> /*host*/) {
+    return nullptr;
+  }
+  // Whether all of these bytes, at least one, lie in one registration of the
+  // device's.
+  virtual bool IsRegistered(absl::Span<const std::byte> /*host*/) const {
+    return false;
+  }
 };
 
 // The memory of CPU devices, which is the host's. Safe from any thread.

@@ -46,6 +46,12 @@ class ModuleDevice {
   // To be called on each thread that computes or allocates, before it does.
   virtual absl::Status MakeCurrent() = 0;
   virtual DeviceBackend& backend() = 0;
+  // For programs that answer requests: what it queues does not wait for what
+  // backend() has queued, and the device prefers it. Both are used from the
+  // same thread, and memory that one of them writes is not used with the other.
+  // Made at the first call.
+  //   RESOURCE_EXHAUSTED, or other codes when the device fails
+  virtual absl::StatusOr<DeviceBackend*> ServingBackend() { return &backend(); }
   // The device's memory and streams, for an allocator.
   virtual PageSource& pages() = 0;
   virtual TimelineSource& timeline() = 0;

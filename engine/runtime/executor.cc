@@ -1,5 +1,6 @@
 #include "engine/runtime/executor.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,8 +42,10 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
   RETURN_IF_ERROR(executor->FillConstants());
   RETURN_IF_ERROR(executor->Stage());
   Executor* self = executor.get();
-  executor->recording_ = executor->program_.backend().Record(
-      [self]() { return self->QueueRun(); });
+  DeviceBackend& backend = executor->program_.backend();
+  executor->recording_ = backend.Record([self]() { return self->QueueRun(); });
+  executor->kernels_recording_ =
+      backend.Record([self]() { return self->QueueKernels(); });
   return executor;
 }
 
@@ -176,10 +179,76 @@ absl::Status Executor::QueueOutputs() {
   return absl::OkStatus();
 }
 
+absl::Status Executor::QueueKernels() {
+  for (Kernel* kernel : steps_) RETURN_IF_ERROR(kernel->Run());
+  return absl::OkStatus();
+}
+
 absl::Status Executor::QueueRun() {
   RETURN_IF_ERROR(QueueInputs());
-  for (Kernel* kernel : steps_) RETURN_IF_ERROR(kernel->Run());
+  RETURN_IF_ERROR(QueueKernels());
   return QueueOutputs();
+}
+
+absl::Status Executor::QueueInput(const HostInput& input) {
+  const Value* value = program_.graph().FindValue(input.name);
+  if (value == nullptr || value->kind != ValueKind::kInput ||
+      input.bytes.size() > value->bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the program has no input \"", input.name, "\" of ",
+                     input.bytes.size(), " bytes or more"));
+  }
+  std::byte* const to = address(value->id);
+  if (to == nullptr) return absl::OkStatus();  // nothing reads it
+  absl::Span<const std::byte> from = input.bytes;
+  if (!from.empty() && !Reaches(from)) {
+    const auto staged = host_bytes(staged_inputs_, *value).first(from.size());
+    std::memcpy(staged.data(), from.data(), from.size());
+    from = staged;
+  }
+  RETURN_IF_ERROR(transfer_->CopyToDevice(to, from));
+  return transfer_->Clear(to + from.size(), value->bytes() - from.size());
+}
+
+absl::Status Executor::QueueOutput(const HostOutput& output) {
+  const auto id = program_.graph().FindOutput(output.name);
+  if (!id.has_value() ||
+      output.bytes.size() > program_.graph().value(*id).bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the program has no output \"", output.name, "\" of ",
+                     output.bytes.size(), " bytes or more"));
+  }
+  absl::Span<std::byte> to = output.bytes;
+  if (!to.empty() && !Reaches(to)) {
+    to = host_bytes(staged_outputs_, program_.graph().value(*id))
+             .first(to.size());
+  }
+  return transfer_->CopyFromDevice(to, address(*id));
+}
+
+absl::Status Executor::StartOn(absl::Span<const HostInput> inputs,
+                               absl::Span<const HostOutput> outputs) {
+  program_.backend().BeginRun();
+  for (const HostInput& input : inputs) RETURN_IF_ERROR(QueueInput(input));
+  RETURN_IF_ERROR(kernels_recording_ != nullptr ? kernels_recording_->Start()
+                                                : QueueKernels());
+  for (const HostOutput& output : outputs) RETURN_IF_ERROR(QueueOutput(output));
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunOn(absl::Span<const HostInput> inputs,
+                             absl::Span<const HostOutput> outputs) {
+  const absl::Status started = StartOn(inputs, outputs);
+  // What was queued before the error must end, and its faults be forgotten.
+  const absl::Status finished = Finish();
+  RETURN_IF_ERROR(started);
+  RETURN_IF_ERROR(finished);
+  for (const HostOutput& output : outputs) {
+    if (output.bytes.empty() || Reaches(output.bytes)) continue;
+    const absl::Span<const std::byte> staged = this->output(output.name);
+    std::memcpy(output.bytes.data(), staged.data(), output.bytes.size());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Executor::Start() {

@@ -4,7 +4,8 @@
 // Belongs to one compute thread. The weight store, the arena and the program's
 // back end must outlive it; several executors may share store and arena as
 // long as they run in turn. Where the host cannot reach the device's memory,
-// inputs and outputs are copied as part of a run.
+// inputs and outputs are copied as part of a run: by way of pinned memory of
+// the executor's own, or straight from and to the caller's (RunOn).
 #pragma once
 
 #include <cstddef>
@@ -24,6 +25,16 @@
 #include "engine/runtime/weight_store.h"
 
 namespace gpupool::engine {
+
+// Bytes of the caller's for an input or output of a graph.
+struct HostInput {
+  absl::string_view name;
+  absl::Span<const std::byte> bytes;
+};
+struct HostOutput {
+  absl::string_view name;
+  absl::Span<std::byte> bytes;
+};
 
 class Executor {
  public:
@@ -52,11 +63,22 @@ class Executor {
   absl::Status Load();
   // One run. On an error the outputs are undefined.
   absl::Status Run();
+  // One run on bytes of the caller's in place of input() and output(). Every
+  // input is given, from its first byte on; what is missing at its end is taken
+  // as zeros. Of an output as much is written as there are bytes for. Where all
+  // bytes of a tensor are registered with the transfer, the device copies them
+  // itself. Addresses differ from run to run, so that only what lies between
+  // the copies is recorded. On an error the outputs are undefined.
+  //   INVALID_ARGUMENT  there is no such input or output, or it has fewer bytes
+  absl::Status RunOn(absl::Span<const HostInput> inputs,
+                     absl::Span<const HostOutput> outputs);
   // The two halves of Run: the first queues the work, the second waits for it
   // and makes the outputs readable. Inputs must not be written in between, nor
   // another executor on the same arena be started and finished out of turn.
   absl::Status Start();
   absl::Status Finish();
+  // Whether Finish would not wait for long; returns at once.
+  bool IsDone() { return program_.backend().RunIsDone(); }
   // As Run, slower: adds each node's time to `profile`, by the host's clock or,
   // where there is one, by the device's timer.
   absl::Status RunProfiled(Profile* profile, LaunchTimer* timer = nullptr);
@@ -77,8 +99,17 @@ class Executor {
   absl::Status FillConstants();
   absl::Status Stage();
   absl::Status QueueInputs();
+  absl::Status QueueKernels();
   absl::Status QueueRun();
   absl::Status QueueOutputs();
+  absl::Status StartOn(absl::Span<const HostInput> inputs,
+                       absl::Span<const HostOutput> outputs);
+  absl::Status QueueInput(const HostInput& input);
+  absl::Status QueueOutput(const HostOutput& output);
+  // Whether the device may be told of these addresses as they are.
+  bool Reaches(absl::Span<const std::byte> host) const {
+    return transfer_->host_visible() || transfer_->IsRegistered(host);
+  }
   absl::Status RunTimed(Profile* profile, LaunchTimer* timer);
   std::byte* address(ValueId id) const {
     return addresses_[static_cast<size_t>(id.index)];
@@ -96,7 +127,10 @@ class Executor {
   std::vector<Staged> staged_inputs_;
   std::vector<Staged> staged_outputs_;
   std::unique_ptr<StagingBuffer> staging_;
-  std::unique_ptr<Recording> recording_;  // null where there are none
+  // Of a run with its copies, and of what lies between them; null where the
+  // device has no recordings.
+  std::unique_ptr<Recording> recording_;
+  std::unique_ptr<Recording> kernels_recording_;
 };
 
 }  // namespace gpupool::engine

@@ -9,7 +9,16 @@ namespace gpupool::engine {
 TrainingRun::TrainingRun(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 TrainingRun::~TrainingRun() = default;
 
-absl::Status TrainingRun::Step() { return impl_->Step(); }
+absl::Status TrainingRun::Step() {
+  const absl::Status started = StartStep();
+  return started.ok() ? FinishStep() : started;
+}
+
+absl::Status TrainingRun::StartStep() { return impl_->StartStep(); }
+
+bool TrainingRun::StepIsDone() { return impl_->StepIsDone(); }
+
+absl::Status TrainingRun::FinishStep() { return impl_->FinishStep(); }
 
 uint64_t TrainingRun::step() const { return impl_->step(); }
 

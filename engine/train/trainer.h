@@ -57,6 +57,14 @@ class TrainingRun {
   //   Aborted             the group's switch was thrown
   //   other               the device's or our fault
   absl::Status Step();
+  // The parts of Step, for work that does not wait for the step: the first
+  // queues the work of its first batch; the second goes on with the next ones
+  // and returns at once, true when FinishStep would not wait for long. Between
+  // the first and the last nothing else is called; step() counts the step then.
+  // After an error of StartStep there is no step to finish.
+  absl::Status StartStep();
+  bool StepIsDone();
+  absl::Status FinishStep();
 
   bool done() const { return step() >= total_steps() || stopped_early(); }
   // Whether the evaluations so far end the job (training.early_stopping).

@@ -115,6 +115,8 @@ absl::StatusOr<std::unique_ptr<TrainingRun::Impl>> TrainingRun::Impl::Create(
 // Kernels go before the collective that they use, and that before the memory
 // in which sums may still be on their way.
 TrainingRun::Impl::~Impl() {
+  // A step that nobody finished still uses the memory.
+  if (in_flight_.has_value()) executor().Finish().IgnoreError();
   for (auto* executor : {&train_, &accumulate_, &eval_}) executor->reset();
   link_.reset();
 }
@@ -300,12 +302,13 @@ void TrainingRun::Impl::FillBatch(const Executor& executor,
   }
 }
 
-absl::Status TrainingRun::Impl::Step() {
+absl::Status TrainingRun::Impl::StartStep() {
   RETURN_IF_ERROR(spoiled_);
   if (step() >= length_.total_steps) {
     return absl::FailedPreconditionError(absl::StrCat(
         "all ", length_.total_steps, " steps of the job are done"));
   }
+  GPUPOOL_CHECK(!in_flight_.has_value());
   const v1::TrainingSpec& training = request_.spec.training();
   const double rate =
       LearningRateAt(training.schedule(), length_.base_learning_rate,
@@ -314,7 +317,26 @@ absl::Status TrainingRun::Impl::Step() {
                       .reductions = history_.reductions()});
   // It does not update the weights and therefore packs them.
   if (accumulate_ != nullptr) RETURN_IF_ERROR(accumulate_->Load());
-  const absl::StatusOr<double> loss = RunStep(sampler_->Next(), rate);
+  in_flight_ = {.rows = sampler_->Next(), .rate = rate};
+  const absl::Status started = StartBatch();
+  if (started.ok()) return started;
+  in_flight_.reset();
+  return spoiled_ = Share(started);
+}
+
+bool TrainingRun::Impl::StepIsDone() {
+  GPUPOOL_CHECK(in_flight_.has_value());
+  while (in_flight_->failed.ok() && executor().IsDone()) {
+    if (AtLastBatch()) return true;
+    in_flight_->failed = NextBatch();
+  }
+  return !in_flight_->failed.ok();
+}
+
+absl::Status TrainingRun::Impl::FinishStep() {
+  GPUPOOL_CHECK(in_flight_.has_value());
+  const absl::StatusOr<double> loss = FinishBatches();
+  in_flight_.reset();
   if (!loss.ok()) return spoiled_ = Share(loss.status());
   const bool skipped = NoteScale();
   if (std::isfinite(*loss) || !loss_.has_value() || !skipped) loss_ = *loss;
@@ -344,29 +366,6 @@ absl::Status TrainingRun::Impl::CheckStep(double loss, bool skipped) const {
       length_.base_learning_rate, "), or scale the features"));
 }
 
-absl::StatusOr<double> TrainingRun::Impl::RunStep(
-    absl::Span<const uint32_t> rows, double rate) {
-  const size_t size = rows.size() / batches_per_step();
-  double sum = 0;
-  for (uint32_t batch = 0; batch < batches_per_step(); ++batch) {
-    if (batch + 1 == batches_per_step()) {
-      SetScalar<float>(*train_, "earlier_loss", static_cast<float>(sum));
-      SetScalar<float>(*train_, "stop_wanted", stop_requested_ ? 1.0f : 0.0f);
-    }
-    ASSIGN_OR_RETURN(const double loss,
-                     RunBatch(rows.subspan(batch * size, size), batch, rate));
-    sum += loss;
-  }
-  if (link_ != nullptr) {
-    sum = double{GetScalar<float>(*train_, "earlier_loss")} +
-          double{GetScalar<float>(*train_, "loss")};
-    stop_agreed_ = GetScalar<float>(*train_, "stop_wanted") > 0;
-  } else {
-    stop_agreed_ = stop_requested_;
-  }
-  return sum / batches_per_step();
-}
-
 uint64_t TrainingRun::Impl::ModelSeed() const {
   const uint64_t seed = request_.spec.training().seed();
   if (rank() == 0) return seed;
@@ -375,18 +374,49 @@ uint64_t TrainingRun::Impl::ModelSeed() const {
       .NextDoubleWord();
 }
 
-absl::StatusOr<double> TrainingRun::Impl::RunBatch(
-    absl::Span<const uint32_t> rows, uint32_t batch, double rate) {
-  const bool last = batch + 1 == batches_per_step();
-  Executor& executor = last ? *train_ : *accumulate_;
+absl::Status TrainingRun::Impl::StartBatch() {
+  const uint32_t batch = in_flight_->batch;
+  const size_t size = in_flight_->rows.size() / batches_per_step();
   const uint64_t batches = (step() - 1) * batches_per_step() + batch + 1;
-  FillBatch(executor, rows);
-  SetScalar<double>(executor, "learning_rate", rate);
-  SetScalar<int64_t>(executor, "step", static_cast<int64_t>(step()));
-  SetScalar<int64_t>(executor, "batch", static_cast<int64_t>(batches));
-  SetScalar<int64_t>(executor, "seed", std::bit_cast<int64_t>(ModelSeed()));
-  RETURN_IF_ERROR(executor.Run());
-  return double{GetScalar<float>(executor, "loss")};
+  Executor& program = executor();
+  if (AtLastBatch()) {
+    SetScalar<float>(program, "earlier_loss",
+                     static_cast<float>(in_flight_->sum));
+    SetScalar<float>(program, "stop_wanted", stop_requested_ ? 1.0f : 0.0f);
+  }
+  FillBatch(program, in_flight_->rows.subspan(batch * size, size));
+  SetScalar<double>(program, "learning_rate", in_flight_->rate);
+  SetScalar<int64_t>(program, "step", static_cast<int64_t>(step()));
+  SetScalar<int64_t>(program, "batch", static_cast<int64_t>(batches));
+  SetScalar<int64_t>(program, "seed", std::bit_cast<int64_t>(ModelSeed()));
+  const absl::Status started = program.Start();
+  // What was queued before the error must end, and its faults be forgotten.
+  if (!started.ok()) program.Finish().IgnoreError();
+  return started;
+}
+
+absl::Status TrainingRun::Impl::NextBatch() {
+  RETURN_IF_ERROR(executor().Finish());
+  in_flight_->sum += double{GetScalar<float>(executor(), "loss")};
+  ++in_flight_->batch;
+  return StartBatch();
+}
+
+absl::StatusOr<double> TrainingRun::Impl::FinishBatches() {
+  while (in_flight_->failed.ok() && !AtLastBatch()) {
+    in_flight_->failed = NextBatch();
+  }
+  RETURN_IF_ERROR(in_flight_->failed);
+  RETURN_IF_ERROR(train_->Finish());
+  double sum = in_flight_->sum + double{GetScalar<float>(*train_, "loss")};
+  if (link_ != nullptr) {
+    sum = double{GetScalar<float>(*train_, "earlier_loss")} +
+          double{GetScalar<float>(*train_, "loss")};
+    stop_agreed_ = GetScalar<float>(*train_, "stop_wanted") > 0;
+  } else {
+    stop_agreed_ = stop_requested_;
+  }
+  return sum / batches_per_step();
 }
 
 absl::Status TrainingRun::Impl::NotFinite(const std::string& what) const {

@@ -31,7 +31,9 @@ class TrainingRun::Impl {
       const DeviceContext& device, const TrainingRequest& request);
   ~Impl();
 
-  absl::Status Step();
+  absl::Status StartStep();
+  bool StepIsDone();
+  absl::Status FinishStep();
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint();
   absl::StatusOr<v1::Evaluation> Evaluate();
   absl::StatusOr<double> Loss() const;
@@ -54,6 +56,15 @@ class TrainingRun::Impl {
   uint64_t skipped_steps() const { return skipped_steps_; }
 
  private:
+  // A step from StartStep to FinishStep, and its batch that runs.
+  struct StepInFlight {
+    absl::Span<const uint32_t> rows;  // of all its batches
+    double rate = 0;
+    uint32_t batch = 0;   // from 0
+    double sum = 0;       // of the losses of the batches before it
+    absl::Status failed;  // then no batch runs
+  };
+
   Impl(const DeviceContext& device, const TrainingRequest& request);
 
   absl::Status Open();
@@ -70,11 +81,18 @@ class TrainingRun::Impl {
   }
   // Of random numbers in the model: ranks drop out other elements.
   uint64_t ModelSeed() const;
-  // Runs the step's batches; the mean of their losses, over the ranks too.
-  absl::StatusOr<double> RunStep(absl::Span<const uint32_t> rows, double rate);
-  // Sets up one batch of the step, counted from 0, and runs it; its loss.
-  absl::StatusOr<double> RunBatch(absl::Span<const uint32_t> rows,
-                                  uint32_t batch, double rate);
+  bool AtLastBatch() const {
+    return in_flight_->batch + 1 == batches_per_step();
+  }
+  // Of the batch that runs.
+  Executor& executor() { return AtLastBatch() ? *train_ : *accumulate_; }
+  // Sets up the batch and queues its work.
+  absl::Status StartBatch();
+  // Waits for the batch and starts the next one; not at the last one.
+  absl::Status NextBatch();
+  // Waits for the last batch; the mean of the batches' losses, over the ranks
+  // too.
+  absl::StatusOr<double> FinishBatches();
   // Over this rank's part of the held-out rows.
   absl::StatusOr<EvaluationSums> SumHeldOutRows();
   // Tells the other ranks of an error that is this one's alone.
@@ -109,6 +127,7 @@ class TrainingRun::Impl {
   std::unique_ptr<Executor> train_;
   std::unique_ptr<Executor> accumulate_;
   std::unique_ptr<Executor> eval_;
+  std::optional<StepInFlight> in_flight_;
   EvaluationHistory history_;
   std::optional<double> loss_;  // of the last step
   bool stop_requested_ = false;

@@ -46,6 +46,10 @@ class SlotRingServer {
   // written, or `timeout` has passed.
   void Wait(int wake_fd, absl::Duration timeout);
 
+  // All of the shared memory, slots included; begins and ends on a page.
+  absl::Span<std::byte> memory() const {
+    return {region_.data(), region_.bytes()};
+  }
   // Requests refused because their header was corrupt.
   uint64_t refused() const { return refused_; }
   // The submission queue itself is corrupt: drop the ring. Wait would return

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::server {
@@ -82,18 +83,27 @@ WorkPage::Layout& WorkPage::layout() const {
   return *std::launder(reinterpret_cast<Layout*>(region_.data()));
 }
 
-void WorkPage::Begin(WorkPhase phase) {
+// Whoever sees the new phase sees that `since` is no longer the old one.
+void WorkPage::Show(const Piece& piece) {
   Layout& page = layout();
-  page.phase.store(static_cast<uint32_t>(phase), std::memory_order_relaxed);
-  page.since.store(Now(), std::memory_order_release);
+  page.since.store(0, std::memory_order_release);
+  page.phase.store(piece.phase, std::memory_order_release);
+  page.since.store(piece.since, std::memory_order_release);
+}
+
+void WorkPage::Begin(WorkPhase phase) {
+  pieces_.push_back({static_cast<uint32_t>(phase), Now()});
+  Show(pieces_.back());
 }
 
 void WorkPage::End() {
-  Layout& page = layout();
-  const int64_t took = Now() - page.since.load(std::memory_order_relaxed);
-  page.since.store(0, std::memory_order_release);
-  std::atomic<int64_t>& mean =
-      page.means[page.phase.load(std::memory_order_relaxed)];
+  GPUPOOL_CHECK(!pieces_.empty());
+  const Piece ended = pieces_.back();
+  pieces_.pop_back();
+  const int64_t took = Now() - ended.since;
+  if (!pieces_.empty()) pieces_.back().since += took;
+  Show(pieces_.empty() ? Piece() : pieces_.back());
+  std::atomic<int64_t>& mean = layout().means[ended.phase];
   const int64_t old = mean.load(std::memory_order_relaxed);
   mean.store(old == 0 ? took : old + (took - old) / kMeanWindow,
              std::memory_order_relaxed);
@@ -115,7 +125,9 @@ WorkReading WorkPage::Read() const {
                               ::strnlen(page.text.data(), page.text.size()));
   }
   const int64_t since = page.since.load(std::memory_order_acquire);
-  const uint32_t phase = page.phase.load(std::memory_order_relaxed);
+  const uint32_t phase = page.phase.load(std::memory_order_acquire);
+  // Between two pieces of work it is as good as idle.
+  if (since != page.since.load(std::memory_order_relaxed)) return reading;
   if (since <= 0 || phase >= kWorkPhases) return reading;
   reading.busy = true;
   reading.phase = static_cast<WorkPhase>(phase);

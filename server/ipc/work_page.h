@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -52,6 +53,8 @@ class WorkPage {
 
   int fd() const { return region_.fd(); }
 
+  // A piece that begins before the last one has ended is shown in its place and
+  // does not count for it.
   void Begin(WorkPhase phase);
   void End();
   // `text` is cut to 480 bytes.
@@ -61,10 +64,16 @@ class WorkPage {
 
  private:
   struct Layout;
+  struct Piece {
+    uint32_t phase = 0;
+    int64_t since = 0;
+  };
   explicit WorkPage(MemoryRegion region) : region_(std::move(region)) {}
   Layout& layout() const;
+  void Show(const Piece& piece);
 
   MemoryRegion region_;
+  std::vector<Piece> pieces_;  // the worker's, the present one last
 };
 
 }  // namespace gpupool::server

@@ -32,7 +32,11 @@ class GroupAbort {
 class Training {
  public:
   virtual ~Training() = default;
-  virtual absl::Status Step() = 0;
+  // One step, in three parts: between the first and the last the engine may be
+  // asked for inference, and nothing else of it.
+  virtual absl::Status StartStep() = 0;
+  virtual bool StepIsDone() = 0;  // at once
+  virtual absl::Status FinishStep() = 0;
   virtual uint64_t step() const = 0;
   virtual uint64_t total_steps() const = 0;
   virtual uint32_t rows_per_step() const = 0;
@@ -102,6 +106,13 @@ class Engine {
       std::shared_ptr<GroupAbort> abort) = 0;
   virtual absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
       const worker::v1::LoadVersion& request) = 0;
+  // Lets the device copy tensors of batches that lie in `memory` from there and
+  // to there itself, as long as somebody holds what is returned; it is dropped
+  // on the compute thread, before the memory and the engine go. Null where the
+  // device gains nothing by it. After an error such batches are served as
+  // others are.
+  virtual absl::StatusOr<std::shared_ptr<void>> RegisterMemory(
+      absl::Span<std::byte> memory) = 0;
 
   // Whether trying the same job again cannot help, and the error in words.
   virtual bool IsJobsOwnFault(const absl::Status& status) const = 0;

@@ -54,7 +54,7 @@ bool JobRunner::MustStop() const {
          training_->step() < training_->total_steps();
 }
 
-bool JobRunner::Advance() {
+bool JobRunner::Advance(absl::FunctionRef<void()> meanwhile) {
   last_step_time_ = std::chrono::nanoseconds(0);
   if (ended_) return false;
   if (MustStop()) return EndStopped();
@@ -63,7 +63,7 @@ bool JobRunner::Advance() {
       training_->stopped_early()) {
     return EndSucceeded();
   }
-  absl::Status status = MakeStep();
+  absl::Status status = MakeStep(meanwhile);
   if (status.ok()) status = FinishStep();
   return status.ok() ? true : EndFailed(status);
 }
@@ -85,9 +85,11 @@ bool JobRunner::Open() {
   return true;
 }
 
-absl::Status JobRunner::MakeStep() {
+absl::Status JobRunner::MakeStep(absl::FunctionRef<void()> meanwhile) {
   const Clock::time_point start = Clock::now();
-  RETURN_IF_ERROR(training_->Step());
+  RETURN_IF_ERROR(training_->StartStep());
+  while (!training_->StepIsDone()) meanwhile();
+  RETURN_IF_ERROR(training_->FinishStep());
   last_step_time_ = Clock::now() - start;
   return absl::OkStatus();
 }

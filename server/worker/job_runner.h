@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "gpupool/worker/v1/worker.pb.h"
@@ -34,8 +35,9 @@ class JobRunner {
 
   // Does the next piece of work: opens the training, or makes one step with
   // what is due after it (reports, checkpoint, evaluation), or ends the job.
-  // False once the job has ended; JobEnded has been reported then.
-  bool Advance();
+  // False once the job has ended; JobEnded has been reported then. `meanwhile`
+  // is called again and again while the device is at the step.
+  bool Advance(absl::FunctionRef<void()> meanwhile = [] {});
 
   // Ends the job at the next Advance: without a checkpoint (CANCELLED) or
   // after saving one (DRAIN). In a group a drain takes effect after the step
@@ -53,7 +55,7 @@ class JobRunner {
   bool leads() const { return request_.group().rank() == 0; }
   bool MustStop() const;
   bool Open();
-  absl::Status MakeStep();
+  absl::Status MakeStep(absl::FunctionRef<void()> meanwhile);
   absl::Status FinishStep();
   absl::Status ReportProgress(Clock::time_point now);
   bool ProgressIsDue(Clock::time_point now) const;

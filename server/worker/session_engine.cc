@@ -46,10 +46,12 @@ class SessionTraining : public Training {
  public:
   explicit SessionTraining(std::unique_ptr<engine::TrainingRun> run)
       : run_(std::move(run)) {}
-  absl::Status Step() override {
+  absl::Status StartStep() override {
     RETURN_IF_ERROR(injected_.BeforeStep(run_->step() + 1));
-    return run_->Step();
+    return run_->StartStep();
   }
+  bool StepIsDone() override { return run_->StepIsDone(); }
+  absl::Status FinishStep() override { return run_->FinishStep(); }
   uint64_t step() const override { return run_->step(); }
   uint64_t total_steps() const override { return run_->total_steps(); }
   uint32_t rows_per_step() const override { return run_->rows_per_step(); }
@@ -234,6 +236,13 @@ class SessionEngine : public Engine {
     }
     RETURN_IF_ERROR(model.status());
     return std::make_unique<SessionModel>(*std::move(model));
+  }
+
+  absl::StatusOr<std::shared_ptr<void>> RegisterMemory(
+      absl::Span<std::byte> memory) override {
+    ASSIGN_OR_RETURN(std::unique_ptr<engine::HostRegistration> registration,
+                     session_->RegisterHostMemory(memory));
+    return std::shared_ptr<void>(std::move(registration));
   }
 
   int ExitCodeFor(const absl::Status& status) const override {

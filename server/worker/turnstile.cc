@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,7 +40,7 @@ void Turnstile::Run() {
   while (!draining_ || !jobs_.empty()) {
     const bool had_task = RunOneTask();
     if (had_task) UpdateView();
-    ServeSlots();
+    ServeSlots(kMaxSlotsPerTurn);
     if (engine_->exit_code() != 0) break;
     if (!jobs_.empty()) {
       AdvanceOneJob();
@@ -113,8 +114,9 @@ bool Turnstile::RunOneTask() {
   return true;
 }
 
-void Turnstile::ServeSlots() {
-  for (int i = 0; ring_ != nullptr && i < kMaxSlotsPerTurn; ++i) {
+int Turnstile::ServeSlots(int most) {
+  int served = 0;
+  for (; ring_ != nullptr && served < most; ++served) {
     std::optional<SlotRequest> request = ring_->Next();
     if (!request.has_value()) break;
     const absl::Status status = models_.Answer(&*request);
@@ -122,14 +124,21 @@ void Turnstile::ServeSlots() {
   }
   if (ring_ != nullptr && ring_->broken()) {
     spdlog::error("slot ring is corrupt and is dropped");
-    ring_.reset();
+    SetRing(nullptr);
   }
+  return served;
 }
 
 void Turnstile::AdvanceOneJob() {
   std::unique_ptr<JobRunner> job = std::move(jobs_.front());
   jobs_.pop_front();
-  const bool goes_on = job->Advance();
+  int slots_left = kMaxSlotsPerTurn;
+  const bool goes_on = job->Advance([&] {
+    // A fault of the device ends the step too.
+    const int served = engine_->exit_code() == 0 ? ServeSlots(slots_left) : 0;
+    slots_left -= served;
+    if (served == 0) std::this_thread::yield();
+  });
   if (const auto time = job->last_step_time(); time.count() > 0) {
     absl::MutexLock lock(&mutex_);
     ++view_.step_count;
@@ -188,7 +197,19 @@ TurnstileView Turnstile::view() const {
 }
 
 void Turnstile::SetRing(std::unique_ptr<SlotRingServer> ring) {
+  ring_memory_.reset();  // before the memory goes
   ring_ = std::move(ring);
+  if (ring_ == nullptr) return;
+  auto known = engine_->RegisterMemory(ring_->memory());
+  if (!known.ok()) {
+    spdlog::warn("slot ring is not pinned, requests are staged error=\"{}\"",
+                 known.status().ToString());
+    return;
+  }
+  ring_memory_ = *std::move(known);
+  if (ring_memory_ != nullptr) {
+    spdlog::info("slot ring pinned bytes={}", ring_->memory().size());
+  }
 }
 
 absl::Status Turnstile::StartJob(worker::v1::StartJob request) {

@@ -1,7 +1,9 @@
 // The compute thread: everything that the engine does, one thing at a time.
 // Inference passes first: before each training step all slots that wait are
-// answered. Jobs of the same device take turns, one step each. With nothing to
-// do the thread sleeps on the ring's doorbell and its own.
+// answered, and where a device works by itself also while it is at the step.
+// Everything else waits for the step's end. Jobs of the same device take turns,
+// one step each. With nothing to do the thread sleeps on the ring's doorbell
+// and its own.
 //
 // Thread-safety: Run is the compute thread. The methods under "any thread" may
 // be called from any; those under "compute thread" from tasks given to Post.
@@ -10,7 +12,7 @@
 //  1. No slot waits for longer than one piece of work: a step, a checkpoint,
 //     an evaluation or one posted task.
 //  2. Under full inference load training still makes one step per
-//     kMaxSlotsPerTurn slots.
+//     2 * kMaxSlotsPerTurn slots: those before the step and those beside it.
 #pragma once
 
 #include <chrono>
@@ -72,7 +74,9 @@ class Turnstile {
   TurnstileView view() const;
 
   // ---- compute thread
-  // Takes the place of the ring before it, whose requests are forgotten.
+  // Takes the place of the ring before it, whose requests are forgotten. The
+  // engine is told of the ring's memory; where it cannot have that, requests
+  // are copied once more on their way.
   void SetRing(std::unique_ptr<SlotRingServer> ring);
   // Idempotent for the attempt that runs. FailedPrecondition while another
   // attempt of the job runs, Aborted when that one is newer, Unavailable
@@ -85,7 +89,8 @@ class Turnstile {
 
  private:
   bool RunOneTask();
-  void ServeSlots();
+  // At most so many; how many there were.
+  int ServeSlots(int most);
   void AdvanceOneJob();
   void WaitForWork();
   absl::Status TakeJob(worker::v1::StartJob request);
@@ -99,6 +104,7 @@ class Turnstile {
   const UniqueFd wake_;
   ServedModels models_;
   std::unique_ptr<SlotRingServer> ring_;
+  std::shared_ptr<void> ring_memory_;  // as the engine knows it; may be null
   std::deque<std::unique_ptr<JobRunner>> jobs_;  // the front is next
   bool draining_ = false;
 

@@ -22,11 +22,17 @@ class Watch {
 
   template <typename Work>
   auto Do(WorkPhase phase, const Work& work) {
-    page_->Begin(phase);
+    Begin(phase);
     auto result = work();
-    page_->End();
-    Note(StatusOf(result));
+    End(StatusOf(result));
     return result;
+  }
+  // A piece of work from one call to another. Other work may be done between
+  // the two, and does not count for it.
+  void Begin(WorkPhase phase) { page_->Begin(phase); }
+  void End(const absl::Status& status) {
+    page_->End();
+    Note(status);
   }
   int exit_code() const { return exit_code_.load(); }
 
@@ -54,8 +60,17 @@ class WatchedTraining : public Training {
         step_phase_(step_phase),
         watch_(watch) {}
 
-  absl::Status Step() override {
-    return watch_->Do(step_phase_, [&] { return training_->Step(); });
+  absl::Status StartStep() override {
+    watch_->Begin(step_phase_);
+    const absl::Status started = training_->StartStep();
+    if (!started.ok()) watch_->End(started);
+    return started;
+  }
+  bool StepIsDone() override { return training_->StepIsDone(); }
+  absl::Status FinishStep() override {
+    const absl::Status finished = training_->FinishStep();
+    watch_->End(finished);
+    return finished;
   }
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override {
     return watch_->Do(WorkPhase::kOther,
@@ -154,6 +169,10 @@ class WatchedEngine : public Engine {
     auto model = Other([&] { return engine_->LoadModel(request); });
     if (!model.ok()) return model.status();
     return std::make_unique<WatchedModel>(*std::move(model), &watch_);
+  }
+  absl::StatusOr<std::shared_ptr<void>> RegisterMemory(
+      absl::Span<std::byte> memory) override {
+    return Other([&] { return engine_->RegisterMemory(memory); });
   }
 
   bool IsJobsOwnFault(const absl::Status& status) const override {

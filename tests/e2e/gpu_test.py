@@ -5,6 +5,7 @@ are found, shown, trained on and served from."""
 import json
 import os
 import pathlib
+import signal
 import sys
 import unittest.mock
 
@@ -75,6 +76,29 @@ class Gpu(harness.TestCase):
         self.assertTrue(job["device"].startswith("cuda:"), job["device"])
         self.assertEqual(plan["plan"]["training"]["peak"],
                          job["memory"]["measured_peak_bytes"])
+        self.infer(server)
+        # Requests went straight from the ring's slots to the device and back.
+        log = self.worker_log(server)
+        self.assertEqual(1, log.count("slot ring pinned"), log)
+        counts = self.ended_with(server)
+        self.assertIn("registrations 1, left 0;", counts)
+        self.assertNotIn("registered memory 0,", counts)
+
+    def test_requests_are_staged_where_the_ring_cannot_be_pinned(self):
+        with unittest.mock.patch.dict(os.environ, GPUPOOL_STANDIN="unpinnable"):
+            server = self.gpus("cuda:0")
+        server.upload_digits()
+        path = server.state / "job.yaml"
+        path.write_text(harness.digits_job(steps=60, publish="true", filters=4))
+        job = server.wait_job(int(server.json("submit", path)["id"]))
+        self.assertEqual("SUCCEEDED", job["state"], job)
+        self.infer(server)
+        log = self.worker_log(server)
+        self.assertEqual(1, log.count("slot ring is not pinned"), log)
+        self.assertIn("registrations 0, left 0; copies of registered memory 0,",
+                      self.ended_with(server))
+
+    def infer(self, server):
         harness.wait_until(
             lambda: "digits/1" in server.devices()[0]["versions"], what="the version")
         answer = json.loads(server.cli(
@@ -82,6 +106,17 @@ class Gpu(harness.TestCase):
             "-o", "json"))
         self.assertEqual(20, int(answer["rows"]))
         self.assertGreater(answer["accuracy"], 0.3)
+
+    def worker_log(self, server):
+        return "".join(log.read_text() for log in
+                       server.state.glob("workers/cuda*/log"))
+
+    def ended_with(self, server):
+        """What the stand-in's device says when its worker ends."""
+        os.kill(server.worker_pids()["cuda:0"], signal.SIGTERM)
+        return harness.wait_until(
+            lambda: next((line for line in self.worker_log(server).splitlines()
+                          if "stand-in:" in line), None), what="the worker's end")
 
 
 if __name__ == "__main__":

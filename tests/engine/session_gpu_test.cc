@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <vector>
 
 #include "tests/engine/session_fixture.h"
@@ -62,6 +63,9 @@ struct Outcome {
 
 class SessionGpuTest : public SessionFixture {
  protected:
+  // The module's log refers to this object.
+  void TearDown() override { session_.reset(); }
+
   static v1::JobSpec Job() {
     v1::JobSpec spec;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(kJob, &spec));
@@ -76,9 +80,13 @@ class SessionGpuTest : public SessionFixture {
   }
 
   absl::StatusOr<std::unique_ptr<Session>> OpenGpu(int index) {
-    return Session::Create({.device = {DeviceType::kCuda, index},
-                            .blob_dir = blob_dir_,
-                            .cuda = {.module_dirs = {GPUPOOL_STANDIN_DIR}}});
+    const auto log = [this](absl::string_view line) {
+      log_ = std::string(line);
+    };
+    return Session::Create(
+        {.device = {DeviceType::kCuda, index},
+         .blob_dir = blob_dir_,
+         .cuda = {.module_dirs = {GPUPOOL_STANDIN_DIR}, .log = log}});
   }
 
   // Trains with an interruption in the middle, then serves.
@@ -110,29 +118,65 @@ class SessionGpuTest : public SessionFixture {
     Serve(end->manifest_sha256(), outcome);
   }
 
-  void Serve(const std::string& manifest, Outcome& outcome) {
+  std::unique_ptr<LoadedModel> Load(const std::string& manifest) {
     auto model = session_->LoadModel({.version_id = 1,
                                       .name = "digits/1",
                                       .manifest_sha256 = manifest,
                                       .max_batch_size = 4});
-    ASSERT_TRUE(model.ok()) << model.status();
-    for (const uint32_t rows : {1u, 3u, 1u}) {
-      std::vector<float> input(rows * 64);
-      for (size_t i = 0; i < input.size(); ++i) {
-        input[i] = static_cast<float>(i * 7 % 17);
-      }
-      std::vector<float> output(rows * 10);
-      const absl::Span<const std::byte> from(
-          reinterpret_cast<const std::byte*>(input.data()), input.size() * 4);
-      const absl::Span<std::byte> to(
-          reinterpret_cast<std::byte*>(output.data()), output.size() * 4);
-      const absl::Status status =
-          (*model)->Infer({.rows = rows,
-                           .inputs = absl::MakeConstSpan(&from, 1),
-                           .outputs = absl::MakeConstSpan(&to, 1)});
-      ASSERT_TRUE(status.ok()) << status;
-      outcome.answers.push_back(std::move(output));
+    EXPECT_TRUE(model.ok()) << model.status();
+    return model.ok() ? *std::move(model) : nullptr;
+  }
+  static std::vector<float> Ask(LoadedModel& model, uint32_t rows) {
+    std::vector<float> memory(rows * 74);
+    return AskIn(model, rows, memory);
+  }
+  // Input and output lie at the beginning of `memory`.
+  static std::vector<float> AskIn(LoadedModel& model, uint32_t rows,
+                                  std::vector<float>& memory) {
+    const auto input = absl::MakeSpan(memory).first(rows * 64);
+    const auto output = absl::MakeSpan(memory).subspan(rows * 64, rows * 10);
+    for (size_t i = 0; i < input.size(); ++i) {
+      input[i] = static_cast<float>(i * 7 % 17);
     }
+    const absl::Span<const std::byte> from = BytesOf(input);
+    const absl::Span<std::byte> to = BytesOf(output);
+    const absl::Status status =
+        model.Infer({.rows = rows,
+                     .inputs = absl::MakeConstSpan(&from, 1),
+                     .outputs = absl::MakeConstSpan(&to, 1)});
+    EXPECT_TRUE(status.ok()) << status;
+    return {output.begin(), output.end()};
+  }
+  static absl::Span<std::byte> BytesOf(absl::Span<float> numbers) {
+    return {reinterpret_cast<std::byte*>(numbers.data()), numbers.size() * 4};
+  }
+
+  void Serve(const std::string& manifest, Outcome& outcome) {
+    const auto model = Load(manifest);
+    ASSERT_NE(model, nullptr);
+    for (const uint32_t rows : {1u, 3u, 1u}) {
+      outcome.answers.push_back(Ask(*model, rows));
+    }
+  }
+
+  // Trains for 10 steps; with a model, asks it again and again while the device
+  // is at a step.
+  void Train(LoadedModel* model, Outcome& outcome) {
+    auto run = Start(Job());
+    ASSERT_TRUE(run.ok()) << run.status();
+    while ((*run)->step() < 10) {
+      ASSERT_TRUE((*run)->StartStep().ok());
+      for (int polls = 0; !(*run)->StepIsDone(); ++polls) {
+        if (model == nullptr || polls % 16 != 0) continue;
+        outcome.answers.push_back(Ask(*model, 1u + polls / 16 % 4));
+      }
+      const absl::Status finished = (*run)->FinishStep();
+      ASSERT_TRUE(finished.ok()) << finished;
+    }
+    const auto end = (*run)->SaveCheckpoint();
+    ASSERT_TRUE(end.ok()) << end.status();
+    outcome.files = FilesOf(*end);
+    manifest_ = end->manifest_sha256();
   }
 
   static void ExpectSame(const Outcome& one, const Outcome& other) {
@@ -143,6 +187,9 @@ class SessionGpuTest : public SessionFixture {
     EXPECT_EQ(one.planned_peak, other.planned_peak);
     EXPECT_EQ(other.planned_peak, other.measured_peak);
   }
+
+  std::string log_;       // the module's last line
+  std::string manifest_;  // of the last checkpoint
 };
 
 TEST_F(SessionGpuTest, CpuKernelsOnProtectedMemoryGiveTheBitsOfACpuDevice) {
@@ -162,6 +209,86 @@ TEST_F(SessionGpuTest, GpuKernelsGiveTheSameBitsOnProtectedAndPlainMemory) {
   Outcome guarded;
   TrainAndServe(guarded);
   ExpectSame(guarded, plain);
+}
+
+TEST_F(SessionGpuTest, ServesBesideAStepWithTheBitsOfBothAlone) {
+  for (const int gpu : {0, 1}) {
+    UseGpu(gpu);
+    Outcome alone;
+    Train(nullptr, alone);
+    auto model = Load(manifest_);
+    ASSERT_NE(model, nullptr);
+    std::vector<std::vector<float>> wanted;
+    for (uint32_t rows = 1; rows <= 4; ++rows) {
+      wanted.push_back(Ask(*model, rows));
+    }
+    Outcome beside;
+    Train(model.get(), beside);
+    EXPECT_EQ(beside.files, alone.files);
+    EXPECT_GE(beside.answers.size(), 20u);  // two in each step
+    for (const auto& answer : beside.answers) {
+      EXPECT_EQ(answer, wanted[answer.size() / 10 - 1]);
+    }
+  }
+}
+
+TEST_F(SessionGpuTest, AStepThatNobodyFinishesIsOverBeforeItsMemoryGoes) {
+  UseGpu(0);
+  auto run = Start(Job());
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE((*run)->StartStep().ok());
+  EXPECT_FALSE((*run)->StepIsDone());
+  run->reset();
+  session_->EmptyCache();
+  EXPECT_EQ(session_->memory_stats().allocated_bytes(), 0u);
+}
+
+TEST_F(SessionGpuTest, BatchesInRegisteredMemoryAreNotCopiedOnTheHost) {
+  UseGpu(0);
+  Outcome trained;
+  Train(nullptr, trained);
+  auto model = Load(manifest_);
+  ASSERT_NE(model, nullptr);
+  std::vector<float> memory(1000);
+  auto registration =
+      session_->RegisterHostMemory(BytesOf(absl::MakeSpan(memory)));
+  ASSERT_TRUE(registration.ok()) << registration.status();
+  ASSERT_NE(*registration, nullptr);
+  for (const uint32_t rows : {1u, 3u, 4u, 3u, 3u}) {
+    EXPECT_EQ(AskIn(*model, rows, memory), Ask(*model, rows));
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      session_->RegisterHostMemory(BytesOf(absl::MakeSpan(memory))).status()));
+  registration->reset();
+  model.reset();
+  session_.reset();
+  EXPECT_THAT(log_, HasSubstr("registrations 1, left 0;"));
+  EXPECT_THAT(log_, HasSubstr("copies of registered memory 10,"));
+}
+
+TEST_F(SessionGpuTest, WithoutRegistrationBatchesAreServedByWayOfStaging) {
+  ASSERT_EQ(setenv("GPUPOOL_STANDIN", "unpinnable", 1), 0);
+  UseGpu(0);
+  unsetenv("GPUPOOL_STANDIN");
+  Outcome trained;
+  Train(nullptr, trained);
+  auto model = Load(manifest_);
+  ASSERT_NE(model, nullptr);
+  std::vector<float> memory(1000);
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      session_->RegisterHostMemory(BytesOf(absl::MakeSpan(memory))).status()));
+  EXPECT_EQ(AskIn(*model, 3, memory), Ask(*model, 3));
+  model.reset();
+  session_.reset();
+  EXPECT_THAT(log_, HasSubstr("copies of registered memory 0,"));
+}
+
+TEST_F(SessionGpuTest, OnACpuDeviceThereIsNothingToRegister) {
+  std::vector<float> memory(1000);
+  const auto registration =
+      session_->RegisterHostMemory(BytesOf(absl::MakeSpan(memory)));
+  ASSERT_TRUE(registration.ok());
+  EXPECT_EQ(*registration, nullptr);
 }
 
 TEST_F(SessionGpuTest, SaysWhatTheGpuIs) {

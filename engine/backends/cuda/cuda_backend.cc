@@ -37,10 +37,8 @@ absl::StatusOr<int64_t> ResidentThreads() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
-    const Stream* stream, CudaLibraries* libraries,
-    std::function<void(absl::string_view)> log) {
-  std::unique_ptr<CudaBackend> backend(
-      new CudaBackend(stream, libraries, std::move(log)));
+    CudaBackendOptions options) {
+  std::unique_ptr<CudaBackend> backend(new CudaBackend(std::move(options)));
   void* error = nullptr;
   RETURN_IF_ERROR(
       StatusOf(cudaHostAlloc(&error, sizeof(portable::DeviceError),
@@ -58,11 +56,11 @@ CudaBackend::~CudaBackend() {
 absl::StatusOr<std::unique_ptr<Kernel>> CudaBackend::Compile(
     const CompileRequest& request) {
   portable::PortableContext context;
-  context.stream.handle = stream_->handle();
+  context.stream.handle = options_.stream->handle();
   context.error = error_;
   context.resident_threads = resident_threads_;
-  if (libraries_ != nullptr) {
-    auto kernel = libraries_->MakeKernel(request, context);
+  if (options_.libraries != nullptr) {
+    auto kernel = options_.libraries->MakeKernel(request, context);
     if (kernel.ok() && *kernel != nullptr) return kernel;
     if (!kernel.ok() && IsAllReduce(request.node.op)) return kernel.status();
     if (!kernel.ok()) Report(request.node, kernel.status());
@@ -71,21 +69,30 @@ absl::StatusOr<std::unique_ptr<Kernel>> CudaBackend::Compile(
 }
 
 void CudaBackend::Report(const Node& node, const absl::Status& refusal) {
-  if (log_ == nullptr || reported_.size() >= kMostReports) return;
+  if (options_.log == nullptr || reported_.size() >= kMostReports) return;
   std::string line =
       absl::StrCat(OpName(node.op), " of '", node.source,
                    "' runs on a portable kernel: ", refusal.message());
-  if (reported_.insert(line).second) log_(line);
+  if (reported_.insert(line).second) options_.log(line);
+}
+
+// A launch that was refused leaves no trace but the thread's last error, which
+// is asked for before the other back end could take it for its own.
+std::unique_ptr<Recording> CudaBackend::Record(
+    std::function<absl::Status()> queue) {
+  return graphs_.Record([queue = std::move(queue)]() -> absl::Status {
+    RETURN_IF_ERROR(queue());
+    return StatusOf(cudaGetLastError(), "launching a kernel");
+  });
 }
 
 absl::Status CudaBackend::FinishRun(const Graph& graph) {
+  const absl::Status launched =
+      StatusOf(cudaGetLastError(), "launching a kernel");
   // A rank that is lost would never be synchronised with.
-  if (libraries_ != nullptr && libraries_->ranks() != nullptr) {
-    RETURN_IF_ERROR(libraries_->ranks()->AwaitCompute());
-  }
+  if (ranks() != nullptr) RETURN_IF_ERROR(ranks()->AwaitCompute());
   RETURN_IF_ERROR(transfer_.Synchronize());
-  // A launch that was refused leaves no other trace.
-  RETURN_IF_ERROR(StatusOf(cudaGetLastError(), "launching a kernel"));
+  RETURN_IF_ERROR(launched);
   if (error_->code == portable::kNoDeviceError) return absl::OkStatus();
   const portable::DeviceError found = *error_;
   *error_ = {};

@@ -1,5 +1,7 @@
 // Kernels for NVIDIA GPUs: those of the libraries first, where they take the
-// node, and the portable kernels for everything else.
+// node, and the portable kernels for everything else. All that a back end
+// queues is on one stream, in order; a GPU has one for training and one for
+// serving (streams.h), which wait for their own work only.
 //
 // Thread-safety: the compute thread's; the device must be current there.
 // Kernels and recordings refer to the back end, which must outlive them.
@@ -15,21 +17,29 @@
 #include "absl/strings/string_view.h"
 #include "engine/backends/cuda/cuda_libraries.h"
 #include "engine/backends/cuda/cuda_transfer.h"
-#include "engine/backends/cuda/graph_cache.h"
+#include "engine/backends/cuda/graph_capture.h"
 #include "engine/backends/cuda/streams.h"
 #include "engine/backends/portable/kernel_makers.h"
 #include "engine/runtime/device_backend.h"
+#include "engine/runtime/host_ranges.h"
+#include "engine/runtime/recording_cache.h"
 
 namespace gpupool::engine::cuda {
 
+struct CudaBackendOptions {
+  // These outlive the back end.
+  const Stream* stream = nullptr;
+  CudaLibraries* libraries = nullptr;  // of the stream; null: portable kernels
+  HostRanges* registered = nullptr;    // of the GPU
+  // Receives a line when a library refuses what it should take, no line twice;
+  // may be empty.
+  std::function<void(absl::string_view)> log;
+};
+
 class CudaBackend : public DeviceBackend {
  public:
-  // `stream` and `libraries` must outlive the back end; without libraries all
-  // kernels are portable ones. `log`, which may be empty, receives a line when
-  // a library refuses what it should take; no line twice.
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(
-      const Stream* stream, CudaLibraries* libraries,
-      std::function<void(absl::string_view)> log);
+      CudaBackendOptions options);
   ~CudaBackend() override;
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
@@ -37,31 +47,33 @@ class CudaBackend : public DeviceBackend {
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(
       const CompileRequest& request) override;
   Transfer& transfer() override { return transfer_; }
+  // With a group a run is done at once: only FinishRun notices lost ranks.
+  bool RunIsDone() override {
+    return ranks() != nullptr || !options_.stream->IsBusy();
+  }
   // Waits for the stream; then what functors reported about the data.
   absl::Status FinishRun(const Graph& graph) override;
   std::unique_ptr<Recording> Record(
-      std::function<absl::Status()> queue) override {
-    return graphs_.Record(std::move(queue));
-  }
-
-  const GraphCache& graphs() const { return graphs_; }
+      std::function<absl::Status()> queue) override;
 
  private:
-  CudaBackend(const Stream* stream, CudaLibraries* libraries,
-              std::function<void(absl::string_view)> log)
-      : stream_(stream),
-        libraries_(libraries),
-        log_(std::move(log)),
-        transfer_(stream),
-        graphs_(stream) {}
+  explicit CudaBackend(CudaBackendOptions options)
+      : options_(std::move(options)),
+        transfer_(options_.stream, options_.registered),
+        capturer_(options_.stream),
+        graphs_(&capturer_) {}
   void Report(const Node& node, const absl::Status& refusal);
+  // Null without a group.
+  NcclGroup* ranks() const {
+    return options_.libraries == nullptr ? nullptr
+                                         : options_.libraries->ranks();
+  }
 
-  const Stream* const stream_;
-  CudaLibraries* const libraries_;
-  const std::function<void(absl::string_view)> log_;
+  const CudaBackendOptions options_;
   absl::flat_hash_set<std::string> reported_;  // a bounded number
   CudaTransfer transfer_;
-  GraphCache graphs_;
+  GraphCapturer capturer_;
+  RecordingCache graphs_;
   int64_t resident_threads_ = 0;
   // In pinned memory, which kernels reach by the same address: nothing is
   // copied as long as nothing is wrong.

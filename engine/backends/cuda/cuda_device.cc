@@ -15,40 +15,56 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(
     const ModuleDeviceOptions& options) {
   ASSIGN_OR_RETURN(DeviceFacts facts, DescribeGpu(options.index));
   std::unique_ptr<CudaDevice> device(new CudaDevice(options, std::move(facts)));
-  RETURN_IF_ERROR(device->Start(options));
+  RETURN_IF_ERROR(device->Start());
   return device;
 }
 
 absl::Status CudaDevice::MakeCurrent() {
-  return StatusOf(cudaSetDevice(index_), absl::StrCat("using GPU ", index_));
+  return StatusOf(cudaSetDevice(options_.index),
+                  absl::StrCat("using GPU ", options_.index));
 }
 
-absl::Status CudaDevice::Start(const ModuleDeviceOptions& options) {
+std::unique_ptr<CudaLibraries> CudaDevice::OpenLibraries(
+    const Stream* compute, const Stream* communication) const {
+  CudaLibraryOptions wanted;
+  wanted.folders = options_.vendor_library_dirs;
+  wanted.cache_folder = options_.plan_cache_dir;
+  wanted.device = absl::StrCat(facts_.name, " ", facts_.compute_capability);
+  wanted.compute = compute;
+  wanted.communication = communication;
+  return std::make_unique<CudaLibraries>(wanted);
+}
+
+absl::Status CudaDevice::Start() {
   RETURN_IF_ERROR(MakeCurrent());
   // Makes the context now, where an error has a name.
-  RETURN_IF_ERROR(
-      StatusOf(cudaFree(nullptr), absl::StrCat("opening GPU ", index_)));
+  RETURN_IF_ERROR(StatusOf(cudaFree(nullptr),
+                           absl::StrCat("opening GPU ", options_.index)));
   ASSIGN_OR_RETURN(const DriverFunctions driver, FindDriverFunctions());
   ASSIGN_OR_RETURN(streams_, Streams::Create());
-  ASSIGN_OR_RETURN(pages_, CudaPageSource::Create(driver, index_));
+  ASSIGN_OR_RETURN(pages_, CudaPageSource::Create(driver, options_.index));
   ASSIGN_OR_RETURN(timeline_, CudaTimeline::Create(driver, streams_));
-  CudaLibraryOptions wanted;
-  wanted.folders = options.vendor_library_dirs;
-  wanted.cache_folder = options.plan_cache_dir;
-  wanted.device = absl::StrCat(facts_.name, " ", facts_.compute_capability);
-  wanted.streams = &streams_;
-  libraries_ = std::make_unique<CudaLibraries>(wanted);
+  libraries_ = OpenLibraries(&streams_.compute, &streams_.communication);
   facts_.libraries = libraries_->Describe();
-  ASSIGN_OR_RETURN(
-      backend_,
-      CudaBackend::Create(&streams_.compute, libraries_.get(), options.log));
+  ASSIGN_OR_RETURN(backend_,
+                   CudaBackend::Create({&streams_.compute, libraries_.get(),
+                                        &registered_, options_.log}));
   StartReadings();
   return absl::OkStatus();
 }
 
+absl::StatusOr<DeviceBackend*> CudaDevice::ServingBackend() {
+  if (serving_ != nullptr) return serving_.get();
+  serving_libraries_ = OpenLibraries(&streams_.inference, nullptr);
+  ASSIGN_OR_RETURN(serving_, CudaBackend::Create({&streams_.inference,
+                                                  serving_libraries_.get(),
+                                                  &registered_, options_.log}));
+  return serving_.get();
+}
+
 LaunchTimer* CudaDevice::timer() {
   if (timer_ != nullptr) return timer_.get();
-  auto made = MakeCuptiTimer(vendor_library_dirs_);
+  auto made = MakeCuptiTimer(options_.vendor_library_dirs);
   if (made.ok()) {
     timer_ = *std::move(made);
   } else {
@@ -59,7 +75,7 @@ LaunchTimer* CudaDevice::timer() {
 
 void CudaDevice::StartReadings() {
   absl::MutexLock lock(&nvml_mutex_);
-  auto nvml = Nvml::OpenFrom(vendor_library_dirs_);
+  auto nvml = Nvml::OpenFrom(options_.vendor_library_dirs);
   no_readings_ = nvml.status();
   if (!nvml.ok()) return;
   no_readings_ = (*nvml)->Watch(facts_.uuid);

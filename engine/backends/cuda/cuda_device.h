@@ -26,6 +26,8 @@ class CudaDevice : public ModuleDevice {
 
   absl::Status MakeCurrent() override;
   DeviceBackend& backend() override { return *backend_; }
+  // With libraries of its own: they are bound to a stream.
+  absl::StatusOr<DeviceBackend*> ServingBackend() override;
   PageSource& pages() override { return *pages_; }
   TimelineSource& timeline() override { return *timeline_; }
   // By CUPTI where it may be used, else by events.
@@ -35,21 +37,25 @@ class CudaDevice : public ModuleDevice {
 
  private:
   CudaDevice(const ModuleDeviceOptions& options, DeviceFacts facts)
-      : index_(options.index),
-        vendor_library_dirs_(options.vendor_library_dirs),
-        facts_(std::move(facts)) {}
-  absl::Status Start(const ModuleDeviceOptions& options);
+      : options_(options), facts_(std::move(facts)) {}
+  absl::Status Start();
+  // For kernels on `compute`; without `communication` none that sum over ranks.
+  std::unique_ptr<CudaLibraries> OpenLibraries(
+      const Stream* compute, const Stream* communication) const;
   // Readings are a comfort: without them the device works.
   void StartReadings();
 
-  const int index_;
-  const std::string vendor_library_dirs_;
+  const ModuleDeviceOptions options_;
   DeviceFacts facts_;
   Streams streams_;
+  HostRanges registered_;
   std::unique_ptr<CudaPageSource> pages_;
   std::unique_ptr<CudaTimeline> timeline_;
   std::unique_ptr<CudaLibraries> libraries_;
   std::unique_ptr<CudaBackend> backend_;
+  // Both made when they are first wanted: a worker may never serve.
+  std::unique_ptr<CudaLibraries> serving_libraries_;
+  std::unique_ptr<CudaBackend> serving_;
   std::unique_ptr<LaunchTimer> timer_;  // made when it is first wanted
   absl::Mutex nvml_mutex_;
   std::unique_ptr<Nvml> nvml_ ABSL_GUARDED_BY(nvml_mutex_);

@@ -18,25 +18,28 @@ absl::Status CudaLibraries::OpenCublasLt(const CudaLibraryOptions& options) {
   ASSIGN_OR_RETURN(const CublasLtFunctions functions,
                    FindCublasLt(options.folders));
   ASSIGN_OR_RETURN(cublaslt_,
-                   CublasLt::Open(functions, options.streams->compute.handle(),
+                   CublasLt::Open(functions, options.compute->handle(),
                                   options.device, &cache_));
   return absl::OkStatus();
 }
 
 absl::Status CudaLibraries::OpenCudnn(const CudaLibraryOptions& options) {
   ASSIGN_OR_RETURN(const CudnnFunctions functions, FindCudnn(options.folders));
-  ASSIGN_OR_RETURN(
-      cudnn_, CudnnLibrary::Open(functions, options.streams->compute.handle(),
-                                 options.device, &cache_));
+  ASSIGN_OR_RETURN(cudnn_,
+                   CudnnLibrary::Open(functions, options.compute->handle(),
+                                      options.device, &cache_));
   return absl::OkStatus();
 }
 
 absl::Status CudaLibraries::OpenNccl(const CudaLibraryOptions& options) {
+  if (options.communication == nullptr) {
+    return absl::UnimplementedError("programs that serve sum over no ranks");
+  }
   ASSIGN_OR_RETURN(const NcclFunctions functions, FindNccl(options.folders));
   nccl_version_ = NcclVersion(functions);
   NcclGroup::Place place;
-  place.compute = &options.streams->compute;
-  place.communication = &options.streams->communication;
+  place.compute = options.compute;
+  place.communication = options.communication;
   nccl_ = std::make_unique<NcclAllReduce>(functions, place);
   return absl::OkStatus();
 }

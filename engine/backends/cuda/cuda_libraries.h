@@ -1,4 +1,4 @@
-// NVIDIA's libraries as this machine has them, started for one device. What is
+// NVIDIA's libraries as this machine has them, started for one stream. What is
 // missing is no error: its kernels are not offered.
 //
 // Thread-safety: the compute thread's. Kernels refer to the libraries, which
@@ -19,10 +19,13 @@
 namespace gpupool::engine::cuda {
 
 struct CudaLibraryOptions {
-  std::string folders;               // as SharedLibrary::Open
-  std::string cache_folder;          // of plans; empty: they are not kept
-  std::string device;                // names the device in keys of plans
-  const Streams* streams = nullptr;  // outlive the libraries
+  std::string folders;       // as SharedLibrary::Open
+  std::string cache_folder;  // of plans; empty: they are not kept
+  std::string device;        // names the device in keys of plans
+  // Outlive the libraries. Without `communication` there are no sums over
+  // ranks.
+  const Stream* compute = nullptr;
+  const Stream* communication = nullptr;
 };
 
 class CudaLibraries {

@@ -22,6 +22,22 @@ class PinnedBuffer : public StagingBuffer {
   void* const data_;
 };
 
+class PinnedRange : public HostRegistration {
+ public:
+  PinnedRange(HostRanges* registered, absl::Span<std::byte> host)
+      : registered_(registered), host_(host) {}
+  ~PinnedRange() override {
+    cudaHostUnregister(host_.data());
+    registered_->Remove(host_);
+  }
+  PinnedRange(const PinnedRange&) = delete;
+  PinnedRange& operator=(const PinnedRange&) = delete;
+
+ private:
+  HostRanges* const registered_;
+  const absl::Span<std::byte> host_;
+};
+
 }  // namespace
 
 absl::Status CudaTransfer::Copy(void* to, const void* from, uint64_t bytes,
@@ -65,6 +81,22 @@ absl::StatusOr<std::unique_ptr<StagingBuffer>> CudaTransfer::AllocateStaging(
       StatusOf(cudaHostAlloc(&data, least, cudaHostAllocPortable),
                absl::StrCat("pinning ", bytes, " bytes of host memory")));
   return std::make_unique<PinnedBuffer>(data);
+}
+
+absl::StatusOr<std::unique_ptr<HostRegistration>> CudaTransfer::Register(
+    absl::Span<std::byte> host) {
+  if (!registered_->Add(host)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(host.size(), " bytes of host memory cannot be pinned: ",
+                     "they overlap what is pinned already, or are none"));
+  }
+  const absl::Status pinned = StatusOf(
+      cudaHostRegister(host.data(), host.size(), cudaHostRegisterPortable),
+      absl::StrCat("pinning ", host.size(),
+                   " bytes of host memory where they are"));
+  if (pinned.ok()) return std::make_unique<PinnedRange>(registered_, host);
+  registered_->Remove(host);
+  return pinned;
 }
 
 }  // namespace gpupool::engine::cuda

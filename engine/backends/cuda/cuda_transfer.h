@@ -1,17 +1,21 @@
 // Copies between the host and a GPU, queued on the stream that computes, and
 // pinned memory for them.
 //
-// Thread-safety: one thread at a time. The stream must outlive it.
+// Thread-safety: one thread at a time. The stream and the ranges must outlive
+// it.
 #pragma once
 
 #include "engine/backends/cuda/streams.h"
 #include "engine/runtime/device_memory.h"
+#include "engine/runtime/host_ranges.h"
 
 namespace gpupool::engine::cuda {
 
 class CudaTransfer : public Transfer {
  public:
-  explicit CudaTransfer(const Stream* stream) : stream_(stream) {}
+  // `registered`: of the GPU, which all its transfers share.
+  CudaTransfer(const Stream* stream, HostRanges* registered)
+      : stream_(stream), registered_(registered) {}
 
   bool host_visible() const override { return false; }
   absl::Status CopyToDevice(std::byte* to,
@@ -25,12 +29,19 @@ class CudaTransfer : public Transfer {
   // Pinned.
   absl::StatusOr<std::unique_ptr<StagingBuffer>> AllocateStaging(
       uint64_t bytes) override;
+  // Pins all of its pages at once, those too that nobody has touched.
+  absl::StatusOr<std::unique_ptr<HostRegistration>> Register(
+      absl::Span<std::byte> host) override;
+  bool IsRegistered(absl::Span<const std::byte> host) const override {
+    return registered_->Hold(host);
+  }
 
  private:
   absl::Status Copy(void* to, const void* from, uint64_t bytes,
                     cudaMemcpyKind kind);
 
   const Stream* const stream_;
+  HostRanges* const registered_;
 };
 
 }  // namespace gpupool::engine::cuda

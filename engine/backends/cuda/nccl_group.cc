@@ -97,9 +97,9 @@ absl::Status NcclGroup::QueueMean(float* values, size_t count, Event& begin,
 absl::Status NcclGroup::AwaitCompute() {
   const absl::Time deadline = absl::Now() + place_.timeout;
   for (;;) {
-    const cudaError_t state = cudaStreamQuery(place_.compute->handle());
-    if (state != cudaErrorNotReady) {
-      return StatusOf(state, "waiting for the GPU");
+    if (!place_.compute->IsBusy()) {
+      return StatusOf(cudaStreamQuery(place_.compute->handle()),
+                      "waiting for the GPU");
     }
     RETURN_IF_ERROR(Poll());
     if (absl::Now() > deadline) {

@@ -28,6 +28,14 @@ Stream::~Stream() {
   if (handle_ != nullptr) cudaStreamDestroy(handle_);
 }
 
+bool Stream::IsBusy() const {
+  if (cudaStreamQuery(handle_) != cudaErrorNotReady) return false;
+  // It is no error but counts as the thread's last one, for which the next
+  // launch would be blamed.
+  cudaGetLastError();
+  return true;
+}
+
 absl::StatusOr<Event> Event::Create() {
   cudaEvent_t handle = nullptr;
   RETURN_IF_ERROR(

@@ -25,6 +25,8 @@ class Stream {
   ~Stream();
 
   cudaStream_t handle() const { return handle_; }
+  // Whether there is work that has neither ended nor failed; does not wait.
+  bool IsBusy() const;
 
  private:
   explicit Stream(cudaStream_t handle) : handle_(handle) {}
@@ -53,9 +55,21 @@ class Event {
   cudaEvent_t handle_ = nullptr;
 };
 
-// Of one device. Work of training and serving is queued on `compute` (serving
-// beside training: `inference`, which the device prefers), copies that run
-// beside it on `copy`, collectives on `communication`.
+// Of one device. What is ordered against what:
+//   compute        all work of training, in the order in which it was queued:
+//                  its copies, steps, evaluations
+//   communication  sums over ranks: each begins behind what compute had when it
+//                  was queued, and compute waits for it where the sum is used,
+//                  both by events (nccl_all_reduce.h)
+//   inference      all work of serving, in order: the weights of models, their
+//                  packing, inputs, runs, outputs. Blocks of it that are ready
+//                  go before those of compute
+//   copy           nothing yet
+// Between compute and inference there is no event, since they share nothing
+// that either writes: models have their own weights, arena and scratch, and a
+// version's weights come from a checkpoint's file. Memory that one has given
+// back and the other gets is in nobody's use by then: whoever owns a program
+// waits for its last run before letting go of it.
 struct Streams {
   static absl::StatusOr<Streams> Create();
 

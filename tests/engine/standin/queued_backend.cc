@@ -1,9 +1,9 @@
 #include "tests/engine/standin/queued_backend.h"
 
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::standin {
@@ -49,33 +49,90 @@ class QueuedKernel : public Kernel {
   WorkQueue* const queue_;
 };
 
-class QueuedRecording : public Recording {
+class CapturedWork : public CapturedRun {
  public:
-  QueuedRecording(std::function<absl::Status()> queue_run, WorkQueue* queue)
-      : queue_run_(std::move(queue_run)), queue_(queue) {}
-
-  absl::Status Start() override {
-    if (recorded_.has_value()) {
-      for (const WorkQueue::Work& work : *recorded_) queue_->Add(work);
-      return absl::OkStatus();
-    }
-    const size_t before = queue_->size();
-    RETURN_IF_ERROR(queue_run_());
-    recorded_ = queue_->Since(before);
+  CapturedWork(std::vector<WorkQueue::Work> work, WorkQueue* queue)
+      : work_(std::move(work)), queue_(queue) {}
+  absl::Status Launch() override {
+    for (const WorkQueue::Work& work : work_) queue_->Add(work);
     return absl::OkStatus();
   }
 
  private:
-  const std::function<absl::Status()> queue_run_;
+  const std::vector<WorkQueue::Work> work_;
   WorkQueue* const queue_;
-  std::optional<std::vector<WorkQueue::Work>> recorded_;
+};
+
+class QueuedStaging : public StagingBuffer {
+ public:
+  QueuedStaging(std::unique_ptr<StagingBuffer> memory, uint64_t bytes,
+                HostSide* host)
+      : memory_(std::move(memory)),
+        range_(memory_->data(), bytes),
+        host_(host) {
+    GPUPOOL_CHECK(bytes == 0 || host_->staging.Add(range_));
+  }
+  ~QueuedStaging() override { host_->staging.Remove(range_); }
+  QueuedStaging(const QueuedStaging&) = delete;
+  QueuedStaging& operator=(const QueuedStaging&) = delete;
+  std::byte* data() const override { return memory_->data(); }
+
+ private:
+  const std::unique_ptr<StagingBuffer> memory_;
+  const absl::Span<const std::byte> range_;
+  HostSide* const host_;
+};
+
+class QueuedRegistration : public HostRegistration {
+ public:
+  QueuedRegistration(absl::Span<std::byte> range, HostSide* host)
+      : range_(range), host_(host) {
+    ++host_->registrations;
+  }
+  ~QueuedRegistration() override {
+    host_->registered.Remove(range_);
+    ++host_->unregistrations;
+  }
+  QueuedRegistration(const QueuedRegistration&) = delete;
+  QueuedRegistration& operator=(const QueuedRegistration&) = delete;
+
+ private:
+  const absl::Span<std::byte> range_;
+  HostSide* const host_;
 };
 
 }  // namespace
 
+void QueuedTransfer::AddCopy(absl::Span<const std::byte> host,
+                             WorkQueue::Work copy) {
+  if (host.empty()) return;
+  if (host_->registered.Hold(host)) {
+    GPUPOOL_CHECK(!queue_->capturing());
+    ++host_->registered_copies;
+    queue_->Add([side = host_, host, copy = std::move(copy)] {
+      GPUPOOL_CHECK(side->registered.Hold(host));  // still
+      return copy();
+    });
+    return;
+  }
+  if (host_->staging.Hold(host)) {
+    ++host_->staged_copies;
+  } else {
+    ++host_->pageable_copies;
+    pageable_ = true;
+  }
+  queue_->Add(std::move(copy));
+}
+
+absl::Status QueuedTransfer::TakePageableCopy() {
+  if (!std::exchange(pageable_, false)) return absl::OkStatus();
+  return absl::InternalError(
+      "a run copied host memory that is neither registered nor staging");
+}
+
 absl::Status QueuedTransfer::CopyToDevice(std::byte* to,
                                           absl::Span<const std::byte> from) {
-  queue_->Add([to = pages_->Real(to), from] {
+  AddCopy(from, [to = pages_->Real(to), from] {
     return HostMemory().CopyToDevice(to, from);
   });
   return absl::OkStatus();
@@ -83,7 +140,7 @@ absl::Status QueuedTransfer::CopyToDevice(std::byte* to,
 
 absl::Status QueuedTransfer::CopyFromDevice(absl::Span<std::byte> to,
                                             const std::byte* from) {
-  queue_->Add([to, from = pages_->Real(from)] {
+  AddCopy(to, [to, from = pages_->Real(from)] {
     return HostMemory().CopyFromDevice(to, from);
   });
   return absl::OkStatus();
@@ -105,12 +162,32 @@ absl::Status QueuedTransfer::Clear(std::byte* to, uint64_t bytes) {
 
 absl::Status QueuedTransfer::Synchronize() {
   queue_->Drain();
+  pageable_ = false;
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<StagingBuffer>> QueuedTransfer::AllocateStaging(
     uint64_t bytes) {
-  return HostMemory().AllocateStaging(bytes);
+  ASSIGN_OR_RETURN(auto memory, HostMemory().AllocateStaging(bytes));
+  return std::make_unique<QueuedStaging>(std::move(memory), bytes, host_);
+}
+
+absl::StatusOr<std::unique_ptr<HostRegistration>> QueuedTransfer::Register(
+    absl::Span<std::byte> host) {
+  RETURN_IF_ERROR(host_->refusal);
+  if (!host_->registered.Add(host)) {
+    return absl::InvalidArgumentError("registered already, or nothing");
+  }
+  return std::make_unique<QueuedRegistration>(host, host_);
+}
+
+absl::StatusOr<std::unique_ptr<CapturedRun>> WorkCapturer::Capture(
+    const std::function<absl::Status()>& queue) {
+  queue_->BeginCapture();
+  const absl::Status queued = queue();
+  std::vector<WorkQueue::Work> work = queue_->EndCapture();
+  if (!queued.ok()) return nullptr;
+  return std::make_unique<CapturedWork>(std::move(work), queue_);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> QueuedBackend::Compile(
@@ -123,12 +200,8 @@ absl::Status QueuedBackend::FinishRun(const Graph& graph) {
   queue_.Drain();
   const absl::Status failed = queue_.TakeError();
   const absl::Status finished = kernels_->FinishRun(graph);
+  RETURN_IF_ERROR(transfer_.TakePageableCopy());
   return failed.ok() ? finished : failed;
-}
-
-std::unique_ptr<Recording> QueuedBackend::Record(
-    std::function<absl::Status()> queue) {
-  return std::make_unique<QueuedRecording>(std::move(queue), &queue_);
 }
 
 }  // namespace gpupool::engine::standin

@@ -1,6 +1,13 @@
 // A back end whose kernels are another one's, on protected memory and late: see
-// protected_pages.h and work_queue.h. A recording queues what its first run
-// queued, addresses and all, as a CUDA graph would.
+// protected_pages.h and work_queue.h. A capture holds what its run queued,
+// addresses and all, as a CUDA graph does.
+//
+// Copies know three kinds of host memory. Staging and what is registered may be
+// copied as part of a run. All other memory is pageable: fit for a copy that
+// the transfer is waited with (weights), but a run with one fails, since a GPU
+// would be slow at it. Registered memory that goes while a copy of it is queued
+// ends the process, and so does a capture of such a copy: addresses of slots
+// are of one request.
 //
 // Thread-safety: one thread.
 #pragma once
@@ -9,16 +16,33 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "engine/runtime/device_backend.h"
+#include "engine/runtime/host_ranges.h"
+#include "engine/runtime/recording_cache.h"
 #include "tests/engine/standin/protected_pages.h"
 #include "tests/engine/standin/work_queue.h"
 
 namespace gpupool::engine::standin {
 
+// The host's memory as one device knows it, and the copies from and to it.
+// Outlives the transfers and their registrations.
+struct HostSide {
+  HostRanges registered;
+  HostRanges staging;
+  absl::Status refusal;  // of every registration; OK: none is refused
+  int registrations = 0;
+  int unregistrations = 0;
+  // By kind of memory; without those that were started from captures.
+  int registered_copies = 0;
+  int staged_copies = 0;
+  int pageable_copies = 0;
+};
+
 class QueuedTransfer : public Transfer {
  public:
-  QueuedTransfer(const ProtectedPages* pages, WorkQueue* queue)
-      : pages_(pages), queue_(queue) {}
+  QueuedTransfer(const ProtectedPages* pages, WorkQueue* queue, HostSide* host)
+      : pages_(pages), queue_(queue), host_(host) {}
 
   bool host_visible() const override { return false; }
   absl::Status CopyToDevice(std::byte* to,
@@ -31,34 +55,68 @@ class QueuedTransfer : public Transfer {
   absl::Status Synchronize() override;
   absl::StatusOr<std::unique_ptr<StagingBuffer>> AllocateStaging(
       uint64_t bytes) override;
+  absl::StatusOr<std::unique_ptr<HostRegistration>> Register(
+      absl::Span<std::byte> host) override;
+  bool IsRegistered(absl::Span<const std::byte> host) const override {
+    return host_->registered.Hold(host);
+  }
+
+  // INTERNAL when pageable memory was copied since Synchronize.
+  absl::Status TakePageableCopy();
 
  private:
+  // Adds a copy from or to `host`.
+  void AddCopy(absl::Span<const std::byte> host, WorkQueue::Work copy);
+
   const ProtectedPages* const pages_;
+  WorkQueue* const queue_;
+  HostSide* const host_;
+  bool pageable_ = false;  // a copy since Synchronize
+};
+
+class WorkCapturer : public Capturer {
+ public:
+  explicit WorkCapturer(WorkQueue* queue) : queue_(queue) {}
+  absl::StatusOr<std::unique_ptr<CapturedRun>> Capture(
+      const std::function<absl::Status()>& queue) override;
+
+ private:
   WorkQueue* const queue_;
 };
 
 class QueuedBackend : public DeviceBackend {
  public:
-  // `pages` must outlive the back end.
+  // `pages` and `host` must outlive the back end.
   QueuedBackend(std::unique_ptr<DeviceBackend> kernels,
-                const ProtectedPages* pages)
+                const ProtectedPages* pages, HostSide* host)
       : kernels_(std::move(kernels)),
         pages_(pages),
-        transfer_(pages, &queue_) {}
+        transfer_(pages, &queue_, host) {}
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(
       const CompileRequest& request) override;
   Transfer& transfer() override { return transfer_; }
   void BeginRun() override { kernels_->BeginRun(); }
+  // Each question is as long as one piece of work takes.
+  bool RunIsDone() override { return queue_.DoOne(); }
   absl::Status FinishRun(const Graph& graph) override;
   std::unique_ptr<Recording> Record(
-      std::function<absl::Status()> queue) override;
+      std::function<absl::Status()> queue) override {
+    return recordings_.Record(std::move(queue));
+  }
+
+  const RecordingCache& recordings() const { return recordings_; }
 
  private:
+  // Few, so that sessions see captures go.
+  static constexpr size_t kCaptures = 4;
+
   const std::unique_ptr<DeviceBackend> kernels_;
   const ProtectedPages* const pages_;
   WorkQueue queue_;
   QueuedTransfer transfer_;
+  WorkCapturer capturer_{&queue_};
+  RecordingCache recordings_{&capturer_, kCaptures};
 };
 
 }  // namespace gpupool::engine::standin

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <vector>
 
 namespace gpupool::engine::standin {
@@ -43,22 +44,24 @@ class QueuedBackendTest : public testing::Test {
     begin_ = *pages_.ReserveRange(kRangeBytes);
     const PageRange at = {begin_, pages_.granularity()};
     ASSERT_TRUE(pages_.Map(at, *pages_.CreateChunk(at.bytes)).ok());
-    auto* const data = reinterpret_cast<std::byte*>(begin_);
     kernel_ = *backend_.Compile({graph_, node_});
     KernelBuffers buffers;
-    buffers.inputs = {data, data + 64};
-    buffers.outputs = {data + 128};
+    buffers.inputs = {data(), data() + 64};
+    buffers.outputs = {data() + 128};
     ASSERT_TRUE(kernel_->Bind(buffers).ok());
+    staging_ = *transfer().AllocateStaging(128);
+    std::memset(staging_->data(), 0, 128);
   }
 
+  std::byte* data() const { return reinterpret_cast<std::byte*>(begin_); }
+  Transfer& transfer() { return backend_.transfer(); }
+  std::byte& in() { return staging_->data()[0]; }
+  std::byte& out() { return staging_->data()[64]; }
   absl::Status QueueRun() {
-    auto* const data = reinterpret_cast<std::byte*>(begin_);
-    Transfer& transfer = backend_.transfer();
-    const absl::Span<const std::byte> from(in_);
-    EXPECT_TRUE(transfer.CopyToDevice(data, from.subspan(0, 1)).ok());
-    EXPECT_TRUE(transfer.CopyOnDevice(data + 64, data, 1).ok());
+    EXPECT_TRUE(transfer().CopyToDevice(data(), {&in(), 1}).ok());
+    EXPECT_TRUE(transfer().CopyOnDevice(data() + 64, data(), 1).ok());
     EXPECT_TRUE(kernel_->Run().ok());
-    EXPECT_TRUE(transfer.CopyFromDevice(absl::MakeSpan(out_), data + 128).ok());
+    EXPECT_TRUE(transfer().CopyFromDevice({&out(), 1}, data() + 128).ok());
     return absl::OkStatus();
   }
 
@@ -66,44 +69,113 @@ class QueuedBackendTest : public testing::Test {
   uint64_t begin_ = 0;
   Graph graph_;
   Node node_;
-  QueuedBackend backend_{std::make_unique<AddBackend>(), &pages_};
+  HostSide host_;
+  QueuedBackend backend_{std::make_unique<AddBackend>(), &pages_, &host_};
   std::unique_ptr<Kernel> kernel_;
-  std::array<std::byte, 1> in_ = {std::byte{20}};
-  std::array<std::byte, 1> out_ = {};
+  std::unique_ptr<StagingBuffer> staging_;
+  std::array<std::byte, 256> own_ = {};  // pageable
 };
 
 TEST_F(QueuedBackendTest, NothingHappensBeforeSomebodyWaits) {
+  in() = std::byte{20};
   ASSERT_TRUE(QueueRun().ok());
-  EXPECT_EQ(out_[0], std::byte{0});
-  in_[0] = std::byte{4};  // too early: the copy sees it
+  EXPECT_EQ(out(), std::byte{0});
+  in() = std::byte{4};  // too early: the copy sees it
   ASSERT_TRUE(backend_.FinishRun(graph_).ok());
-  EXPECT_EQ(out_[0], std::byte{8});
+  EXPECT_EQ(out(), std::byte{8});
 }
 
-TEST_F(QueuedBackendTest, ARecordingDoesAgainWhatItsFirstRunDid) {
+TEST_F(QueuedBackendTest, WhoeverAsksWhetherARunIsDoneSeesItGoOn) {
+  in() = std::byte{20};
+  ASSERT_TRUE(QueueRun().ok());
+  for (int asked = 1; asked < 4; ++asked) {
+    EXPECT_FALSE(backend_.RunIsDone());
+    EXPECT_EQ(out(), std::byte{0});
+  }
+  EXPECT_TRUE(backend_.RunIsDone());
+  EXPECT_EQ(out(), std::byte{40});
+  EXPECT_TRUE(backend_.RunIsDone());
+}
+
+TEST_F(QueuedBackendTest, BackEndsOfOneDeviceDoNotWaitForEachOther) {
+  QueuedBackend other(std::make_unique<AddBackend>(), &pages_, &host_);
+  in() = std::byte{20};
+  ASSERT_TRUE(QueueRun().ok());
+  ASSERT_TRUE(other.transfer().Synchronize().ok());
+  ASSERT_TRUE(other.FinishRun(graph_).ok());
+  EXPECT_EQ(out(), std::byte{0});
+}
+
+TEST_F(QueuedBackendTest, ARecordingDoesAgainWhatItsCaptureHeld) {
   int runs = 0;
   const auto recording = backend_.Record([this, &runs] {
     ++runs;
     return QueueRun();
   });
-  for (const int number : {1, 2, 3}) {
-    in_[0] = std::byte(number);
+  for (const int number : {1, 2, 3, 4}) {
+    in() = std::byte(number);
     ASSERT_TRUE(recording->Start().ok());
     ASSERT_TRUE(backend_.FinishRun(graph_).ok());
-    EXPECT_EQ(out_[0], std::byte(2 * number));
+    EXPECT_EQ(out(), std::byte(2 * number));
   }
-  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(backend_.recordings().captures(), 1u);
 }
 
 TEST_F(QueuedBackendTest, ErrorsAreSaidAtTheEndOfTheRunOnce) {
-  auto* const data = reinterpret_cast<std::byte*>(begin_);
-  ASSERT_TRUE(backend_.transfer().Clear(data, 128).ok());
-  in_[0] = std::byte{13};
-  ASSERT_TRUE(
-      backend_.transfer().CopyToDevice(data, absl::MakeConstSpan(in_)).ok());
+  ASSERT_TRUE(transfer().Clear(data(), 128).ok());
+  in() = std::byte{13};
+  ASSERT_TRUE(transfer().CopyToDevice(data(), {&in(), 1}).ok());
   ASSERT_TRUE(kernel_->Run().ok());
-  EXPECT_TRUE(backend_.transfer().Synchronize().ok());
+  EXPECT_TRUE(transfer().Synchronize().ok());
   EXPECT_EQ(backend_.FinishRun(graph_).message(), "thirteen");
+  EXPECT_TRUE(backend_.FinishRun(graph_).ok());
+}
+
+TEST_F(QueuedBackendTest, PageableMemoryIsForCopiesThatAreWaitedFor) {
+  const auto own = absl::MakeConstSpan(own_);
+  ASSERT_TRUE(transfer().CopyToDevice(data(), own).ok());
+  ASSERT_TRUE(transfer().Synchronize().ok());
+  EXPECT_TRUE(backend_.FinishRun(graph_).ok());
+  ASSERT_TRUE(transfer().CopyToDevice(data(), own).ok());
+  EXPECT_TRUE(absl::IsInternal(backend_.FinishRun(graph_)));
+  EXPECT_EQ(host_.pageable_copies, 2);
+}
+
+TEST_F(QueuedBackendTest, RegisteredMemoryIsKnownToAllBackEndsOfTheDevice) {
+  QueuedBackend other(std::make_unique<AddBackend>(), &pages_, &host_);
+  auto registration = transfer().Register(absl::MakeSpan(own_));
+  ASSERT_TRUE(registration.ok());
+  const auto own = absl::MakeConstSpan(own_);
+  EXPECT_TRUE(other.transfer().IsRegistered(own.subspan(10, 100)));
+  ASSERT_TRUE(other.transfer().CopyToDevice(data(), own.first(100)).ok());
+  EXPECT_TRUE(other.FinishRun(graph_).ok());
+  EXPECT_EQ(host_.registered_copies, 1);
+  registration->reset();
+  EXPECT_EQ(host_.unregistrations, 1);
+  EXPECT_FALSE(other.transfer().IsRegistered(own.first(1)));
+  host_.refusal = absl::ResourceExhaustedError("no more");
+  EXPECT_EQ(transfer().Register(absl::MakeSpan(own_)).status(), host_.refusal);
+  EXPECT_EQ(host_.registrations, 1);
+}
+
+using QueuedBackendDeathTest = QueuedBackendTest;
+
+TEST_F(QueuedBackendDeathTest, RegisteredMemoryStaysUntilItsCopiesAreDone) {
+  auto registration = *transfer().Register(absl::MakeSpan(own_));
+  ASSERT_TRUE(transfer().CopyToDevice(data(), own_).ok());
+  registration.reset();
+  EXPECT_DEATH((void)transfer().Synchronize(), "check failed");
+  auto again = *transfer().Register(absl::MakeSpan(own_));
+  EXPECT_TRUE(transfer().Synchronize().ok());
+}
+
+TEST_F(QueuedBackendDeathTest, ACaptureHoldsNoAddressOfOneRequest) {
+  const auto registration = *transfer().Register(absl::MakeSpan(own_));
+  const auto recording =
+      backend_.Record([this] { return transfer().CopyToDevice(data(), own_); });
+  ASSERT_TRUE(recording->Start().ok());
+  EXPECT_DEATH((void)recording->Start(), "check failed");
   EXPECT_TRUE(backend_.FinishRun(graph_).ok());
 }
 

@@ -4,10 +4,14 @@
 //   cuda:1  the kernels of the CPU, likewise
 //   cuda:2  portable kernels on plain memory, at once
 // Each says that it is "GPU-fake", which the stand-in of the management library
-// knows. GPUPOOL_STANDIN=none: there is no driver.
+// knows. Those with protected memory serve by a queue of its own, and tell the
+// log what they pin and, at the end, how they copied.
+// GPUPOOL_STANDIN=none: there is no driver; GPUPOOL_STANDIN=unpinnable: no
+// memory of others can be pinned.
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -41,28 +45,54 @@ class NoStreams : public TimelineSource {
   }
 };
 
+bool Asked(const char* value) {
+  const char* const asked = std::getenv("GPUPOOL_STANDIN");
+  return asked != nullptr && std::strcmp(asked, value) == 0;
+}
+
 class StandinDevice : public ModuleDevice {
  public:
-  StandinDevice(DeviceFacts facts, const std::string& vendor_library_dirs)
-      : facts_(std::move(facts)) {
-    auto nvml = cuda::Nvml::OpenFrom(vendor_library_dirs);
+  using Kernels = std::function<std::unique_ptr<DeviceBackend>()>;
+
+  StandinDevice(DeviceFacts facts, const ModuleDeviceOptions& options)
+      : facts_(std::move(facts)), log_(options.log) {
+    if (Asked("unpinnable")) {
+      host_.refusal = absl::ResourceExhaustedError("nothing can be pinned");
+    }
+    auto nvml = cuda::Nvml::OpenFrom(options.vendor_library_dirs);
     if (nvml.ok() && (*nvml)->Watch(facts_.uuid).ok()) {
       facts_.driver_version = (*nvml)->driver_version();
       nvml_ = *std::move(nvml);
     }
   }
 
-  void UsePlainMemory(std::unique_ptr<DeviceBackend> kernels) {
-    pages_ = &plain_;
-    backend_ = std::move(kernels);
+  ~StandinDevice() override {
+    if (serving_ == nullptr || log_ == nullptr) return;
+    log_(absl::StrCat("stand-in: registrations ", host_.registrations,
+                      ", left ", host_.registrations - host_.unregistrations,
+                      "; copies of registered memory ", host_.registered_copies,
+                      ", of staging ", host_.staged_copies));
   }
-  void UseProtectedMemory(std::unique_ptr<DeviceBackend> kernels) {
+  StandinDevice(const StandinDevice&) = delete;
+  StandinDevice& operator=(const StandinDevice&) = delete;
+
+  void UsePlainMemory(const Kernels& kernels) {
+    pages_ = &plain_;
+    backend_ = kernels();
+  }
+  void UseProtectedMemory(const Kernels& kernels) {
     pages_ = &protected_;
-    backend_ = std::make_unique<QueuedBackend>(std::move(kernels), &protected_);
+    for (auto* backend : {&backend_, &serving_}) {
+      *backend =
+          std::make_unique<QueuedBackend>(kernels(), &protected_, &host_);
+    }
   }
 
   absl::Status MakeCurrent() override { return absl::OkStatus(); }
   DeviceBackend& backend() override { return *backend_; }
+  absl::StatusOr<DeviceBackend*> ServingBackend() override {
+    return serving_ != nullptr ? serving_.get() : backend_.get();
+  }
   PageSource& pages() override { return *pages_; }
   TimelineSource& timeline() override { return timeline_; }
   const DeviceFacts& facts() const override { return facts_; }
@@ -78,7 +108,10 @@ class StandinDevice : public ModuleDevice {
   ProtectedPages protected_;
   PageSource* pages_ = nullptr;
   NoStreams timeline_;
+  HostSide host_;
+  const std::function<void(absl::string_view)> log_;
   std::unique_ptr<DeviceBackend> backend_;
+  std::unique_ptr<DeviceBackend> serving_;  // null: the same
   absl::Mutex mutex_;
   std::unique_ptr<cuda::Nvml> nvml_;
 };
@@ -86,8 +119,7 @@ class StandinDevice : public ModuleDevice {
 class StandinModule : public DeviceModule {
  public:
   absl::StatusOr<int> CountDevices() override {
-    const char* const asked = std::getenv("GPUPOOL_STANDIN");
-    if (asked == nullptr || std::strcmp(asked, "none") != 0) return kDevices;
+    if (!Asked("none")) return kDevices;
     return absl::FailedPreconditionError("there is no NVIDIA driver");
   }
   absl::StatusOr<DeviceFacts> Describe(int index) override {
@@ -108,14 +140,17 @@ class StandinModule : public DeviceModule {
   absl::StatusOr<std::unique_ptr<ModuleDevice>> Open(
       const ModuleDeviceOptions& options) override {
     ASSIGN_OR_RETURN(DeviceFacts facts, Describe(options.index));
-    auto device = std::make_unique<StandinDevice>(std::move(facts),
-                                                  options.vendor_library_dirs);
+    auto device = std::make_unique<StandinDevice>(std::move(facts), options);
+    const auto portable = [] {
+      return std::make_unique<portable::PortableBackend>();
+    };
     if (options.index == 1) {
-      device->UseProtectedMemory(std::make_unique<CpuBackend>(1));
+      device->UseProtectedMemory(
+          [] { return std::make_unique<CpuBackend>(1); });
     } else if (options.index == 0) {
-      device->UseProtectedMemory(std::make_unique<portable::PortableBackend>());
+      device->UseProtectedMemory(portable);
     } else {
-      device->UsePlainMemory(std::make_unique<portable::PortableBackend>());
+      device->UsePlainMemory(portable);
     }
     return device;
   }

@@ -58,6 +58,27 @@ TEST_F(WorkPageTest, EachPhaseHasAMeanOfItsOwn) {
   EXPECT_GE(daemon_->Read().mean, milliseconds(5));
 }
 
+TEST_F(WorkPageTest, APieceInsideAnotherIsShownAndDoesNotCountForIt) {
+  worker_->Begin(WorkPhase::kStep);
+  std::this_thread::sleep_for(milliseconds(5));
+  worker_->Begin(WorkPhase::kInfer);
+  EXPECT_EQ(daemon_->Read().phase, WorkPhase::kInfer);
+  std::this_thread::sleep_for(milliseconds(300));
+  worker_->End();
+  const WorkReading reading = daemon_->Read();
+  EXPECT_TRUE(reading.busy);
+  EXPECT_EQ(reading.phase, WorkPhase::kStep);
+  EXPECT_GE(reading.age, milliseconds(5));
+  worker_->End();
+  EXPECT_FALSE(daemon_->Read().busy);
+  worker_->Begin(WorkPhase::kInfer);
+  EXPECT_GE(daemon_->Read().mean, milliseconds(300));
+  worker_->End();
+  worker_->Begin(WorkPhase::kStep);
+  EXPECT_GE(daemon_->Read().mean, milliseconds(5));
+  EXPECT_LT(daemon_->Read().mean, milliseconds(300));
+}
+
 TEST_F(WorkPageTest, AFaultOutlivesTheWorker) {
   worker_->SetFault(kExitDeviceFault, std::string(1000, 'x'));
   worker_.reset();

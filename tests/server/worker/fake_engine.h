@@ -60,6 +60,25 @@ class FakeAbort : public GroupAbort {
   absl::Status status_;
 };
 
+// The memory that an engine was told of.
+class FakeRegistrations {
+ public:
+  absl::StatusOr<std::shared_ptr<void>> Add(absl::Span<std::byte> memory) {
+    ++asked;
+    if (!error.ok()) return error;
+    ++live;
+    // Its memory must still be there when it goes.
+    return std::shared_ptr<void>(memory.data(), [this, memory](void*) {
+      std::memset(&memory.back(), 0, 1);
+      --live;
+    });
+  }
+
+  std::atomic<int> asked = 0;
+  std::atomic<int> live = 0;
+  absl::Status error;  // of every further one
+};
+
 struct FakeEngineSettings {
   std::chrono::microseconds step_time{0};
   std::chrono::microseconds infer_time{0};
@@ -70,6 +89,10 @@ struct FakeEngineSettings {
   // What an inspection of the layout with features_array "gated" waits for.
   absl::Notification* inspect_gate = nullptr;
   std::shared_ptr<FakeGroup> group = std::make_shared<FakeGroup>();
+  FakeRegistrations* registered = nullptr;  // null: as a CPU device
+  // What steps wait for that the device makes by itself.
+  absl::Notification* step_gate = nullptr;
+  std::atomic<int>* steps_started = nullptr;
 };
 
 class FakeTraining : public Training {
@@ -79,8 +102,16 @@ class FakeTraining : public Training {
       : request_(request), settings_(settings) {
     if (!absl::SimpleAtoi(request.resume_manifest_sha256(), &step_)) step_ = 0;
   }
-  absl::Status Step() override {
+  absl::Status StartStep() override {
     ++step_;
+    if (settings_.steps_started != nullptr) ++*settings_.steps_started;
+    return absl::OkStatus();
+  }
+  bool StepIsDone() override {
+    return settings_.step_gate == nullptr ||
+           settings_.step_gate->HasBeenNotified();
+  }
+  absl::Status FinishStep() override {
     std::this_thread::sleep_for(settings_.step_time);
     if (request_.spec().name() == absl::StrCat("nan-at-", step_)) {
       return absl::InvalidArgumentError(
@@ -244,6 +275,11 @@ class FakeEngine : public Engine {
       return absl::NotFoundError("no such checkpoint");
     }
     return std::make_unique<FakeModel>(settings_);
+  }
+  absl::StatusOr<std::shared_ptr<void>> RegisterMemory(
+      absl::Span<std::byte> memory) override {
+    if (settings_.registered == nullptr) return nullptr;
+    return settings_.registered->Add(memory);
   }
   bool IsJobsOwnFault(const absl::Status& status) const override {
     return absl::IsInvalidArgument(status) || absl::IsNotFound(status);

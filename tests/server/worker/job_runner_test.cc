@@ -157,6 +157,24 @@ TEST_F(JobRunnerTest, ResumesFromACheckpoint) {
                           "checkpoint 6", "ended SUCCEEDED"));
 }
 
+TEST_F(JobRunnerTest, CallsBackWhileTheDeviceIsAtAStep) {
+  absl::Notification gate;
+  engine_ = std::make_unique<testing_engine::FakeEngine>(
+      testing_engine::FakeEngineSettings{.step_gate = &gate});
+  JobRunner runner = Runner(Request(2));
+  int calls = 0;
+  const auto meanwhile = [&] {
+    if (++calls == 3) gate.Notify();
+  };
+  ASSERT_TRUE(runner.Advance(meanwhile));
+  EXPECT_EQ(calls, 0);  // it was opened
+  ASSERT_TRUE(runner.Advance(meanwhile));
+  EXPECT_EQ(calls, 3);
+  EXPECT_THAT(Descriptions(), ElementsAre("started 0", "progress 1"));
+  RunToEnd(&runner);
+  EXPECT_EQ(calls, 3);
+}
+
 TEST_F(JobRunnerTest, CancelEndsAtTheNextStepWithoutCheckpoint) {
   JobRunner runner = Runner(Request(100));
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(runner.Advance());

@@ -85,6 +85,10 @@ class TurnstileTest : public testing::Test {
     });
   }
 
+  // What engines refer to.
+  testing_engine::FakeRegistrations registered_;
+  absl::Notification gate_;
+  std::atomic<int> started_{0};
   std::optional<WorkPage> page_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Turnstile> turnstile_;
@@ -143,6 +147,42 @@ TEST_F(TurnstileTest, WaitingSlotsPassBeforeTheNextStep) {
   }
   while (answers < 8) absl::SleepFor(absl::Milliseconds(1));
   EXPECT_LE(step_at_answer.back() - step_at_answer.front(), 1u);
+}
+
+TEST_F(TurnstileTest, SlotsAreAnsweredWhileTheDeviceIsAtAStep) {
+  Start({.step_gate = &gate_, .steps_started = &started_});
+  RingPair pair = RingPair::Make({8, 4096});
+  Serve(&pair);
+  ASSERT_TRUE(StartJob(1, 1, 1).ok());
+  while (started_ == 0) absl::SleepFor(absl::Milliseconds(1));
+  std::atomic<int> answers{0};
+  const auto answered = [&](absl::Status status, Slot) {
+    EXPECT_TRUE(status.ok()) << status;
+    ++answers;
+  };
+  for (int i = 0; i < kMaxSlotsPerTurn; ++i) SubmitRow(&pair, answered);
+  while (answers < kMaxSlotsPerTurn) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(turnstile_->view().step_count, 0u);
+  // Enough for one step: the next one waits for its end.
+  SubmitRow(&pair, answered);
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_EQ(answers, kMaxSlotsPerTurn);
+  gate_.Notify();
+  WaitFor([](const auto& reports) { return Ended(reports, 1); });
+  while (answers <= kMaxSlotsPerTurn) absl::SleepFor(absl::Milliseconds(1));
+}
+
+TEST_F(TurnstileTest, TasksWaitForTheEndOfTheStep) {
+  Start({.step_gate = &gate_, .steps_started = &started_});
+  ASSERT_TRUE(StartJob(1, 1, 2).ok());
+  while (started_ == 0) absl::SleepFor(absl::Milliseconds(1));
+  absl::Notification ran;
+  turnstile_->Post([&] { ran.Notify(); });
+  EXPECT_FALSE(ran.WaitForNotificationWithTimeout(absl::Milliseconds(20)));
+  EXPECT_EQ(started_, 1);
+  gate_.Notify();
+  ran.WaitForNotification();
+  WaitFor([](const auto& reports) { return Ended(reports, 1); });
 }
 
 TEST_F(TurnstileTest, TrainingGoesOnUnderFullInferenceLoad) {
@@ -278,6 +318,36 @@ TEST_F(TurnstileTest, AbortBeforeTheStartHoldsStill) {
   ASSERT_TRUE(
       OnComputeThread([&] { return turnstile_->StartJob(request); }).ok());
   WaitFor([](const std::vector<Report>& reports) { return !reports.empty(); });
+}
+
+TEST_F(TurnstileTest, TheEngineKnowsTheMemoryOfTheRingThatIsServed) {
+  Start({.registered = &registered_});
+  RingPair first = RingPair::Make({2, 4096});
+  Serve(&first);
+  EXPECT_EQ(registered_.live, 1);
+  RingPair second = RingPair::Make({2, 4096});
+  Serve(&second);
+  EXPECT_EQ(registered_.asked, 2);
+  EXPECT_EQ(registered_.live, 1);  // that of the first has gone
+  second.submission_queue()->tail.store(1000);
+  // The turn of the first task finds the ring corrupt.
+  ASSERT_TRUE(OnComputeThread([] { return absl::OkStatus(); }).ok());
+  ASSERT_TRUE(OnComputeThread([] { return absl::OkStatus(); }).ok());
+  EXPECT_EQ(registered_.live, 0);
+}
+
+TEST_F(TurnstileTest, ARingWhoseMemoryIsRefusedIsServedAllTheSame) {
+  registered_.error = absl::ResourceExhaustedError("no pages to pin");
+  Start({.registered = &registered_});
+  RingPair pair = RingPair::Make({2, 4096});
+  Serve(&pair);
+  EXPECT_EQ(registered_.asked, 1);
+  absl::Notification answered;
+  SubmitRow(&pair, [&](absl::Status status, Slot) {
+    EXPECT_TRUE(status.ok()) << status;
+    answered.Notify();
+  });
+  answered.WaitForNotification();
 }
 
 TEST_F(TurnstileTest, CorruptRingIsDroppedAndTheNextOneServed) {

@@ -24,31 +24,50 @@ class WatchedEngineTest : public testing::Test {
     EXPECT_TRUE(training.ok()) << training.status();
     return *std::move(training);
   }
+  static absl::Status StepOf(Training& training) {
+    const absl::Status started = training.StartStep();
+    return started.ok() ? training.FinishStep() : started;
+  }
+
   std::optional<WorkPage> page_;
   std::unique_ptr<Engine> engine_;
 };
 
 TEST_F(WatchedEngineTest, WorkIsMarkedWhileItRuns) {
   const auto training = Start("job");
-  ASSERT_TRUE(training->Step().ok());
+  ASSERT_TRUE(StepOf(*training).ok());
   EXPECT_FALSE(page_->Read().busy);
   page_->Begin(WorkPhase::kStep);
   EXPECT_GT(page_->Read().mean.count(), 0);  // of the step
 }
 
+TEST_F(WatchedEngineTest, AStepIsMarkedFromItsStartToItsEnd) {
+  const auto training = Start("job");
+  const auto model = engine_->LoadModel({});
+  ASSERT_TRUE(model.ok());
+  ASSERT_TRUE(training->StartStep().ok());
+  EXPECT_EQ(page_->Read().phase, WorkPhase::kStep);
+  ServedAnswer answer;
+  ASSERT_TRUE((*model)->Infer({.rows = 0}, &answer).ok());
+  EXPECT_TRUE(page_->Read().busy);
+  EXPECT_EQ(page_->Read().phase, WorkPhase::kStep);
+  ASSERT_TRUE(training->FinishStep().ok());
+  EXPECT_FALSE(page_->Read().busy);
+}
+
 TEST_F(WatchedEngineTest, AJobsOwnErrorEndsNothing) {
   const auto training = Start("nan-at-1");
-  EXPECT_FALSE(training->Step().ok());
+  EXPECT_FALSE(StepOf(*training).ok());
   EXPECT_EQ(engine_->exit_code(), 0);
   EXPECT_EQ(page_->Read().fault, 0);
 }
 
 TEST_F(WatchedEngineTest, ADevicesFaultIsNotedOnceAndOnThePage) {
   const auto training = Start("sticky-at-1");
-  EXPECT_FALSE(training->Step().ok());
+  EXPECT_FALSE(StepOf(*training).ok());
   EXPECT_EQ(engine_->exit_code(), kExitDeviceFault);
   const auto other = Start("suspect-at-1");
-  EXPECT_FALSE(other->Step().ok());
+  EXPECT_FALSE(StepOf(*other).ok());
   EXPECT_EQ(engine_->exit_code(), kExitDeviceFault);
   EXPECT_EQ(page_->Read().fault, kExitDeviceFault);
   EXPECT_EQ(page_->Read().fault_text, "illegal address");
@@ -56,7 +75,7 @@ TEST_F(WatchedEngineTest, ADevicesFaultIsNotedOnceAndOnThePage) {
 
 TEST_F(WatchedEngineTest, ASuspectDeviceHasACodeOfItsOwn) {
   const auto training = Start("suspect-at-1");
-  EXPECT_FALSE(training->Step().ok());
+  EXPECT_FALSE(StepOf(*training).ok());
   EXPECT_EQ(engine_->exit_code(), kExitDeviceSuspect);
 }
 

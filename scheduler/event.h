@@ -49,6 +49,13 @@ struct VersionDeleted {
   VersionId version;
 };
 
+// Only this share of the device may be used from now on, (0, 1]. Stale when
+// more than that is placed there.
+struct MemoryFractionSet {
+  DeviceId device;
+  double fraction = 1;
+};
+
 // No further starts. With `stop`, running attempts checkpoint and stop.
 struct DrainRequested {
   bool stop = false;
@@ -137,12 +144,11 @@ struct StartsHeld {
 // A time asked for by SetTimer has come. Early or extra ones do no harm.
 struct TimerFired {};
 
-using Event =
-    std::variant<JobSubmitted, JobCancelRequested, VersionCreated,
-                 VersionLoadRequested, VersionUnloadRequested, VersionDeleted,
-                 DrainRequested, WorkerReady, WorkerLost, AttemptStarted,
-                 ProgressMade, CheckpointSaved, AttemptEnded, VersionLoaded,
-                 VersionLoadFailed, VersionUnloaded, VersionDrained, JobPlanned,
-                 VersionPlanned, StartsHeld, TimerFired>;
+using Event = std::variant<
+    JobSubmitted, JobCancelRequested, VersionCreated, VersionLoadRequested,
+    VersionUnloadRequested, VersionDeleted, MemoryFractionSet, DrainRequested,
+    WorkerReady, WorkerLost, AttemptStarted, ProgressMade, CheckpointSaved,
+    AttemptEnded, VersionLoaded, VersionLoadFailed, VersionUnloaded,
+    VersionDrained, JobPlanned, VersionPlanned, StartsHeld, TimerFired>;
 
 }  // namespace gpupool::scheduler

@@ -78,19 +78,30 @@ Placement Place(const State& state, const Need& need,
     KindCount& count = CountOf(placement, device);
     ++count.devices;
     placement.largest_limit =
-        std::max(placement.largest_limit, device.limit_bytes);
+        std::max(placement.largest_limit, device.full_bytes);
     placement.any_ready = placement.any_ready || device.ready;
     const bool admitted = device.ready && !excluded.contains(id);
     if (admitted) {
       placement.largest_free =
           std::max(placement.largest_free, device.free_bytes());
     }
-    if (device.limit_bytes < need.bytes) continue;
+    if (device.full_bytes < need.bytes) continue;
     if (++count.large_enough >= need.devices) placement.fit = Fit::kNotNow;
+    if (device.limit_bytes < need.bytes) {
+      if (placement.held_back == nullptr) placement.held_back = &device;
+      continue;
+    }
+    ++count.allowed;
     if (device.ready) ++count.ready;
     if (!admitted || !IsFreeFor(state, device, need)) continue;
     ++count.free;
     candidates.push_back(&device);
+  }
+  if (std::any_of(placement.kinds.begin(), placement.kinds.end(),
+                  [&](const KindCount& count) {
+                    return count.allowed >= need.devices;
+                  })) {
+    placement.held_back = nullptr;
   }
   std::sort(candidates.begin(), candidates.end(),
             [&](const Device* a, const Device* b) {
@@ -128,6 +139,15 @@ std::string DevicesText(const Need& need) {
   }
   if (any) return absl::StrCat(need.devices, " devices of one kind");
   return absl::StrCat(need.devices, " ", need.device_kind, " devices");
+}
+
+std::string HeldBackText(const Placement& placement) {
+  if (placement.held_back == nullptr) return "";
+  const Device& device = *placement.held_back;
+  return absl::StrCat("; a memory fraction of ", device.fraction,
+                      " keeps it off ", device.name, ", which has ",
+                      FormatBytes(device.full_bytes),
+                      ": raise it with `gpupool devices fraction`");
 }
 
 std::string NeverFitsText(const Need& need, const Placement& placement) {

@@ -3,7 +3,8 @@
 //
 // "Not now" differs from "never": not now means that what runs there must end
 // first, never means that even an empty device is too small or of the wrong
-// kind. A device whose worker is away still counts for "never".
+// kind. A device whose worker is away still counts for "never", and so does all
+// of one whose memory fraction has been lowered.
 //
 // Thread-safety: as State.
 #pragma once
@@ -33,6 +34,7 @@ struct KindCount {
   absl::string_view kind;
   uint32_t devices = 0;
   uint32_t large_enough = 0;  // when nothing else is there
+  uint32_t allowed = 0;       // of those, by their memory fraction too
   uint32_t ready = 0;         // of those
   uint32_t free = 0;          // of those, where it could start now
 };
@@ -43,7 +45,10 @@ struct Placement {
   uint64_t largest_free = 0;      // of the ready, admitted devices of the kind
   uint64_t largest_limit = 0;     // of all devices of the kind
   bool any_ready = false;         // a ready device of the kind exists
-  absl::InlinedVector<KindCount, 2> kinds;  // valid as long as the state
+  // A device that would do if more of it could be used; null when others will
+  // do. As `kinds`, valid as long as the state.
+  const Device* held_back = nullptr;
+  absl::InlinedVector<KindCount, 2> kinds;
 };
 
 // Among the ready devices with enough free bytes and not in `excluded`: those
@@ -68,6 +73,10 @@ bool AreWorthHolding(const State& state, const Need& need,
 // needs 4 devices of one kind with 3.0 GiB each; large enough are 2 of 2 cpu
 // devices and 1 of 2 cuda devices"; names the kind when one was asked for.
 std::string NeverFitsText(const Need& need, const Placement& placement);
+
+// "; a memory fraction of 0.25 keeps it off cpu:0, which has 2.0 GiB: ...";
+// empty when no memory fraction is why it does not fit.
+std::string HeldBackText(const Placement& placement);
 
 // "2 cuda devices", "2 devices of one kind"; of one device "a cuda device".
 std::string DevicesText(const Need& need);

@@ -82,7 +82,7 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
       OnlyVersionsInTheWay(state, job, placement)
           ? "; served models hold the rest: unload one to make room"
           : "",
-      suffix);
+      HeldBackText(placement), suffix);
 }
 
 }  // namespace

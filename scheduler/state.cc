@@ -28,13 +28,13 @@ bool Job::RunsOn(DeviceId device) const {
 }
 
 DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
-                          uint64_t limit_bytes) {
+                          uint64_t full_bytes, double fraction) {
   const DeviceId id(devices_.size());
   Device& device = devices_[id];
   device.id = id;
   device.name = std::string(name);
   device.kind = std::string(kind);
-  device.limit_bytes = limit_bytes;
+  StateEditor(*this).SetLimit(device, full_bytes, fraction);
   return id;
 }
 

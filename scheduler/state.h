@@ -87,9 +87,11 @@ struct Version {
 
 struct Device {
   DeviceId id;
-  std::string name;  // "cpu:0"
-  std::string kind;  // "cpu"
-  uint64_t limit_bytes = 0;
+  std::string name;          // "cpu:0"
+  std::string kind;          // "cpu"
+  uint64_t full_bytes = 0;   // its limit when all of it may be used
+  double fraction = 1;       // that may be used, (0, 1]
+  uint64_t limit_bytes = 0;  // that share of full_bytes: what fits here
   bool ready = false;
   absl::btree_set<JobId> jobs;          // with a rank here that has not ended
   absl::btree_set<VersionId> versions;  // placed
@@ -125,7 +127,7 @@ class State {
  public:
   // Adds a device that is not ready yet. Ids count from 0.
   DeviceId AddDevice(absl::string_view name, absl::string_view kind,
-                     uint64_t limit_bytes);
+                     uint64_t full_bytes, double fraction = 1);
 
   // Puts back what was on disk when the server started. A live job or a
   // placed version keeps its device, which must have been added; it counts as

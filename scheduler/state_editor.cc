@@ -150,6 +150,13 @@ void StateEditor::SetBytes(Version& version, uint64_t bytes) {
   if (!version.device) TakeNextBytes(version);
 }
 
+void StateEditor::SetLimit(Device& device, uint64_t full_bytes,
+                           double fraction) {
+  device.full_bytes = full_bytes;
+  device.fraction = fraction;
+  device.limit_bytes = ShareOf(full_bytes, fraction);
+}
+
 void StateEditor::AddStray(Device& device, AttemptRef attempt, uint64_t bytes) {
   if (device.stray_attempts.emplace(attempt, bytes).second) {
     device.stray_bytes += bytes;

@@ -44,6 +44,8 @@ class StateEditor {
   void SetBytes(Job& job, uint64_t bytes);
   void SetBytes(Version& version, uint64_t bytes);
 
+  void SetLimit(Device& device, uint64_t full_bytes, double fraction);
+
   void AddStray(Device& device, AttemptRef attempt, uint64_t bytes);
   void AddStray(Device& device, VersionId version, uint64_t bytes);
   // False when there is no such stray.

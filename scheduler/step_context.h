@@ -70,6 +70,7 @@ void GiveUpMissing(StepContext& context, Job& job);
 // ---------------------------------------------------------- step_workers.cc
 void Apply(StepContext& context, const WorkerReady& event);
 void Apply(StepContext& context, const WorkerLost& event);
+void Apply(StepContext& context, const MemoryFractionSet& event);
 
 // --------------------------------------------------------- step_versions.cc
 void Apply(StepContext& context, const VersionCreated& event);

@@ -127,7 +127,9 @@ void Apply(StepContext& context, const WorkerReady& event) {
   Device* device = context.edit.FindDevice(event.device);
   if (device == nullptr) return context.Stale();
   device->ready = true;
-  if (event.limit_bytes > 0) device->limit_bytes = event.limit_bytes;
+  if (event.limit_bytes > 0) {
+    context.edit.SetLimit(*device, event.limit_bytes, device->fraction);
+  }
   context.edit.ClearStrays(*device);
   context.Touch(device->id);
 
@@ -149,6 +151,16 @@ void Apply(StepContext& context, const WorkerLost& event) {
   context.Touch(device->id);
   LoseAttempts(context, *device, event.reason);
   ReplaceUnlisted(context, *device, {});
+}
+
+void Apply(StepContext& context, const MemoryFractionSet& event) {
+  Device* device = context.edit.FindDevice(event.device);
+  if (device == nullptr ||
+      device->committed_bytes() > ShareOf(device->full_bytes, event.fraction)) {
+    return context.Stale();
+  }
+  context.edit.SetLimit(*device, device->full_bytes, event.fraction);
+  context.Touch(device->id);
 }
 
 }  // namespace gpupool::scheduler

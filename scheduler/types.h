@@ -92,6 +92,13 @@ constexpr bool MayHoldBytes(VersionState state) {
 absl::string_view ToString(JobState state);
 absl::string_view ToString(VersionState state);
 
+// As a device's allocator counts a share of its memory.
+constexpr uint64_t ShareOf(uint64_t bytes, double fraction) {
+  return fraction >= 1
+             ? bytes
+             : static_cast<uint64_t>(static_cast<double>(bytes) * fraction);
+}
+
 // "512 B", "1.2 GiB": for people. Powers of 1024, one decimal from KiB on.
 std::string FormatBytes(uint64_t bytes);
 

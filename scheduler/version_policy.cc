@@ -51,7 +51,9 @@ std::string VersionWaitText(const Version& version,
   }
   return absl::StrCat("waits for ", need, " on a device; the largest free is ",
                       FormatBytes(placement.largest_free),
-                      "; unload another version or wait for a job to end");
+                      placement.held_back == nullptr
+                          ? "; unload another version or wait for a job to end"
+                          : HeldBackText(placement));
 }
 
 }  // namespace gpupool::scheduler

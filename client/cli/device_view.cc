@@ -45,6 +45,15 @@ std::string State(const v1::Device& device) {
       absl::StripPrefix(v1::DeviceState_Name(device.state()), "DEVICE_"));
 }
 
+// "2.0 GiB"; where only a fraction may be used "512.0 MiB of 2.0 GiB".
+std::string Limit(const v1::Device& device) {
+  const std::string full = FormatBytes(device.limit_bytes());
+  const double fraction = device.memory_fraction();
+  if (fraction <= 0 || fraction >= 1) return full;
+  const double usable = fraction * static_cast<double>(device.limit_bytes());
+  return absl::StrCat(Bytes(usable), " of ", full);
+}
+
 std::string GpuMemory(const v1::Device& device) {
   const v1::GpuReadings& readings = device.readings();
   return Pair(readings.has_used_bytes(),
@@ -142,8 +151,7 @@ std::vector<DeviceColumn> AllColumns(bool gpus, bool wide) {
   std::vector<DeviceColumn> columns = {
       {{"DEVICE"}, [](D d) { return d.name(); }},
       {{"STATE"}, State},
-      {{"LIMIT", Table::kRight},
-       [](D d) { return FormatBytes(d.limit_bytes()); }},
+      {{"LIMIT", Table::kRight}, Limit},
       {{"COMMITTED", Table::kRight},
        [](D d) { return FormatBytes(d.committed_bytes()); }},
       {{"ALLOCATED", Table::kRight},

@@ -153,8 +153,8 @@ void AddTools(CLI::App& devices, Invocation& invocation,
               const std::shared_ptr<MemoryOptions>& options) {
   CLI::App* fraction = AddDeviceVerb(
       devices, "fraction",
-      "Let the device give out at most this share of its memory, until its "
-      "worker ends.",
+      "Let at most this share of the device's memory be used, until it is set "
+      "again.",
       "  gpupool devices fraction cpu:0 0.5", *options);
   fraction->add_option("FRACTION", options->fraction, "Above 0, at most 1")
       ->required();

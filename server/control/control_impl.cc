@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/control/memory_requests.h"
 #include "server/control/recovery.h"
 #include "server/control/report_intake.h"
 #include "server/store/store.h"
@@ -189,6 +190,13 @@ void ControlLoop::Impl::WorkerIsReady(const std::string& device,
     board_.SetReady(device, reply);
     const auto* known = transaction.ledger().state.FindDevice(device);
     transaction.Apply(ToEvent(known->id, reply));
+    const uint64_t in_force = reply.info().memory().limit_bytes();
+    if (in_force > 0 ? in_force == known->limit_bytes : known->fraction == 1) {
+      return;
+    }
+    // Before what Apply has decided to start there.
+    transaction.AfterCommit(
+        [this, known] { SendMemoryFraction(context_, *known); });
   });
   if (dependencies_.metrics != nullptr) {
     dependencies_.metrics->SetDeviceUp(device, true);

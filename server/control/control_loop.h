@@ -167,7 +167,8 @@ class ControlLoop : public WorkerObserver {
   void EmptyCache(const std::string& device,
                   Callback<v1::EmptyCacheResponse> callback);
   void ResetPeak(const std::string& device, Callback<v1::MemoryStats> callback);
-  // FailedPrecondition when more than that is in use.
+  // Is durable and what is placed by, whatever becomes of the worker.
+  // FailedPrecondition when more than that is placed or in use.
   void SetMemoryFraction(const v1::SetMemoryFractionRequest& request,
                          Callback<v1::MemoryStats> callback);
   void RecordMemoryHistory(const v1::RecordMemoryHistoryRequest& request,

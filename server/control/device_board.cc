@@ -38,7 +38,10 @@ void KeepKnown(const std::set<AttemptRef>& wanted,
 void DeviceBoard::AddDevice(const std::string& name, uint64_t limit_bytes,
                             uint32_t threads) {
   absl::MutexLock lock(&mutex_);
-  v1::Device& device = entries_[name].device;
+  Entry& entry = entries_[name];
+  entry.usable_bytes = limit_bytes;
+  v1::Device& device = entry.device;
+  device.set_memory_fraction(1);
   device.set_name(name);
   device.set_kind(KindOf(name));
   device.set_state(v1::DEVICE_STARTING);
@@ -84,7 +87,9 @@ void DeviceBoard::SetLost(const std::string& name, const absl::Status& reason) {
 
 void DeviceBoard::PublishDevice(const Ledger& ledger,
                                 const scheduler::Device& device, Entry& entry) {
-  entry.device.set_limit_bytes(device.limit_bytes);
+  entry.device.set_limit_bytes(device.full_bytes);
+  entry.device.set_memory_fraction(device.fraction);
+  entry.usable_bytes = device.limit_bytes;
   entry.device.set_committed_bytes(device.committed_bytes());
   entry.device.clear_job_ids();
   entry.device.clear_versions();
@@ -208,9 +213,8 @@ std::vector<v1::DeviceFit> DeviceBoard::Fits(uint64_t bytes,
     v1::DeviceFit& fit = fits.emplace_back();
     fit.set_device(name);
     fit.set_limit_bytes(device.limit_bytes());
-    fit.set_free_bytes(
-        device.limit_bytes() -
-        std::min(device.limit_bytes(), device.committed_bytes()));
+    fit.set_free_bytes(entry.usable_bytes -
+                       std::min(entry.usable_bytes, device.committed_bytes()));
     fit.set_fits_now(matches && bytes <= fit.free_bytes());
     fit.set_fits_ever(matches && bytes <= device.limit_bytes());
   }

@@ -66,6 +66,7 @@ class DeviceBoard {
  private:
   struct Entry {
     v1::Device device;
+    uint64_t usable_bytes = 0;  // of its limit
     using Attempts = std::map<scheduler::AttemptRef, absl::Time>;  // since
     Attempts expected;
     Attempts stopping;  // should not be there, and were told so

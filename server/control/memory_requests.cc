@@ -2,11 +2,18 @@
 
 #include <utility>
 
+#include "spdlog/spdlog.h"
+
 namespace gpupool::server {
 namespace {
 
 using worker::v1::FromWorker;
 using worker::v1::ToWorker;
+
+absl::Status NoSuchDevice(const std::string& device) {
+  return absl::NotFoundError(absl::StrCat("there is no device \"", device,
+                                          "\"; see `gpupool devices`"));
+}
 
 // Asks the device's worker; NotFound for an unknown device.
 template <typename T>
@@ -14,10 +21,7 @@ void AskDevice(const ControlContext& context, const std::string& device,
                ToWorker message, absl::Duration timeout,
                const ControlLoop::Callback<T>& callback,
                std::function<void(const FromWorker&)> then) {
-  if (!context.board->Has(device)) {
-    return callback(absl::NotFoundError(absl::StrCat(
-        "there is no device \"", device, "\"; see `gpupool devices`")));
-  }
+  if (!context.board->Has(device)) return callback(NoSuchDevice(device));
   Ask<T>(context, device, std::move(message), timeout, callback,
          std::move(then));
 }
@@ -31,6 +35,77 @@ void AskForStats(const ControlContext& context, const std::string& device,
                              [callback](const FromWorker& reply) {
                                callback(reply.memory().stats());
                              });
+}
+
+ToWorker FractionMessage(double fraction) {
+  ToWorker message;
+  message.mutable_set_memory_fraction()->set_fraction(fraction);
+  return message;
+}
+
+absl::Status MoreIsPlaced(const scheduler::Device& device, double fraction) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      scheduler::FormatBytes(device.committed_bytes()), " are placed on ",
+      device.name, ", more than the ",
+      scheduler::FormatBytes(scheduler::ShareOf(device.full_bytes, fraction)),
+      " of a fraction of ", fraction,
+      "; wait for a job to end, cancel one or unload a model"));
+}
+
+// Statistics as they are known without the worker.
+v1::MemoryStats KnownStats(const ControlContext& context,
+                           const std::string& name) {
+  const v1::Device device = context.board->Find(name);
+  v1::MemoryStats stats = device.memory();
+  stats.set_device(name);
+  stats.set_limit_bytes(
+      scheduler::ShareOf(device.limit_bytes(), device.memory_fraction()));
+  return stats;
+}
+
+// The worker does not take it, although what is placed there fits: nothing is
+// to be placed by it either. A later request may have set another one.
+void TakeBack(const ControlContext& context, const std::string& name,
+              double refused, double before,
+              const std::function<void()>& answer) {
+  context.queue->Push([name, refused, before, answer](Transaction& turn) {
+    const auto* device = turn.ledger().state.FindDevice(name);
+    if (device->fraction == refused) turn.SetMemoryFraction(*device, before);
+    turn.AfterCommit(answer);
+  });
+}
+
+// It is on disk and placed by already. A worker that is away gets it when it
+// is back.
+void TellWorker(const ControlContext& context,
+                const v1::SetMemoryFractionRequest& request, double before,
+                const ControlLoop::Callback<v1::MemoryStats>& callback) {
+  context.workers->Send(
+      request.device(), FractionMessage(request.fraction()),
+      context.options.memory_timeout,
+      [&context, request, before,
+       callback](const absl::StatusOr<FromWorker>& reply) {
+        if (reply.ok()) return callback(reply->memory().stats());
+        if (absl::IsUnavailable(reply.status()) ||
+            absl::IsDeadlineExceeded(reply.status())) {
+          return callback(KnownStats(context, request.device()));
+        }
+        TakeBack(context, request.device(), request.fraction(), before,
+                 [callback, status = reply.status()] { callback(status); });
+      });
+}
+
+void SetFraction(const ControlContext& context, Transaction& transaction,
+                 const v1::SetMemoryFractionRequest& request,
+                 const ControlLoop::Callback<v1::MemoryStats>& callback) {
+  const auto* device = transaction.ledger().state.FindDevice(request.device());
+  const double before = device->fraction;
+  if (!transaction.SetMemoryFraction(*device, request.fraction())) {
+    return callback(MoreIsPlaced(*device, request.fraction()));
+  }
+  transaction.AfterCommit([&context, request, before, callback] {
+    TellWorker(context, request, before, callback);
+  });
 }
 
 }  // namespace
@@ -70,9 +145,29 @@ void ResetPeak(const ControlContext& context, const std::string& device,
 void SetMemoryFraction(const ControlContext& context,
                        const v1::SetMemoryFractionRequest& request,
                        ControlLoop::Callback<v1::MemoryStats> callback) {
-  ToWorker message;
-  message.mutable_set_memory_fraction()->set_fraction(request.fraction());
-  AskForStats(context, request.device(), std::move(message), callback);
+  if (!context.board->Has(request.device())) {
+    return callback(NoSuchDevice(request.device()));
+  }
+  Enqueue<v1::MemoryStats>(
+      context, callback,
+      [&context, request, callback](Transaction& transaction) {
+        SetFraction(context, transaction, request, callback);
+      });
+}
+
+void SendMemoryFraction(const ControlContext& context,
+                        const scheduler::Device& device) {
+  context.workers->Send(
+      device.name, FractionMessage(device.fraction),
+      context.options.memory_timeout,
+      [name = device.name,
+       fraction = device.fraction](const absl::StatusOr<FromWorker>& reply) {
+        if (reply.ok()) return;
+        spdlog::warn(
+            "event=memory_fraction_refused device={} fraction={} "
+            "error=\"{}\"",
+            name, fraction, std::string(reply.status().message()));
+      });
 }
 
 void RecordMemoryHistory(

@@ -20,6 +20,9 @@ void ResetPeak(const ControlContext& context, const std::string& device,
 void SetMemoryFraction(const ControlContext& context,
                        const v1::SetMemoryFractionRequest& request,
                        ControlLoop::Callback<v1::MemoryStats> callback);
+// To a worker that has come: what is set for its device.
+void SendMemoryFraction(const ControlContext& context,
+                        const scheduler::Device& device);
 void RecordMemoryHistory(
     const ControlContext& context,
     const v1::RecordMemoryHistoryRequest& request,

@@ -72,9 +72,11 @@ void RecoverVersion(v1::ModelVersion version, Ledger& ledger) {
 
 absl::Status Recover(const ControlOptions& options, const Store& store,
                      absl::Time now, Ledger& ledger) {
+  ASSIGN_OR_RETURN(const auto fractions, store.LoadMemoryFractions());
   for (const ControlDevice& device : options.devices) {
-    ledger.state.AddDevice(device.name, KindOf(device.name),
-                           device.limit_bytes);
+    const auto set = fractions.find(device.name);
+    ledger.state.AddDevice(device.name, KindOf(device.name), device.limit_bytes,
+                           set == fractions.end() ? 1 : set->second);
   }
   ASSIGN_OR_RETURN(ledger.job_counts, store.CountJobs());
   ASSIGN_OR_RETURN(auto versions, store.LoadVersions());

@@ -178,6 +178,13 @@ void Transaction::RenewVersionPlan(uint64_t id, const v1::Plan& plan) {
   Apply(scheduler::VersionPlanned{VersionId(id), plan.inference().peak()});
 }
 
+bool Transaction::SetMemoryFraction(const scheduler::Device& device,
+                                    double fraction) {
+  if (!Apply(scheduler::MemoryFractionSet{device.id, fraction})) return false;
+  batch_.set_memory_fractions[device.name] = fraction;
+  return true;
+}
+
 void Transaction::Publish(uint64_t job_id) {
   JobRow* row = ledger_->FindJob(job_id);
   if (row == nullptr) return;

@@ -52,6 +52,10 @@ class Transaction {
   void RenewJobPlan(uint64_t id, const v1::Plan& plan);
   void RenewVersionPlan(uint64_t id, const v1::Plan& plan);
 
+  // From now on only this share of the device is placed on. False, and nothing
+  // changes, when more is placed there.
+  bool SetMemoryFraction(const scheduler::Device& device, double fraction);
+
   // Readers will see the placements anew though no row changed.
   void MarkPlanChanged() { changed_plan_ = true; }
 

@@ -73,6 +73,12 @@ CREATE TABLE versions(
   UNIQUE(model, version)
 );
 )sql",
+    R"sql(
+CREATE TABLE device_settings(
+  device TEXT PRIMARY KEY,
+  memory_fraction REAL NOT NULL
+) WITHOUT ROWID;
+)sql",
 };
 
 int Pragma(SQLite::Database& database, const char* name) {

@@ -57,6 +57,8 @@ constexpr char kCheckpoints[] =
 constexpr char kCounter[] = "SELECT value FROM counters WHERE name = ?";
 constexpr char kCounters[] =
     "SELECT name, value FROM counters WHERE substr(name, 1, length(?1)) = ?1";
+constexpr char kMemoryFractions[] =
+    "SELECT device, memory_fraction FROM device_settings";
 
 void BindNothing(CachedStatement&) {}
 
@@ -108,7 +110,8 @@ bool WriteBatch::empty() const {
          upsert_datasets.empty() && delete_datasets.empty() &&
          upsert_versions.empty() && delete_versions.empty() &&
          upsert_checkpoints.empty() && delete_checkpoints.empty() &&
-         set_counters.empty() && delete_counters.empty();
+         set_counters.empty() && delete_counters.empty() &&
+         set_memory_fractions.empty();
 }
 
 Store::Store(std::unique_ptr<StoreWriter> writer,
@@ -377,6 +380,16 @@ absl::StatusOr<std::map<std::string, uint64_t>> Store::LoadCounters(
             static_cast<uint64_t>(row.getColumn(1).getInt64());
       }));
   return counters;
+}
+
+absl::StatusOr<std::map<std::string, double>> Store::LoadMemoryFractions()
+    const {
+  std::map<std::string, double> fractions;
+  RETURN_IF_ERROR(reader_->ForEach(
+      kMemoryFractions, BindNothing, [&](SQLite::Statement& row) {
+        fractions[row.getColumn(0).getString()] = row.getColumn(1).getDouble();
+      }));
+  return fractions;
 }
 
 uint32_t Store::schema_version() const { return CurrentSchemaVersion(); }

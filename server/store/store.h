@@ -1,5 +1,6 @@
 // The daemon's durable state: jobs and their events, datasets, model versions,
-// checkpoints and id counters, in one SQLite database (WAL, synchronous=FULL).
+// checkpoints, settings of devices and id counters, in one SQLite database
+// (WAL, synchronous=FULL).
 // A row is the v1 message itself beside the columns that reads select by.
 //
 // Threads: one thread, the writer (the control thread), calls AllocateId,
@@ -47,6 +48,7 @@ struct WriteBatch {
   // Named numbers, such as the last report seen of a worker's boot.
   std::map<std::string, uint64_t> set_counters;
   std::vector<std::string> delete_counters;
+  std::map<std::string, double> set_memory_fractions;  // by device
 
   bool empty() const;
 };
@@ -120,6 +122,9 @@ class Store {
   absl::StatusOr<uint64_t> GetCounter(absl::string_view name) const;
   absl::StatusOr<std::map<std::string, uint64_t>> LoadCounters(
       absl::string_view prefix) const;
+
+  // By device; those that were never set are absent.
+  absl::StatusOr<std::map<std::string, double>> LoadMemoryFractions() const;
 
   uint32_t schema_version() const;
 

@@ -37,6 +37,10 @@ constexpr char kUpsertCounter[] =
     "INSERT INTO counters(name, value) VALUES(?, ?)"
     " ON CONFLICT(name) DO UPDATE SET value = excluded.value";
 constexpr char kDeleteCounter[] = "DELETE FROM counters WHERE name = ?";
+constexpr char kUpsertMemoryFraction[] =
+    "INSERT INTO device_settings(device, memory_fraction) VALUES(?, ?)"
+    " ON CONFLICT(device) DO UPDATE SET"
+    " memory_fraction = excluded.memory_fraction";
 // MAX: an id is never given again, whatever a caller gets wrong.
 constexpr char kUpsertId[] =
     "INSERT INTO ids(name, last) VALUES(?, ?)"
@@ -120,6 +124,12 @@ void StoreWriter::Write(const WriteBatch& batch) {
   for (const std::string& name : batch.delete_counters) {
     CachedStatement statement(connection_.Prepare(kDeleteCounter));
     statement.BindText(1, name);
+    statement->exec();
+  }
+  for (const auto& [device, fraction] : batch.set_memory_fractions) {
+    CachedStatement statement(connection_.Prepare(kUpsertMemoryFraction));
+    statement.BindText(1, device);
+    statement->bind(2, fraction);
     statement->exec();
   }
 }

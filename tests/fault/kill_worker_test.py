@@ -10,6 +10,37 @@ import harness  # noqa: E402
 
 
 class KillWorker(harness.TestCase):
+    def test_a_memory_fraction_outlives_worker_and_daemon(self):
+        server = self.start("--devices", "cpu:1")
+        full = int(server.devices()[0]["limit_bytes"])
+        server.cli("devices", "fraction", "cpu:0", "0.25")
+
+        def in_force():
+            try:
+                stats = server.json("devices", "memory", "cpu:0")
+            except harness.CommandFailed:
+                return False  # the worker is away
+            return int(stats["limit_bytes"]) == full // 4
+
+        def comes_back(what):
+            harness.wait_until(in_force, 20, f"the fraction after {what}")
+            device, = server.devices()
+            self.assertEqual(0.25, device["memory_fraction"])
+            self.assertEqual(full, int(device["limit_bytes"]))
+
+        worker = server.worker_pids()["cpu:0"]
+        os.kill(worker, signal.SIGKILL)
+        harness.wait_until(lambda: server.worker_pids().get("cpu:0", worker) != worker,
+                           20, "another worker")
+        comes_back("kill -9 of the worker")
+        server.kill()
+        server.start()
+        comes_back("kill -9 of the daemon, whose worker is found alive")
+        server.kill()
+        os.kill(server.worker_pids()["cpu:0"], signal.SIGKILL)
+        server.start()
+        comes_back("kill -9 of both")
+
     def test_training_resumes_to_the_same_weights(self):
         server = self.start("--devices", "cpu:1")
         server.upload_digits()

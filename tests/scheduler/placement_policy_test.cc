@@ -153,5 +153,20 @@ TEST_F(PlacementPolicyTest, HoldsAsManyDevicesAsAGangNeeds) {
   EXPECT_THAT(DevicesToHold(state, {95, "", 2}), ElementsAre(first, second));
 }
 
+TEST_F(PlacementPolicyTest, AFractionThatCanBeRaisedMeansNotNow) {
+  const DeviceId small = AddReadyDevice("cpu:0", 100);
+  const DeviceId other = AddReadyDevice("cpu:1", 100);
+  Send(MemoryFractionSet{small, 0.25});
+  EXPECT_THAT(Place(state, {50, ""}).devices, ElementsAre(other));
+  EXPECT_EQ(Place(state, {50, ""}).held_back, nullptr);
+  const Placement both = Place(state, {50, "", 2});
+  EXPECT_EQ(both.fit, Fit::kNotNow);
+  EXPECT_EQ(HeldBackText(both),
+            "; a memory fraction of 0.25 keeps it off cpu:0, which has 100 B: "
+            "raise it with `gpupool devices fraction`");
+  EXPECT_TRUE(DevicesToHold(state, {50, "", 2}).empty());
+  EXPECT_EQ(Place(state, {101, ""}).fit, Fit::kNever);
+}
+
 }  // namespace
 }  // namespace gpupool::scheduler

@@ -165,5 +165,15 @@ TEST_F(QueuePolicyTest, ReasonsStopAtTheLimit) {
   EXPECT_EQ(WaitingReasons(state, 3).size(), 3u);
 }
 
+TEST_F(QueuePolicyTest, ReasonNamesTheMemoryFraction) {
+  const DeviceId device = AddReadyDevice("cpu:0", 100);
+  Send(MemoryFractionSet{device, 0.5});
+  const JobId waiting = Submit(60);
+  EXPECT_EQ(WaitingReasons(state, 10).at(waiting),
+            "waits for 60 B on a device; the largest free is 50 B on cpu:0; a "
+            "memory fraction of 0.5 keeps it off cpu:0, which has 100 B: raise "
+            "it with `gpupool devices fraction`; it is next");
+}
+
 }  // namespace
 }  // namespace gpupool::scheduler

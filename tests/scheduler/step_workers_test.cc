@@ -206,5 +206,32 @@ TEST_F(StepWorkersTest, UnknownDevicesChangeNothing) {
   EXPECT_TRUE(Send(WorkerLost{DeviceId(9), "x"}).stale);
 }
 
+TEST_F(StepWorkersTest, OnlyTheFractionThatIsSetIsPlacedOn) {
+  Send(WorkerReady{.device = device});
+  EXPECT_FALSE(Send(MemoryFractionSet{device, 0.5}).stale);
+  const JobId large = Submit(60);
+  EXPECT_EQ(job(large).state, JobState::kQueued);
+  EXPECT_EQ(job(Submit(50)).state, JobState::kStarting);
+  EXPECT_FALSE(Send(MemoryFractionSet{device, 1}).stale);
+  EXPECT_EQ(job(large).state, JobState::kQueued) << "50 of 100 are placed";
+  Send(WorkerReady{.device = device, .limit_bytes = 200});
+  EXPECT_EQ(job(large).state, JobState::kStarting);
+}
+
+TEST_F(StepWorkersTest, AFractionBelowWhatIsPlacedChangesNothing) {
+  Send(WorkerReady{.device = device});
+  Submit(60);
+  EXPECT_TRUE(Send(MemoryFractionSet{device, 0.5}).stale);
+  EXPECT_EQ(state.FindDevice(device)->limit_bytes, 100u);
+  EXPECT_FALSE(Send(MemoryFractionSet{device, 0.6}).stale);
+}
+
+TEST_F(StepWorkersTest, ALaterWorkerHasTheFractionToo) {
+  Send(MemoryFractionSet{device, 0.25});
+  Send(WorkerReady{.device = device, .limit_bytes = 80});
+  EXPECT_EQ(state.FindDevice(device)->full_bytes, 80u);
+  EXPECT_EQ(state.FindDevice(device)->limit_bytes, 20u);
+}
+
 }  // namespace
 }  // namespace gpupool::scheduler

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "absl/strings/match.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -25,6 +26,14 @@ class MemoryRequestsTest : public ControlTest {
     EXPECT_EQ(send.device, "cpu:0");
     send.callback(std::move(reply));
     return send.message;
+  }
+  Answer<v1::MemoryStats> Set(double fraction) {
+    v1::SetMemoryFractionRequest request;
+    request.set_device("cpu:0");
+    request.set_fraction(fraction);
+    Answer<v1::MemoryStats> answer;
+    loop->SetMemoryFraction(request, answer.callback());
+    return answer;
   }
   static FromWorker StatsOf(uint64_t bytes) {
     FromWorker reply;
@@ -52,18 +61,77 @@ TEST_F(MemoryRequestsTest, FiguresAreTheWorkers) {
   EXPECT_EQ(cache.Wait()->freed_bytes(), 9u);
 }
 
-TEST_F(MemoryRequestsTest, TheFractionAndItsRefusalArePassedOn) {
-  v1::SetMemoryFractionRequest request;
-  request.set_device("cpu:0");
-  request.set_fraction(0.5);
-  Answer<v1::MemoryStats> taken;
-  loop->SetMemoryFraction(request, taken.callback());
+TEST_F(MemoryRequestsTest, AFractionIsKeptAndGivenToEveryLaterWorker) {
+  auto taken = Set(0.5);
   EXPECT_EQ(Serve(StatsOf(3)).set_memory_fraction().fraction(), 0.5);
   EXPECT_EQ(taken.Wait()->limit_bytes(), 3u);
-  Answer<v1::MemoryStats> refused;
-  loop->SetMemoryFraction(request, refused.callback());
+  EXPECT_EQ(loop->ListDevices()[0].memory_fraction(), 0.5);
+  EXPECT_EQ(loop->ListDevices()[0].limit_bytes(), kLimit);
+  Hello("cpu:0");  // another worker
+  EXPECT_EQ(Serve(StatsOf(3)).set_memory_fraction().fraction(), 0.5);
+  Restart();
+  EXPECT_EQ(loop->ListDevices()[0].memory_fraction(), 0.5);
+  Hello("cpu:0");
+  EXPECT_EQ(Serve(StatsOf(3)).set_memory_fraction().fraction(), 0.5);
+}
+
+TEST_F(MemoryRequestsTest, AWorkerThatHasTheFractionIsNotToldAgain) {
+  auto taken = Set(0.5);
+  Serve(StatsOf(3));
+  ASSERT_TRUE(taken.Wait().ok());
+  worker::v1::HelloReply reply;
+  reply.mutable_info()->set_limit_bytes(kLimit);
+  reply.mutable_info()->mutable_memory()->set_limit_bytes(kLimit / 2);
+  loop->OnWorkerReady("cpu:0", reply);
+  auto stats = Set(0.5);
+  Serve(StatsOf(4));
+  EXPECT_EQ(stats.Wait()->limit_bytes(), 4u);
+  EXPECT_EQ(workers->sends(), 0u);
+}
+
+TEST_F(MemoryRequestsTest, AFractionThatTheWorkerRefusesIsTakenBack) {
+  auto refused = Set(0.5);
   Serve(absl::FailedPreconditionError("more is held"));
   EXPECT_EQ(refused.Wait().status().message(), "more is held");
+  EXPECT_EQ(loop->ListDevices()[0].memory_fraction(), 1);
+  EXPECT_EQ(*store->LoadMemoryFractions(),
+            (std::map<std::string, double>{{"cpu:0", 1}}));
+}
+
+TEST_F(MemoryRequestsTest, AFractionIsSetThoughTheWorkerIsAway) {
+  auto set = Set(0.25);
+  Serve(absl::UnavailableError("the worker restarts"));
+  EXPECT_EQ(set.Wait()->limit_bytes(), kLimit / 4);
+  EXPECT_EQ(loop->ListDevices()[0].memory_fraction(), 0.25);
+}
+
+TEST_F(MemoryRequestsTest, AFractionBelowWhatIsPlacedIsRefused) {
+  AddDataset("digits");
+  planned_bytes = 600;
+  SubmitAndStart(Request("r1"));
+  auto refused = Set(0.5);
+  const absl::Status status = refused.Wait().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("600 B are placed on cpu:0, more than the 500 B"));
+  EXPECT_EQ(workers->sends(), 0u);
+}
+
+TEST_F(MemoryRequestsTest, AJobWaitsForALargerFraction) {
+  AddDataset("digits");
+  planned_bytes = 600;
+  auto set = Set(0.5);
+  Serve(StatsOf(500));
+  ASSERT_TRUE(set.Wait().ok());
+  const v1::Job job = *Submit(Request("r1"));
+  EXPECT_TRUE(Eventually([&] {
+    return absl::StrContains(loop->GetJob(job.id())->waiting_reason(),
+                             "a memory fraction of 0.5");
+  }));
+  auto raised = Set(1);
+  Serve(StatsOf(1000));
+  ASSERT_TRUE(raised.Wait().ok());
+  EXPECT_TRUE(Becomes(job.id(), v1::STARTING));
 }
 
 TEST_F(MemoryRequestsTest, HistoryAndDumpsAreTheWorkersToo) {

@@ -76,5 +76,17 @@ TEST_F(MigrationsTest, UnreachableFolderIsUnavailable) {
   EXPECT_TRUE(absl::IsUnavailable(Open())) << Open();
 }
 
+TEST_F(MigrationsTest, AFileOfTheFirstSchemaKeepsItsRowsAndGetsTheSettings) {
+  {
+    auto store = *Store::Open(path_);
+    ASSERT_TRUE(store->Commit({.set_counters = {{"kept", 7}}}).ok());
+  }
+  Execute("DROP TABLE device_settings; PRAGMA user_version = 1");
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(*(*store)->GetCounter("kept"), 7u);
+  EXPECT_TRUE((*store)->Commit({.set_memory_fractions = {{"a", 0.5}}}).ok());
+}
+
 }  // namespace
 }  // namespace gpupool::server

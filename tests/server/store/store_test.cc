@@ -330,5 +330,15 @@ TEST_F(StoreTest, FlippedByteInARowIsDataLossThatNamesTheTable) {
   EXPECT_THAT(std::string(found.status().message()), HasSubstr("table jobs"));
 }
 
+TEST_F(StoreTest, KeepsMemoryFractionsOfDevices) {
+  EXPECT_TRUE(store_->LoadMemoryFractions()->empty());
+  Commit({.set_memory_fractions = {{"cpu:0", 0.25}, {"cuda:1", 1.0 / 3}}});
+  Commit({.set_memory_fractions = {{"cpu:0", 0.5}}});
+  Reopen();
+  const std::map<std::string, double> kept = {{"cpu:0", 0.5},
+                                              {"cuda:1", 1.0 / 3}};
+  EXPECT_EQ(*store_->LoadMemoryFractions(), kept);
+}
+
 }  // namespace
 }  // namespace gpupool::server

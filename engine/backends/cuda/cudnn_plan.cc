@@ -79,12 +79,19 @@ void SetDevice(const CudnnLibrary& library, CudnnDescriptor& plan) {
   plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
 }
 
+// Of a finished plan.
+absl::StatusOr<CudnnPlan> PlanOf(const CudnnLibrary& library,
+                                 std::shared_ptr<const CudnnDescriptor> plan) {
+  ASSIGN_OR_RETURN(const int64_t bytes,
+                   plan->Integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+  return CudnnPlan(&library, std::move(plan), static_cast<uint64_t>(bytes));
+}
+
 absl::StatusOr<CudnnPlan> Built(const CudnnLibrary& library,
                                 CudnnDescriptor plan) {
   RETURN_IF_ERROR(plan.Finalize("making a plan"));
-  ASSIGN_OR_RETURN(const int64_t bytes,
-                   plan.Integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-  return CudnnPlan(&library, std::move(plan), static_cast<uint64_t>(bytes));
+  return PlanOf(library,
+                std::make_shared<const CudnnDescriptor>(std::move(plan)));
 }
 
 // Adds plans of the mode's engines; `why` receives the last refusal.
@@ -156,6 +163,20 @@ absl::StatusOr<std::unique_ptr<CudnnLibrary>> CudnnLibrary::ForDescription(
   return library;
 }
 
+std::shared_ptr<const CudnnDescriptor> CudnnLibrary::FindShared(
+    const std::string& key) const {
+  const auto found = shared_.find(key);
+  return found == shared_.end() ? nullptr : found->second.lock();
+}
+
+void CudnnLibrary::Share(
+    const std::string& key,
+    const std::shared_ptr<const CudnnDescriptor>& plan) const {
+  absl::erase_if(shared_,
+                 [](const auto& entry) { return entry.second.expired(); });
+  shared_[key] = plan;
+}
+
 absl::Status CudnnPlan::Bind(absl::Span<const Address> addresses,
                              void* workspace) {
   std::vector<int64_t> ids;
@@ -178,7 +199,7 @@ absl::Status CudnnPlan::Bind(absl::Span<const Address> addresses,
 
 absl::Status CudnnPlan::Run() {
   const CudnnFunctions& f = library_->functions();
-  return f.StatusOf(f.execute(library_->handle(), plan_.get(), pack_.get()),
+  return f.StatusOf(f.execute(library_->handle(), plan_->get(), pack_.get()),
                     "running a plan");
 }
 
@@ -208,12 +229,16 @@ std::string PlanKey(const CudnnLibrary& library, const CudnnGraph& graph,
 void KeepPlan(const CudnnLibrary& library, const std::string& key,
               const CudnnPlan& plan) {
   const absl::StatusOr<std::string> text =
-      plan.descriptor().Text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+      plan.descriptor()->Text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
   if (text.ok()) library.cache().Put(key, *text);
+  library.Share(key, plan.descriptor());
 }
 
 absl::StatusOr<CudnnPlan> RestorePlan(const CudnnLibrary& library,
                                       const std::string& key) {
+  if (auto shared = library.FindShared(key); shared != nullptr) {
+    return PlanOf(library, std::move(shared));
+  }
   ASSIGN_OR_RETURN(const std::string text, library.cache().Find(key));
   CudnnDescriptor plan(&library.functions(),
                        CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -221,7 +246,10 @@ absl::StatusOr<CudnnPlan> RestorePlan(const CudnnLibrary& library,
   plan.Set(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
            static_cast<int64_t>(text.size()), text.data());
   absl::StatusOr<CudnnPlan> built = Built(library, std::move(plan));
-  if (built.ok()) return built;
+  if (built.ok()) {
+    library.Share(key, built->descriptor());
+    return built;
+  }
   library.cache().Forget(key);
   return absl::NotFoundError(built.status().message());
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/backends/cuda/cudnn_graph.h"
@@ -44,6 +45,13 @@ class CudnnLibrary {
   // What keys in the cache begin with.
   const std::string& name() const { return name_; }
 
+  // A plan that a kernel has under this key; null: none. Some take the library
+  // a third of a second to make, and models repeat their layers.
+  std::shared_ptr<const CudnnDescriptor> FindShared(
+      const std::string& key) const;
+  void Share(const std::string& key,
+             const std::shared_ptr<const CudnnDescriptor>& plan) const;
+
  private:
   CudnnLibrary(const CudnnFunctions& functions, absl::string_view device,
                PlanCache* cache);
@@ -54,6 +62,8 @@ class CudnnLibrary {
   cudaStream_t stream_ = nullptr;
   cudnnHandle_t handle_ = nullptr;
   CudnnDescriptor description_;
+  mutable absl::flat_hash_map<std::string, std::weak_ptr<const CudnnDescriptor>>
+      shared_;
 };
 
 struct CudnnPlanOptions {
@@ -68,14 +78,17 @@ struct CudnnPlanOptions {
 // A plan and the addresses of one run of it.
 class CudnnPlan {
  public:
-  CudnnPlan(const CudnnLibrary* library, CudnnDescriptor plan,
+  CudnnPlan(const CudnnLibrary* library,
+            std::shared_ptr<const CudnnDescriptor> plan,
             uint64_t workspace_bytes)
       : library_(library),
         plan_(std::move(plan)),
         workspace_bytes_(workspace_bytes) {}
 
   uint64_t workspace_bytes() const { return workspace_bytes_; }
-  const CudnnDescriptor& descriptor() const { return plan_; }
+  const std::shared_ptr<const CudnnDescriptor>& descriptor() const {
+    return plan_;
+  }
 
   // Addresses of the tensors that have memory, and of numbers by value, which
   // lie in the host's memory and must stay there.
@@ -89,7 +102,7 @@ class CudnnPlan {
 
  private:
   const CudnnLibrary* library_;
-  CudnnDescriptor plan_;
+  std::shared_ptr<const CudnnDescriptor> plan_;  // of all kernels that use it
   uint64_t workspace_bytes_;
   CudnnDescriptor pack_;
 };
@@ -105,7 +118,8 @@ std::string PlanKey(const CudnnLibrary& library, const CudnnGraph& graph,
 // Keeps the plan that was measured to be the best.
 void KeepPlan(const CudnnLibrary& library, const std::string& key,
               const CudnnPlan& plan);
-// NOT_FOUND when none is kept, or none that the library takes back.
+// One that another kernel uses, else the one in the cache. NOT_FOUND when none
+// is kept, or none that the library takes back.
 absl::StatusOr<CudnnPlan> RestorePlan(const CudnnLibrary& library,
                                       const std::string& key);
 

@@ -89,14 +89,12 @@ TEST_F(CudnnNormPlansTest, EveryTypeAndLayoutIsCompiled) {
   for (const DType type :
        {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const Layout layout : {Layout::kRowMajor, Layout::kChannelsLast}) {
-      for (const bool deterministic : {false, true}) {
-        Build({type, {32, 64, 28, 28}, layout}, DType::kFloat32);
-        options_.deterministic = deterministic;
-        for (const size_t node : {0, 1}) {
-          const auto kernel = Norm(node);
-          EXPECT_TRUE(Compiled(kernel))
-              << DTypeName(type) << " " << node << ": " << kernel.status();
-        }
+      Build({type, {32, 64, 28, 28}, layout}, DType::kFloat32);
+      options_.deterministic = layout == Layout::kRowMajor;
+      for (const size_t node : {0, 1}) {
+        const auto kernel = Norm(node);
+        EXPECT_TRUE(Compiled(kernel))
+            << DTypeName(type) << " " << node << ": " << kernel.status();
       }
     }
   }

@@ -3,7 +3,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include "absl/time/time.h"
-#include "engine/backends/cuda/nvml.h"
+#include "engine/backends/cuda/xid_catalog.h"
 
 namespace gpupool::engine {
 namespace {
@@ -97,7 +97,7 @@ v1::GpuReadings ToProto(const DeviceReadings& readings) {
     v1::XidEvent* added = proto.add_xid_events();
     *added->mutable_time() = ToProto(event.time);
     added->set_code(event.code);
-    added->set_text(cuda::XidText(event.code));
+    added->set_text(std::string(cuda::XidText(event.code)));
   }
   return proto;
 }

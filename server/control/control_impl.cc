@@ -216,11 +216,7 @@ void ControlLoop::Impl::WorkerIsLost(const std::string& device,
   if (dependencies_.metrics != nullptr) {
     dependencies_.metrics->SetDeviceUp(device, false);
     dependencies_.metrics->ClearGpuReadings(device);
-    dependencies_.metrics->SetDeviceQuarantined(device,
-                                                absl::IsDataLoss(reason));
-    if (!absl::IsDataLoss(reason)) {
-      dependencies_.metrics->CountWorkerRestart(device);
-    }
+    dependencies_.metrics->CountWorkerLoss(device, reason.code());
   }
 }
 

@@ -108,6 +108,13 @@ MetricFamilies::MetricFamilies()
       worker_restarts(
           AddCounters(*registry, "gpupool_worker_restarts_total",
                       "Times that a device's worker was started again.")),
+      worker_hangs(
+          AddCounters(*registry, "gpupool_worker_hangs_total",
+                      "Times that a worker was killed for work that hangs.")),
+      device_faults(AddCounters(
+          *registry, "gpupool_device_faults_total",
+          "Faults of the device that ended a worker, by class: lost_context "
+          "(the next worker may go on), suspect (quarantine).")),
       requests(AddCounters(*registry, "gpupool_inference_requests_total",
                            "Inference requests answered, by status code.")),
       request_duration(AddHistograms(

@@ -53,6 +53,8 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Gauge>& device_quarantined;
   prometheus::Family<prometheus::Histogram>& training_step;
   prometheus::Family<prometheus::Counter>& worker_restarts;
+  prometheus::Family<prometheus::Counter>& worker_hangs;
+  prometheus::Family<prometheus::Counter>& device_faults;
   prometheus::Family<prometheus::Counter>& requests;
   prometheus::Family<prometheus::Histogram>& request_duration;
   prometheus::Family<prometheus::Histogram>& batch_size;

@@ -13,6 +13,10 @@
 namespace gpupool::server {
 namespace {
 
+// Of gpupool_device_faults_total.
+constexpr char kLostContext[] = "lost_context";
+constexpr char kSuspect[] = "suspect";
+
 using prometheus::Gauge;
 
 // "RUNNING" -> "running".
@@ -92,7 +96,11 @@ void Metrics::SetDeviceUp(const std::string& device, bool up) {
   families_->device_up.Add({{"device", device}}).Set(up ? 1 : 0);
   // So that a device that never restarted has a series with 0.
   families_->worker_restarts.Add({{"device", device}});
+  families_->worker_hangs.Add({{"device", device}});
   families_->device_quarantined.Add({{"device", device}});
+  for (const char* fault : {kLostContext, kSuspect}) {
+    families_->device_faults.Add({{"device", device}, {"class", fault}});
+  }
 }
 
 void Metrics::SetGpuReadings(const v1::Device& device) {
@@ -124,14 +132,19 @@ void Metrics::SetTrainingSteps(const std::string& device, uint64_t step_count,
       .ObserveMultiple(increments, seconds);
 }
 
-void Metrics::CountWorkerRestart(const std::string& device) {
-  families_->worker_restarts.Add({{"device", device}}).Increment();
-}
-
-void Metrics::SetDeviceQuarantined(const std::string& device,
-                                   bool quarantined) {
-  families_->device_quarantined.Add({{"device", device}})
-      .Set(quarantined ? 1 : 0);
+void Metrics::CountWorkerLoss(const std::string& device,
+                              absl::StatusCode reason) {
+  const bool suspect = reason == absl::StatusCode::kDataLoss;
+  families_->device_quarantined.Add({{"device", device}}).Set(suspect ? 1 : 0);
+  if (!suspect)
+    families_->worker_restarts.Add({{"device", device}}).Increment();
+  if (reason == absl::StatusCode::kDeadlineExceeded) {
+    families_->worker_hangs.Add({{"device", device}}).Increment();
+  }
+  if (!suspect && reason != absl::StatusCode::kAborted) return;
+  families_->device_faults
+      .Add({{"device", device}, {"class", suspect ? kSuspect : kLostContext}})
+      .Increment();
 }
 
 std::shared_ptr<VersionMetrics> Metrics::ForVersion(const std::string& model,

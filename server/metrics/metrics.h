@@ -88,8 +88,8 @@ class Metrics {
   // a smaller step count than before means that the worker started anew.
   void SetTrainingSteps(const std::string& device, uint64_t step_count,
                         double step_seconds_total);
-  void CountWorkerRestart(const std::string& device);
-  void SetDeviceQuarantined(const std::string& device, bool quarantined);
+  // The worker has ended; the code says why (WorkerObserver::OnWorkerLost).
+  void CountWorkerLoss(const std::string& device, absl::StatusCode reason);
 
   // ---------------------------------------------------------------- serving
   // The same object for the same version while somebody holds it.

@@ -23,6 +23,8 @@ constexpr std::chrono::milliseconds kConnectInterval{5};
 constexpr int kReapMilliseconds = 50;
 // Messages taken from one worker before the others have their turn.
 constexpr int kMessagesPerTurn = 256;
+// A worker ends by itself so soon after a fault, or not at all.
+constexpr std::chrono::seconds kFaultGrace{2};
 // See PoolOptions::hang_timeout.
 constexpr int kHangMeans = 20;
 constexpr int kOtherHangFactor = 30;
@@ -385,15 +387,22 @@ void WorkerLink::CheckHealth(Clock::time_point now) {
                      absl::FormatDuration(options_.heartbeat_timeout))));
   }
   if (const std::optional<std::string> hang = FindHang()) {
-    {
-      absl::MutexLock lock(&mutex_);
-      ++status_.hangs;
-    }
-    return KillAndLose(absl::UnavailableError(*hang));
+    return KillAndLose(absl::DeadlineExceededError(*hang));
+  }
+  if (HasOutlivedAFault(now)) {
+    return KillAndLose(
+        absl::UnavailableError("the worker does not end after a fault"));
   }
   if (const auto ring = this->ring(); ring != nullptr && ring->failed()) {
     KillAndLose(absl::InternalError("the worker has corrupted its slot ring"));
   }
+}
+
+// A kernel may never come back from a device that is lost.
+bool WorkerLink::HasOutlivedAFault(Clock::time_point now) {
+  if (!work_.has_value() || work_->Read().fault == 0) return false;
+  if (!fault_seen_.has_value()) fault_seen_ = now;
+  return now >= *fault_seen_ + kFaultGrace;
 }
 
 std::optional<std::string> WorkerLink::FindHang() const {
@@ -541,23 +550,22 @@ void WorkerLink::Lose(const absl::Status& reason) {
   }
   const WorkReading work = work_.has_value() ? work_->Read() : WorkReading();
   work_.reset();
-  if (work.fault != 0) {
-    absl::StrAppend(&text, ": ", work.fault_text);
-    absl::MutexLock lock(&mutex_);
-    ++status_.faults;
-  }
+  fault_seen_.reset();
+  if (work.fault != 0) absl::StrAppend(&text, ": ", work.fault_text);
   if (work.fault == kExitDeviceSuspect) return Quarantine(text);
   if (was_stable) backoff_ = options_.backoff_min;
-  BackOff(text);
+  if (work.fault != 0) return BackOff(absl::AbortedError(text));
+  BackOff(absl::IsDeadlineExceeded(reason) ? absl::DeadlineExceededError(text)
+                                           : absl::UnavailableError(text));
 }
 
-void WorkerLink::BackOff(const std::string& text) {
+void WorkerLink::BackOff(const absl::Status& reason) {
   next_try_ = Clock::now() + Nanoseconds(backoff_);
   spdlog::warn("worker lost device={} reason=\"{}\" retry_in={}", device_.name,
-               text, absl::FormatDuration(backoff_));
+               std::string(reason.message()), absl::FormatDuration(backoff_));
   backoff_ = std::min(2 * backoff_, options_.backoff_max);
   SetState(State::kBackingOff);
-  observer_->OnWorkerLost(device_.name, absl::UnavailableError(text));
+  observer_->OnWorkerLost(device_.name, reason);
 }
 
 void WorkerLink::Quarantine(const std::string& text) {

@@ -103,9 +103,10 @@ class WorkerLink {
   absl::Status CheckSettings(const worker::v1::HelloReply& hello) const;
   void CheckHealth(Clock::time_point now);
   void TakeWorkPage();
+  bool HasOutlivedAFault(Clock::time_point now);
   // What to say of work that takes too long; nothing while none does.
   std::optional<std::string> FindHang() const;
-  void BackOff(const std::string& text);
+  void BackOff(const absl::Status& reason);
   void Quarantine(const std::string& text);
   void ExpireRequests(Clock::time_point now);
   // Fails what waits, tells the observer and goes to backing off or stopped.
@@ -135,6 +136,7 @@ class WorkerLink {
   uint32_t spawns_ = 0;
   absl::Duration backoff_;
   Clock::time_point ready_since_;
+  std::optional<Clock::time_point> fault_seen_;  // on the work page
   Clock::time_point last_heard_;
   Clock::time_point start_deadline_;
   Clock::time_point next_try_;  // of connecting, or of starting again

@@ -52,8 +52,12 @@ class WorkerObserver {
   // answered Unavailable. `reason` says what was seen (exit code, signal, no
   // heartbeat). Also told when a worker cannot be started at all; then there
   // was no OnWorkerReady before. Not told of workers that end because
-  // Shutdown drains them. DATA_LOSS when the device itself is suspect: it is
-  // in quarantine then, no worker is started for it again.
+  // Shutdown drains them. Its code says of what kind it is:
+  //   UNAVAILABLE        the worker ended, or does not answer
+  //   DEADLINE_EXCEEDED  it was killed for work that hangs
+  //   ABORTED            a fault of the device ended it; the next may go on
+  //   DATA_LOSS          the device itself is suspect: it is in quarantine, no
+  //                      worker is started for it again
   virtual void OnWorkerLost(const std::string& device,
                             const absl::Status& reason) = 0;
   // Acknowledge once it is on disk.
@@ -100,8 +104,6 @@ struct WorkerStatus {
   pid_t pid = 0;          // 0 while there is none
   uint32_t restarts = 0;  // starts after the first one of this daemon
   std::string boot_id;    // of the worker; empty before the first HelloReply
-  uint32_t faults = 0;    // of the device, that ended a worker
-  uint32_t hangs = 0;     // for which a worker was killed
 };
 
 class WorkerPool {

@@ -15,7 +15,7 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
-// Marks pieces of work and keeps the first fault that ends the process.
+// Marks pieces of work, and keeps the first fault that ends the process.
 class Watch {
  public:
   Watch(const Engine* engine, WorkPage* page) : engine_(engine), page_(page) {}
@@ -34,21 +34,22 @@ class Watch {
     page_->End();
     Note(status);
   }
-  int exit_code() const { return exit_code_.load(); }
-
- private:
+  // From any thread.
   void Note(const absl::Status& status) {
-    if (status.ok() || exit_code_.load() != 0) return;
+    if (status.ok()) return;
     const int code = engine_->ExitCodeFor(status);
-    if (code == 0) return;
+    if (code == 0 || noted_.exchange(true)) return;
     spdlog::error("a fault of the device ends the worker exit_code={}: {}",
                   code, status.ToString());
     page_->SetFault(code, status.message());
     exit_code_.store(code);
   }
+  int exit_code() const { return exit_code_.load(); }
 
+ private:
   const Engine* const engine_;
   WorkPage* const page_;
+  std::atomic<bool> noted_{false};
   std::atomic<int> exit_code_{0};
 };
 
@@ -197,7 +198,9 @@ class WatchedEngine : public Engine {
   }
   v1::Device info() const override { return engine_->info(); }
   absl::StatusOr<v1::GpuReadings> Readings() const override {
-    return engine_->Readings();
+    auto readings = engine_->Readings();
+    watch_.Note(readings.status());
+    return readings;
   }
   v1::MemoryStats memory_stats() const override {
     return engine_->memory_stats();
@@ -228,7 +231,7 @@ class WatchedEngine : public Engine {
   }
 
   const std::unique_ptr<Engine> engine_;
-  Watch watch_;
+  mutable Watch watch_;
 };
 
 }  // namespace

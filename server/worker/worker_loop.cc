@@ -95,7 +95,11 @@ void WorkerLoop::PollOnce() {
   ReceiveFrom(&candidate_);
   Accept();
   const Clock::time_point now = Clock::now();
-  if (now >= next_heartbeat_) SendHeartbeat(now);
+  if (now >= next_heartbeat_) {
+    SendHeartbeat(now);
+    // What the monitor has read does not wake the compute thread by itself.
+    if (engine_->exit_code() != 0) turnstile_.Post([] {});
+  }
   CheckOrphan(now);
 }
 

@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -45,6 +46,32 @@ class Gpu(harness.TestCase):
         harness.wait_until(lambda: server.worker_pids().get("cuda:0", pid) != pid,
                            what="a new worker")
         harness.wait_until(lambda: series in server.metrics(), what="its readings")
+
+    def test_a_gpu_that_the_driver_gives_up_is_left_alone(self):
+        folder = tempfile.TemporaryDirectory(prefix="gpupool-nvml-")
+        self.addCleanup(folder.cleanup)
+        fault = pathlib.Path(folder.name) / "fault"
+        with unittest.mock.patch.dict(os.environ, FAKE_NVML_FAULT_FILE=str(fault)):
+            server = self.gpus("cuda:0")
+            harness.wait_until(
+                lambda: any(d.get("readings") for d in server.devices()), what="readings")
+            fault.write_text("xid 31")  # an application's
+            harness.wait_until(lambda: server.devices()[0]["readings"]["xid_events"][-1]
+                               .get("code") == 31, what="a report of no consequence")
+            self.assertEqual("DEVICE_READY", server.devices()[0]["state"])
+            fault.write_text("xid 79")
+            os.kill(server.worker_pids()["cuda:0"], 9)  # the next reports again
+            bad = harness.wait_until(
+                lambda: next((d for d in server.devices()
+                              if d["state"] == "DEVICE_QUARANTINED"), None),
+                what="the quarantine")
+        self.assertIn("exit code 11", bad["state_reason"])
+        self.assertIn("Xid 79: the GPU fell off the bus", bad["state_reason"])
+        self.assertIn("Xid 79: the GPU fell off the bus", server.cli("devices"))
+        self.assertIn('gpupool_device_quarantined{device="cuda:0"} 1', server.metrics())
+        self.assertIn('gpupool_device_faults_total{class="suspect",device="cuda:0"} 1',
+                      server.metrics())
+        self.assertNotIn("cuda:0", server.worker_pids())
 
     def test_auto_takes_gpus_where_workers_can_open_them(self):
         server = self.gpus("auto")

@@ -44,11 +44,14 @@ class DeviceFault(harness.TestCase):
         self.assertIn("exit code 10", server.log())
         self.assertIn("illegal memory access", server.log())
         self.assertIn('gpupool_device_quarantined{device="cpu:0"} 0', server.metrics())
+        self.assertIn('gpupool_device_faults_total{class="lost_context",device="cpu:0"} 1',
+                      server.metrics())
 
     def test_a_step_that_never_ends_is_ended(self):
         server = self.start("--devices", "cpu:1", "--hang-timeout", "2")
         self.resumes_after(server, "hang 250")
         self.assertIn("hangs: a training step", server.log())
+        self.assertIn('gpupool_worker_hangs_total{device="cpu:0"} 1', server.metrics())
 
     def test_a_suspect_device_is_left_alone_and_the_job_goes_elsewhere(self):
         server = self.start("--devices", "cpu:2")

@@ -67,6 +67,13 @@ absl::StatusCode CodeOf(FaultClass fault) {
   return absl::StatusCode::kInternal;
 }
 
+absl::Status Marked(FaultClass fault, absl::string_view text) {
+  absl::Status status(CodeOf(fault), text);
+  status.SetPayload(kPayload,
+                    absl::Cord(std::string(1, static_cast<char>(fault))));
+  return status;
+}
+
 }  // namespace
 
 FaultClass ClassifyFault(int code) {
@@ -83,12 +90,12 @@ absl::Status FaultStatus(int code, absl::string_view name,
                          absl::string_view text, absl::string_view what) {
   const FaultClass fault = ClassifyFault(code);
   if (fault == FaultClass::kNone) return absl::OkStatus();
-  absl::Status status(
-      CodeOf(fault),
-      absl::StrCat(what, ": ", text, " (CUDA error ", code, ", ", name, ")"));
-  status.SetPayload(kPayload,
-                    absl::Cord(std::string(1, static_cast<char>(fault))));
-  return status;
+  return Marked(fault, absl::StrCat(what, ": ", text, " (CUDA error ", code,
+                                    ", ", name, ")"));
+}
+
+absl::Status SuspectStatus(absl::string_view text) {
+  return Marked(FaultClass::kQuarantine, text);
 }
 
 FaultClass FaultOf(const absl::Status& status) {

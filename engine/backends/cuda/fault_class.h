@@ -38,7 +38,11 @@ constexpr bool EndsProcess(FaultClass fault) {
 absl::Status FaultStatus(int code, absl::string_view name,
                          absl::string_view text, absl::string_view what);
 
-// The class of a status that FaultStatus made; kNone for others.
+// DATA_LOSS of class kQuarantine, from what is known otherwise than by an error
+// of a call.
+absl::Status SuspectStatus(absl::string_view text);
+
+// The class of a status that one of these made; kNone for others.
 FaultClass FaultOf(const absl::Status& status);
 
 }  // namespace gpupool::engine::cuda

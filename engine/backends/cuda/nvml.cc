@@ -3,15 +3,15 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "engine/backends/cuda/xid_catalog.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
@@ -21,6 +21,7 @@ namespace {
 constexpr int kSuccess = 0;
 constexpr int kInsufficientSize = 7;
 constexpr int kGpuIsLost = 15;
+constexpr int kResetRequired = 16;
 constexpr unsigned kGpuSensor = 0;
 constexpr unsigned kMultiprocessorClock = 1;
 constexpr unsigned kMemoryClock = 2;
@@ -241,16 +242,43 @@ void Nvml::ReadProcesses(DeviceReadings& readings) const {
   }
 }
 
-void Nvml::TakeEvents() {
-  if (events_ == nullptr) return;
+std::vector<uint32_t> Nvml::TakeEvents() {
+  std::vector<uint32_t> codes;
+  if (events_ == nullptr) return codes;
   // Bounded: a driver that reports for ever must not keep the caller.
-  for (size_t i = 0; i < kMaxXidEvents; ++i) {
+  while (codes.size() < kMaxXidEvents) {
     Event event = {};
-    if (functions_->wait_events(events_, &event, 0) != kSuccess) return;
+    if (functions_->wait_events(events_, &event, 0) != kSuccess) break;
     if (event.type != kXidEvents) continue;
-    xid_events_.push_back({absl::Now(), static_cast<uint32_t>(event.data)});
+    codes.push_back(static_cast<uint32_t>(event.data));
+    xid_events_.push_back({absl::Now(), codes.back()});
     if (xid_events_.size() > kMaxXidEvents) xid_events_.pop_front();
   }
+  return codes;
+}
+
+absl::Status Nvml::CheckEvents(const std::vector<uint32_t>& codes) const {
+  for (const uint32_t code : codes) {
+    if (ClassifyXid(code) != FaultClass::kQuarantine) continue;
+    return SuspectStatus(
+        absl::StrCat("the driver reports Xid ", code, ": ", XidText(code)));
+  }
+  return absl::OkStatus();
+}
+
+// A contained error is counted as well, but has a report that says so.
+absl::Status Nvml::CheckMemoryErrors(const DeviceReadings& readings,
+                                     const std::vector<uint32_t>& codes) {
+  if (!readings.ecc_uncorrected) return absl::OkStatus();
+  const uint64_t before =
+      std::exchange(known_memory_errors_, readings.ecc_uncorrected)
+          .value_or(*readings.ecc_uncorrected);
+  const bool contained =
+      std::find(codes.begin(), codes.end(), kXidContainedError) != codes.end();
+  if (*readings.ecc_uncorrected <= before || contained) return absl::OkStatus();
+  return SuspectStatus(absl::StrCat(
+      "the GPU has counted ", *readings.ecc_uncorrected - before,
+      " uncorrectable memory errors (ECC) since the last reading; reset it"));
 }
 
 absl::StatusOr<DeviceReadings> Nvml::Read() {
@@ -258,50 +286,22 @@ absl::StatusOr<DeviceReadings> Nvml::Read() {
     return absl::FailedPreconditionError("no GPU is being watched");
   }
   Memory memory = {};
-  if (functions_->memory != nullptr &&
-      functions_->memory(device_, &memory) == kGpuIsLost) {
-    return absl::DataLossError(absl::StrCat("the driver has lost the GPU: ",
-                                            functions_->ErrorText(kGpuIsLost)));
+  const int code = functions_->memory == nullptr
+                       ? kSuccess
+                       : functions_->memory(device_, &memory);
+  if (code == kGpuIsLost || code == kResetRequired) {
+    return SuspectStatus(absl::StrCat("the driver has lost the GPU: ",
+                                      functions_->ErrorText(code)));
   }
   DeviceReadings readings;
   readings.time = absl::Now();
   ReadNumbers(readings);
   ReadProcesses(readings);
-  TakeEvents();
+  const std::vector<uint32_t> codes = TakeEvents();
+  RETURN_IF_ERROR(CheckEvents(codes));
+  RETURN_IF_ERROR(CheckMemoryErrors(readings, codes));
   readings.xid_events.assign(xid_events_.begin(), xid_events_.end());
   return readings;
-}
-
-std::string XidText(uint32_t code) {
-  switch (code) {
-    case 8:
-      return "the GPU stopped processing; the worker restarts";
-    case 13:
-      return "graphics engine exception";
-    case 31:
-      return "memory page fault: a kernel read or wrote a bad address";
-    case 41:
-      return "invalid access; the worker restarts";
-    case 43:
-      return "the GPU stopped processing a channel";
-    case 45:
-      return "work was cut off by another error";
-    case 46:
-      return "the GPU stopped; drain it and reset it";
-    case 48:
-      return "double-bit ECC error; drain the GPU and reset it";
-    case 63:
-    case 64:
-      return "memory row remapped or page retired";
-    case 79:
-      return "the GPU fell off the bus";
-    case 94:
-      return "contained memory error";
-    case 95:
-      return "uncontained memory error; reset the GPU";
-    default:
-      return "";
-  }
 }
 
 }  // namespace gpupool::engine::cuda

@@ -5,9 +5,12 @@
 // Thread-safety: one thread at a time.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,8 +40,11 @@ class Nvml {
 
   // Chooses the device to read. NOT_FOUND for an unknown one.
   absl::Status Watch(const std::string& uuid);
-  // Of the watched device. Numbers that it does not tell are absent; an error
-  // only when the device itself is lost.
+  // Of the watched device. Numbers that it does not tell are absent. An error
+  // only when the device itself is suspect, of FaultClass::kQuarantine: it is
+  // lost, the driver has reported an error that only a reset ends
+  // (xid_catalog.h), or memory errors have come since Watch that were neither
+  // corrected nor contained.
   absl::StatusOr<DeviceReadings> Read();
 
  private:
@@ -47,16 +53,17 @@ class Nvml {
   void ReadNumbers(DeviceReadings& readings) const;
   void ReadProcesses(DeviceReadings& readings) const;
   // Takes the events that came since the last call, without waiting.
-  void TakeEvents();
+  std::vector<uint32_t> TakeEvents();
+  absl::Status CheckEvents(const std::vector<uint32_t>& codes) const;
+  absl::Status CheckMemoryErrors(const DeviceReadings& readings,
+                                 const std::vector<uint32_t>& codes);
 
   std::unique_ptr<Functions> functions_;
   std::string driver_version_;
   void* device_ = nullptr;
   void* events_ = nullptr;  // null where the device reports none
   std::deque<XidEvent> xid_events_;
+  std::optional<uint64_t> known_memory_errors_;
 };
-
-// What NVIDIA's catalogue says of the commonest codes, else "".
-std::string XidText(uint32_t code);
 
 }  // namespace gpupool::engine::cuda

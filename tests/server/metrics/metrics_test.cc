@@ -65,9 +65,36 @@ TEST(MetricsTest, DeviceThatNeverRestartedHasZeroRestarts) {
   metrics.SetDeviceUp("cpu:1", true);
   EXPECT_THAT(metrics.Text(),
               HasSubstr("gpupool_worker_restarts_total{device=\"cpu:1\"} 0"));
-  metrics.CountWorkerRestart("cpu:1");
+  metrics.CountWorkerLoss("cpu:1", absl::StatusCode::kUnavailable);
   EXPECT_THAT(metrics.Text(),
               HasSubstr("gpupool_worker_restarts_total{device=\"cpu:1\"} 1"));
+}
+
+TEST(MetricsTest, LossesOfWorkersAreCountedByTheirKind) {
+  Metrics metrics;
+  metrics.SetDeviceUp("cpu:1", true);
+  const std::string before = metrics.Text();
+  const std::string lost =
+      "gpupool_device_faults_total{class=\"lost_context\",device=\"cpu:1\"} ";
+  const std::string suspect =
+      "gpupool_device_faults_total{class=\"suspect\",device=\"cpu:1\"} ";
+  const std::string hangs = "gpupool_worker_hangs_total{device=\"cpu:1\"} ";
+  EXPECT_THAT(before, HasSubstr(lost + "0"));
+  EXPECT_THAT(before, HasSubstr(suspect + "0"));
+  EXPECT_THAT(before, HasSubstr(hangs + "0"));
+  metrics.CountWorkerLoss("cpu:1", absl::StatusCode::kUnavailable);
+  metrics.CountWorkerLoss("cpu:1", absl::StatusCode::kAborted);
+  metrics.CountWorkerLoss("cpu:1", absl::StatusCode::kAborted);
+  metrics.CountWorkerLoss("cpu:1", absl::StatusCode::kDeadlineExceeded);
+  metrics.CountWorkerLoss("cpu:1", absl::StatusCode::kDataLoss);
+  const std::string after = metrics.Text();
+  EXPECT_THAT(after, HasSubstr(lost + "2"));
+  EXPECT_THAT(after, HasSubstr(suspect + "1"));
+  EXPECT_THAT(after, HasSubstr(hangs + "1"));
+  EXPECT_THAT(after,
+              HasSubstr("gpupool_worker_restarts_total{device=\"cpu:1\"} 4"));
+  EXPECT_THAT(after,
+              HasSubstr("gpupool_device_quarantined{device=\"cpu:1\"} 1"));
 }
 
 TEST(MetricsTest, HandlesOfOneVersionShareTheirSeries) {

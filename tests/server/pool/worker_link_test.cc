@@ -254,9 +254,7 @@ TEST_F(WorkerLinkTest, AStepThatNeverEndsCostsTheWorkerItsLife) {
   const absl::Status lost = observer_->lost("cpu:0")[0];
   EXPECT_NE(lost.message().find("hangs: a training step"), std::string::npos)
       << lost;
-  EXPECT_TRUE(absl::IsUnavailable(lost));
-  EXPECT_EQ(pool_->status("cpu:0").hangs, 1u);
-  EXPECT_EQ(pool_->status("cpu:0").faults, 0u);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(lost)) << lost;
 }
 
 TEST_F(WorkerLinkTest, WithoutALimitAStepMayTakeForEver) {
@@ -279,7 +277,7 @@ TEST_F(WorkerLinkTest, ALostContextEndsTheWorkerAndANewOneGoesOn) {
   const absl::Status lost = observer_->lost("cpu:0")[0];
   EXPECT_NE(lost.message().find("exit code 10"), std::string::npos) << lost;
   EXPECT_NE(lost.message().find("illegal address"), std::string::npos) << lost;
-  EXPECT_EQ(pool_->status("cpu:0").faults, 1u);
+  EXPECT_TRUE(absl::IsAborted(lost)) << lost;
 }
 
 TEST_F(WorkerLinkTest, ASuspectDeviceGetsNoWorkerAgain) {

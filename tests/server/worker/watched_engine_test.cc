@@ -14,7 +14,11 @@ class WatchedEngineTest : public testing::Test {
     auto page = WorkPage::Create();
     ASSERT_TRUE(page.ok()) << page.status();
     page_.emplace(*std::move(page));
-    engine_ = WatchEngine(std::make_unique<FakeEngine>(), &*page_);
+    Watch({});
+  }
+  void Watch(testing_engine::FakeEngineSettings settings) {
+    engine_ =
+        WatchEngine(std::make_unique<FakeEngine>(std::move(settings)), &*page_);
   }
   std::unique_ptr<Training> Start(const std::string& name) {
     worker::v1::StartJob request;
@@ -77,6 +81,19 @@ TEST_F(WatchedEngineTest, ASuspectDeviceHasACodeOfItsOwn) {
   const auto training = Start("suspect-at-1");
   EXPECT_FALSE(StepOf(*training).ok());
   EXPECT_EQ(engine_->exit_code(), kExitDeviceSuspect);
+}
+
+TEST_F(WatchedEngineTest, ReadingsOfASuspectDeviceEndTheWorkerToo) {
+  Watch(
+      {.readings_error = absl::DataLossError("suspect: it fell off the bus")});
+  EXPECT_FALSE(engine_->Readings().ok());
+  EXPECT_EQ(engine_->exit_code(), kExitDeviceSuspect);
+  EXPECT_EQ(page_->Read().fault_text, "suspect: it fell off the bus");
+}
+
+TEST_F(WatchedEngineTest, ADeviceThatTellsNothingIsNotSuspect) {
+  EXPECT_FALSE(engine_->Readings().ok());
+  EXPECT_EQ(engine_->exit_code(), 0);
 }
 
 }  // namespace

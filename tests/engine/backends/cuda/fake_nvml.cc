@@ -3,8 +3,14 @@
 //   FAKE_NVML_NO_DRIVER=1  nvmlInit_v2 fails
 //   FAKE_NVML_LOST=1       the GPU is lost
 //   FAKE_NVML_SILENT=1     the GPU tells no power and reports no events
+//   FAKE_NVML_FAULT_FILE   names a file, which may come later, of words:
+//     xid N     reports Xid N, once in a process
+//     ecc N     has counted N uncorrectable errors
+//     memory N  asked for its memory the GPU answers error N
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 namespace {
 
@@ -29,7 +35,20 @@ struct Event {
 
 int the_gpu = 0;
 int the_events = 0;
-int events_left = 0;
+unsigned long long events_left = 0;
+bool reported = false;
+
+// The number after `word` in the file; 0 without.
+unsigned long long Fault(const char* word) {
+  const char* const path = std::getenv("FAKE_NVML_FAULT_FILE");
+  std::ifstream file(path == nullptr ? "" : path);
+  std::string found;
+  unsigned long long number = 0;
+  while (file >> found >> number) {
+    if (found == word) return number;
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -37,6 +56,7 @@ extern "C" {
 
 int nvmlInit_v2() {
   events_left = 20;
+  reported = false;
   return Asked("FAKE_NVML_NO_DRIVER") ? 9 : 0;
 }
 int nvmlShutdown() { return 0; }
@@ -57,7 +77,7 @@ int nvmlDeviceGetUtilizationRates(void*, Utilization* out) {
 }
 int nvmlDeviceGetMemoryInfo(void*, Memory* out) {
   *out = {1000, 600, 400};
-  return Asked("FAKE_NVML_LOST") ? 15 : 0;
+  return Asked("FAKE_NVML_LOST") ? 15 : static_cast<int>(Fault("memory"));
 }
 int nvmlDeviceGetTemperature(void*, unsigned, unsigned* out) {
   *out = 61;
@@ -77,7 +97,7 @@ int nvmlDeviceGetClockInfo(void*, unsigned kind, unsigned* out) {
 }
 int nvmlDeviceGetTotalEccErrors(void*, unsigned kind, unsigned,
                                 unsigned long long* out) {
-  *out = kind == 0 ? 5 : 0;
+  *out = kind == 0 ? 5 : Fault("ecc");
   return 0;
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count,
@@ -97,10 +117,15 @@ int nvmlDeviceRegisterEvents(void*, unsigned long long, void*) {
   return Asked("FAKE_NVML_SILENT") ? 3 : 0;
 }
 int nvmlEventSetWait_v2(void*, Event* out, unsigned) {
-  if (events_left == 0) return 10;  // timeout
-  *out = {&the_gpu, 0x8, static_cast<unsigned long long>(100 - events_left), 0,
-          0};
-  --events_left;
+  if (events_left > 0) {
+    *out = {&the_gpu, 0x8, 220 - events_left, 0, 0};
+    --events_left;
+    return 0;
+  }
+  const unsigned long long xid = reported ? 0 : Fault("xid");
+  if (xid == 0) return 10;  // timeout
+  *out = {&the_gpu, 0x8, xid, 0, 0};
+  reported = true;
   return 0;
 }
 

@@ -59,5 +59,12 @@ TEST(FaultClassTest, EveryClassHasItsStatusCode) {
   EXPECT_EQ(code(1), absl::StatusCode::kInternal);
 }
 
+TEST(FaultClassTest, ASuspectGpuIsKnownWithoutAFailedCall) {
+  const absl::Status status = SuspectStatus("the driver has lost the GPU");
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(status.message(), "the driver has lost the GPU");
+  EXPECT_EQ(FaultOf(status), FaultClass::kQuarantine);
+}
+
 }  // namespace
 }  // namespace gpupool::engine::cuda

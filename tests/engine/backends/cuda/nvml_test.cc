@@ -2,9 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
+
+#include "engine/backends/cuda/fault_class.h"
 
 namespace gpupool::engine::cuda {
 namespace {
@@ -71,12 +76,12 @@ TEST(NvmlTest, KeepsTheNewestErrorReports) {
   auto nvml = Nvml::Open(kFake);
   ASSERT_TRUE(nvml.ok()) << nvml.status();
   ASSERT_TRUE((*nvml)->Watch("GPU-fake").ok());
-  // 20 reports, numbered from 80; a reading takes at most 16 of them.
+  // 20 reports, numbered from 200; a reading takes at most 16 of them.
   ASSERT_EQ((*nvml)->Read()->xid_events.size(), Nvml::kMaxXidEvents);
   const auto readings = (*nvml)->Read();
   ASSERT_EQ(readings->xid_events.size(), Nvml::kMaxXidEvents);
-  EXPECT_EQ(readings->xid_events.front().code, 84u);
-  EXPECT_EQ(readings->xid_events.back().code, 99u);
+  EXPECT_EQ(readings->xid_events.front().code, 204u);
+  EXPECT_EQ(readings->xid_events.back().code, 219u);
 }
 
 TEST(NvmlTest, WhatTheGpuDoesNotTellIsAbsent) {
@@ -96,7 +101,9 @@ TEST(NvmlTest, ALostGpuIsAnError) {
   ASSERT_TRUE(nvml.ok()) << nvml.status();
   ASSERT_TRUE((*nvml)->Watch("GPU-fake").ok());
   const Asking lost("FAKE_NVML_LOST");
-  EXPECT_EQ((*nvml)->Read().status().code(), absl::StatusCode::kDataLoss);
+  const absl::Status status = (*nvml)->Read().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(FaultOf(status), FaultClass::kQuarantine);
 }
 
 TEST(NvmlTest, IsLookedForInTheFoldersFirst) {
@@ -113,9 +120,50 @@ TEST(NvmlTest, UnknownGpusAreRefused) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(NvmlTest, CommonErrorReportsHaveAMeaning) {
-  EXPECT_THAT(XidText(79), HasSubstr("bus"));
-  EXPECT_EQ(XidText(9999), "");
+// Readings of a GPU that has read well once, when the fake library then does
+// what the file says.
+absl::Status ReadAfter(const std::string& fault) {
+  const testing::TestInfo& test =
+      *testing::UnitTest::GetInstance()->current_test_info();
+  const std::string path = testing::TempDir() + "/nvml_test_" + test.name() +
+                           std::to_string(getpid());
+  setenv("FAKE_NVML_FAULT_FILE", path.c_str(), 1);
+  auto nvml = Nvml::Open(kFake);
+  absl::Status status = nvml.status();
+  if (status.ok()) status = (*nvml)->Watch("GPU-fake");
+  // Two readings take what the fake library reports in any case.
+  for (int i = 0; i < 2 && status.ok(); ++i) status = (*nvml)->Read().status();
+  EXPECT_TRUE(status.ok()) << status;
+  std::ofstream(path) << fault;
+  if (status.ok()) status = (*nvml)->Read().status();
+  unsetenv("FAKE_NVML_FAULT_FILE");
+  std::remove(path.c_str());
+  return status;
+}
+
+TEST(NvmlTest, AReportThatOnlyAResetEndsMakesTheGpuSuspect) {
+  const absl::Status status = ReadAfter("xid 79");
+  EXPECT_EQ(FaultOf(status), FaultClass::kQuarantine) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Xid 79: the GPU fell"));
+}
+
+TEST(NvmlTest, ReportsAboutApplicationsDoNot) {
+  EXPECT_TRUE(ReadAfter("xid 31").ok());
+  EXPECT_TRUE(ReadAfter("xid 9999").ok());
+}
+
+TEST(NvmlTest, NewUncorrectableMemoryErrorsMakeTheGpuSuspect) {
+  const absl::Status status = ReadAfter("ecc 3");
+  EXPECT_EQ(FaultOf(status), FaultClass::kQuarantine) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("3 uncorrectable"));
+}
+
+TEST(NvmlTest, ContainedMemoryErrorsDoNot) {
+  EXPECT_TRUE(ReadAfter("ecc 3 xid 94").ok());
+}
+
+TEST(NvmlTest, AGpuThatNeedsAResetIsSuspect) {
+  EXPECT_EQ(FaultOf(ReadAfter("memory 16")), FaultClass::kQuarantine);
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ struct ModelFileOptions {
   std::vector<std::string> unbatched_inputs;
   uint32_t max_batch_size = 0;
   uint32_t max_programs = 0;
+  std::string precision = "highest";
 };
 
 struct UploadOptions {
@@ -36,7 +37,6 @@ struct UploadOptions {
   std::string name;
   std::string weights;
   uint32_t max_queue_delay_microseconds = 0;
-  std::string precision = "highest";
   bool benchmark = false;
   bool no_wait = false;
 };
@@ -96,7 +96,7 @@ int Upload(Context& context, const UploadOptions& options) {
   header.mutable_serving()->set_max_programs(options.model.max_programs);
   header.mutable_serving()->set_max_queue_delay_microseconds(
       options.max_queue_delay_microseconds);
-  header.mutable_serving()->set_precision(PrecisionOf(options.precision));
+  header.mutable_serving()->set_precision(PrecisionOf(options.model.precision));
   header.mutable_serving()->set_benchmark(options.benchmark);
   header.set_wait(!options.no_wait);
   const absl::StatusOr<v1::ModelVersion> version = UploadModel(
@@ -118,6 +118,7 @@ int Plan(Context& context, const ModelFileOptions& options) {
   *request.mutable_spec() = *std::move(spec);
   request.set_max_batch_size(options.max_batch_size);
   request.set_max_programs(options.max_programs);
+  request.set_precision(PrecisionOf(options.precision));
   const auto answer = (*client)->PlanModel(request);
   if (!answer.ok()) return context.Fail(answer.status());
   context.Print(*answer, [&] {
@@ -181,6 +182,11 @@ void AddModelFileOptions(CLI::App& verb, ModelFileOptions& options) {
   verb.add_option("--max-programs", options.max_programs,
                   "Programs to keep where sizes vary (default: 16)")
       ->type_name("N");
+  verb.add_option("--precision", options.precision,
+                  "Arithmetic of products: highest, high (TF32 on GPUs), bf16 "
+                  "or fp16 (default: highest)")
+      ->check(CLI::IsMember({"highest", "high", "bf16", "fp16"}))
+      ->type_name("PRECISION");
 }
 
 }  // namespace
@@ -207,12 +213,6 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation) {
                    upload_options->max_queue_delay_microseconds,
                    "How long a request may wait for others (default: 0)")
       ->type_name("N");
-  upload
-      ->add_option("--precision", upload_options->precision,
-                   "Arithmetic of products: highest, high (TF32 on GPUs), bf16 "
-                   "or fp16 (default: highest)")
-      ->check(CLI::IsMember({"highest", "high", "bf16", "fp16"}))
-      ->type_name("PRECISION");
   upload->add_flag("--benchmark", upload_options->benchmark,
                    "On GPUs measure the kernels of convolutions and take the "
                    "fastest; loading takes longer");
@@ -227,7 +227,8 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation) {
       models, "plan",
       "Show what serving a model file needs and on which devices it fits. "
       "Operators that are not supported are all listed.",
-      "  gpupool models plan resnet18.onnx --max-batch-size 8");
+      "  gpupool models plan resnet18.onnx --max-batch-size 8\n"
+      "  gpupool models plan resnet18.onnx --precision bf16");
   AddModelFileOptions(*plan, *plan_options);
   invocation.On(plan,
                 [plan_options](Context& c) { return Plan(c, *plan_options); });

@@ -127,6 +127,7 @@ grpc::ServerUnaryReactor* ModelService::PlanModel(
   v1::ServingOptions serving;
   serving.set_max_batch_size(request->max_batch_size());
   serving.set_max_programs(request->max_programs());
+  serving.set_precision(request->precision());
   absl::Status checked = CheckServingOptions("request", &serving);
   if (checked.ok()) checked = CheckModelSpec("spec", request->spec());
   if (!checked.ok()) return Reply(context, checked);

@@ -10,6 +10,7 @@ namespace gpupool::server {
 void FakeWorkers::Send(const std::string& device, worker::v1::ToWorker message,
                        absl::Duration, ReplyCallback callback) {
   worker::v1::FromWorker reply;
+  if (message.has_plan_inference()) planned = message.plan_inference();
   if (message.has_plan_training() || message.has_plan_inference()) {
     auto* plan = reply.mutable_plan();
     plan->set_total_steps(10);

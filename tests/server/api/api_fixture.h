@@ -32,6 +32,7 @@ class FakeWorkers : public WorkerPort {
   // What exports and dumps answer; set before they are asked for.
   std::string exported;
   uint64_t exported_bytes = 0;
+  worker::v1::PlanInference planned;  // the last one asked for
 
   // The next job that was given to a worker.
   worker::v1::StartJob AwaitStart();

@@ -158,5 +158,24 @@ TEST_F(ModelServiceTest, AnExportNeedsAKnownModelAndFormat) {
   EXPECT_EQ(status(request).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_F(ModelServiceTest, APlanIsForThePrecisionThatIsAskedFor) {
+  v1::PlanModelRequest request;
+  request.mutable_spec()->add_input_shape(4);
+  request.mutable_spec()->add_layers()->mutable_relu();
+  request.set_precision(v1::BF16);
+  v1::PlanModelResponse response;
+  {
+    grpc::ClientContext context;
+    const grpc::Status status = stub_->PlanModel(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+  EXPECT_EQ(workers_.planned.precision(), v1::BF16);
+  EXPECT_EQ(workers_.planned.max_batch_size(), 32u);
+  request.set_precision(static_cast<v1::Precision>(99));
+  grpc::ClientContext context;
+  EXPECT_THAT(stub_->PlanModel(&context, request, &response).error_message(),
+              HasSubstr("request.precision is 99"));
+}
+
 }  // namespace
 }  // namespace gpupool::server

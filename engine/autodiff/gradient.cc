@@ -112,7 +112,8 @@ class Differentiator {
   }
 
   absl::Status Visit(int position) {
-    const Node& node = graph_.nodes()[static_cast<size_t>(position)];
+    // A copy: the sum of contributions adds nodes, which moves all of them.
+    const Node node = graph_.nodes()[static_cast<size_t>(position)];
     std::vector<bool> needed;
     bool any = false;
     for (ValueId id : node.inputs) {
@@ -127,23 +128,17 @@ class Differentiator {
     if (!dy.valid() && (position != loss_node_ || output != loss_)) {
       return absl::OkStatus();
     }
-    const bool sliced = node.op == Op::kSlice;
-    autodiff::RuleContext context(graph_.nodes()[static_cast<size_t>(position)],
-                                  dy, needed, &builder_);
+    autodiff::RuleContext context(node, dy, needed, &builder_);
     RETURN_IF_ERROR(autodiff::ApplyRule(context));
     for (size_t i = 0; i < needed.size(); ++i) {
       const ValueId gradient = context.gradients()[i];
       if (!needed[i] || !gradient.valid()) continue;
       contributions_[At(context.input(i))].push_back(gradient);
-      if (sliced) {
-        slices_[gradient.index] = {dy, SliceOf(position)};
+      if (node.op == Op::kSlice) {
+        slices_[gradient.index] = {dy, node.get<SliceAttributes>()};
       }
     }
     return absl::OkStatus();
-  }
-
-  const SliceAttributes& SliceOf(int position) const {
-    return graph_.nodes()[static_cast<size_t>(position)].get<SliceAttributes>();
   }
 
   // Replaces contributions that come from slices by one, where they can be

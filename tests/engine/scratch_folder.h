@@ -12,8 +12,8 @@ namespace gpupool::engine {
 class ScratchFolder {
  public:
   ScratchFolder() {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = testing::TempDir() + "/" + test->test_suite_name() + "." +
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    path_ = ::testing::TempDir() + "/" + test->test_suite_name() + "." +
             test->name() + "." + std::to_string(getpid());
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);

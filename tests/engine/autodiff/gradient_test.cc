@@ -290,6 +290,25 @@ TEST_F(GradientTest, RefusesFusedNodesAndMissingStatistics) {
               HasSubstr("fused"));
 }
 
+// Each sum of two branches' gradients is a node that is added while another one
+// is looked at. What a moved node leaves behind is seen by AddressSanitizer.
+TEST_F(GradientTest, NodesMayMoveWhileBranchesAreAddedUp) {
+  for (int branches = 1; branches < 40; ++branches) {
+    graph_ = Graph();
+    builder_ = GraphBuilder(&graph_);
+    const ValueId weight = Weight("x", {3});
+    ValueId x = weight;
+    for (int i = 0; i < branches; ++i) {
+      x = Emit(Op::kAdd, {x, Emit(Op::kTanh, {x})});
+    }
+    const ValueId target = *builder_.Input("target", builder_.value(x).type());
+    const ValueId loss =
+        Emit(Op::kMeanSquaredError, {x, target}, LossAttributes{});
+    const auto gradients = AddGradients(graph_, loss, {weight});
+    ASSERT_TRUE(gradients.ok()) << gradients.status();
+  }
+}
+
 class WholeModelTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(WholeModelTest, GradientsMatchDifferences) {

@@ -4,19 +4,16 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "engine/base/check.h"
 #include "engine/base/philox.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
-#include "engine/import/model_programs.h"
-#include "engine/runtime/weight_store.h"
-#include "engine/train/initial_weights.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine::testing {
@@ -78,99 +75,38 @@ absl::StatusOr<std::shared_ptr<const ModelSource>> OpenOnnx(
   return std::shared_ptr<const ModelSource>(opened, opened->source.get());
 }
 
-OnnxProgram::OnnxProgram(std::shared_ptr<const ModelSource> source,
-                         ModelGraph model, int threads)
-    : source_(std::move(source)),
-      model_(std::move(model)),
-      backend_(threads),
-      allocator_("cpu:0", kMemoryLimit, &segments_) {}
+OnnxProgram::OnnxProgram(int threads)
+    : backend_(threads), allocator_("cpu:0", kMemoryLimit, &segments_) {}
 
 std::unique_ptr<OnnxProgram> OnnxProgram::ForInference(
     std::shared_ptr<const ModelSource> source, int64_t batch, int threads) {
-  absl::StatusOr<ModelGraph> model =
-      BuildInferenceGraph(*source, /*input_scaling=*/false, batch);
-  CheckOk(model.status());
-  std::unique_ptr<OnnxProgram> program(
-      new OnnxProgram(std::move(source), *std::move(model), threads));
-  program->Compile();
+  std::unique_ptr<OnnxProgram> program(new OnnxProgram(threads));
+  program->Load(
+      ModelProgram::ForInference(std::move(source), batch, program->device()));
   return program;
 }
 
 std::unique_ptr<OnnxProgram> OnnxProgram::ForTraining(
     std::shared_ptr<const ModelSource> source, const v1::TrainingSpec& training,
     int threads) {
-  absl::StatusOr<ModelGraph> model =
-      BuildTrainingGraph(*source, v1::Scaling(), training);
-  CheckOk(model.status());
-  std::unique_ptr<OnnxProgram> program(
-      new OnnxProgram(std::move(source), *std::move(model), threads));
-  program->Compile();
+  std::unique_ptr<OnnxProgram> program(new OnnxProgram(threads));
+  program->Load(ModelProgram::ForTraining(std::move(source), training,
+                                          program->device()));
   return program;
 }
 
-void OnnxProgram::Compile() {
-  Graph graph = model_.graph;
-  CheckOk(RunPasses(graph, {}, &passes_));
-  absl::StatusOr<Program> program =
-      Program::Compile(std::move(graph), &backend_);
+void OnnxProgram::Load(absl::StatusOr<std::unique_ptr<ModelProgram>> program) {
   CheckOk(program.status());
-  const Graph* graphs[] = {&program->graph()};
-  absl::StatusOr<WeightLayout> layout = WeightLayout::Create(graphs);
-  CheckOk(layout.status());
-  absl::StatusOr<WeightStore> store =
-      WeightStore::Create(*std::move(layout), "program", &allocator_);
-  CheckOk(store.status());
-  weights_ = std::make_unique<WeightStore>(*std::move(store));
-  std::vector<PersistentSpec> used;
-  for (const PersistentSpec& spec : model_.persistents) {
-    if (weights_->layout().Find(spec.name) != nullptr) used.push_back(spec);
-  }
-  CheckOk(SetInitialWeights(*source_, used, 1, *weights_));
-  absl::StatusOr<Allocation> arena =
-      allocator_.Allocate(program->bytes().arena, {"program", "arena"});
-  CheckOk(arena.status());
-  arena_ = *std::move(arena);
-  absl::StatusOr<std::unique_ptr<Executor>> executor =
-      Executor::Create(*std::move(program), *weights_,
-                       {arena_.data(), arena_.bytes()}, "program", &allocator_);
-  CheckOk(executor.status());
-  executor_ = *std::move(executor);
-  CheckOk(executor_->Load());
-}
-
-void OnnxProgram::SetInput(absl::string_view name,
-                           absl::Span<const float> numbers) {
-  const absl::Span<std::byte> to = executor_->input(name);
-  GPUPOOL_CHECK(to.size() == numbers.size() * sizeof(float));
-  std::memcpy(to.data(), numbers.data(), to.size());
-}
-
-void OnnxProgram::SetInput(absl::string_view name,
-                           absl::Span<const int64_t> numbers) {
-  const absl::Span<std::byte> to = executor_->input(name);
-  GPUPOOL_CHECK(to.size() == numbers.size() * sizeof(int64_t));
-  std::memcpy(to.data(), numbers.data(), to.size());
-}
-
-void OnnxProgram::SetInput(absl::string_view name, double number) {
-  const absl::Span<std::byte> to = executor_->input(name);
-  GPUPOOL_CHECK(to.size() == sizeof(number));
-  std::memcpy(to.data(), &number, sizeof(number));
+  program_ = *std::move(program);
+  CheckOk(program_->Load());
 }
 
 void OnnxProgram::FillInput(absl::string_view name) {
-  const absl::Span<std::byte> to = executor_->input(name);
+  std::vector<float> numbers(program_->executor().input(name).size() /
+                             sizeof(float));
   Philox random(7);
-  for (size_t i = 0; i + sizeof(float) <= to.size(); i += sizeof(float)) {
-    const float number = random.NextFloat() - 0.5f;
-    std::memcpy(to.data() + i, &number, sizeof(number));
-  }
-}
-
-absl::Span<const float> OnnxProgram::Output(absl::string_view name) const {
-  const absl::Span<const std::byte> bytes = executor_->output(name);
-  return {reinterpret_cast<const float*>(bytes.data()),
-          bytes.size() / sizeof(float)};
+  for (float& number : numbers) number = random.NextFloat() - 0.5f;
+  program_->SetInput(name, absl::MakeConstSpan(numbers));
 }
 
 std::string OnnxProgram::ProfileTable(int runs,
@@ -178,9 +114,9 @@ std::string OnnxProgram::ProfileTable(int runs,
   Profile profile(0);
   for (int i = 0; i < runs; ++i) {
     set_inputs();
-    CheckOk(executor_->RunProfiled(&profile));
+    CheckOk(program_->executor().RunProfiled(&profile));
   }
-  return profile.Table(executor_->program().graph());
+  return profile.Table(program_->program().graph());
 }
 
 }  // namespace gpupool::engine::testing

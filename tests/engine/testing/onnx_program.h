@@ -16,10 +16,8 @@
 #include "engine/import/model_source.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/memory/host_page_source.h"
-#include "engine/passes/pipeline.h"
-#include "engine/runtime/executor.h"
-#include "engine/runtime/profiler.h"
 #include "gpupool/v1/job.pb.h"
+#include "tests/engine/testing/model_program.h"
 
 namespace gpupool::engine::testing {
 
@@ -43,35 +41,33 @@ class OnnxProgram {
       std::shared_ptr<const ModelSource> source,
       const v1::TrainingSpec& training, int threads);
 
-  // Copies into an input, or fills it with numbers of a fixed seed.
-  void SetInput(absl::string_view name, absl::Span<const float> numbers);
-  void SetInput(absl::string_view name, absl::Span<const int64_t> numbers);
-  void SetInput(absl::string_view name, double number);
+  template <typename Numbers>
+  void SetInput(absl::string_view name, const Numbers& numbers) {
+    program_->SetInput(name, numbers);
+  }
+  // Fills an input with numbers of a fixed seed.
   void FillInput(absl::string_view name);
-  absl::Status Run() { return executor_->Run(); }
-  absl::Span<const float> Output(absl::string_view name) const;
+  absl::Status Run() { return program_->Run(); }
+  absl::Span<const float> Output(absl::string_view name) const {
+    return program_->Output(name);
+  }
 
-  const ModelGraph& model() const { return model_; }
-  const Program& program() const { return executor_->program(); }
-  const PassReport& passes() const { return passes_; }
+  const ModelGraph& model() const { return program_->model(); }
+  const Program& program() const { return program_->program(); }
+  const PassReport& passes() const { return program_->passes(); }
   // Time of each node over that many runs. A run may overwrite its inputs, so
   // they are set before each.
   std::string ProfileTable(int runs, const std::function<void()>& set_inputs);
 
  private:
-  OnnxProgram(std::shared_ptr<const ModelSource> source, ModelGraph model,
-              int threads);
-  void Compile();
+  explicit OnnxProgram(int threads);
+  ProgramDevice device() { return {&backend_, &allocator_}; }
+  void Load(absl::StatusOr<std::unique_ptr<ModelProgram>> program);
 
-  std::shared_ptr<const ModelSource> source_;
-  ModelGraph model_;
   CpuBackend backend_;
   HostPageSource segments_;
   CachingAllocator allocator_;
-  PassReport passes_;
-  std::unique_ptr<WeightStore> weights_;
-  Allocation arena_;
-  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<ModelProgram> program_;
 };
 
 }  // namespace gpupool::engine::testing

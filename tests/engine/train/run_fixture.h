@@ -17,7 +17,7 @@
 
 namespace gpupool::engine {
 
-class RunFixture : public testing::Test {
+class RunFixture : public ::testing::Test {
  protected:
   DeviceContext Device() { return {&backend_, &allocator_, blob_dir_}; }
 

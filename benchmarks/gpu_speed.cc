@@ -1,11 +1,15 @@
 // How long do steps of our programs take on a GPU?
 //
-//   gpu_speed train-mlp|train-cnn|infer-cnn [BATCH] [--profile]
-//   gpu_speed h2d     GiB/s of copies from staging memory
+//   gpu_speed CASE [BATCH] [--profile]    {"ms": median}
+//   gpu_speed plan CASE [BATCH]           what it would take; needs no GPU
+//   gpu_speed copy to-device|from-device KIB
+//       {"gib_per_s": median, "bare": the same of a loop of cudaMemcpyAsync}
 //
-// Prints one JSON object, {"ms": median} or {"gib_per_s": median}; with
-// --profile the time of each node goes to stderr. Ends with 77 where there is
-// no GPU. The kernels are measured before they are chosen.
+// CASE is train-MODEL or infer-MODEL with mlp, cnn (both in TF32), resnet50,
+// gpt2 (both in bf16) or, to try it out, tiny-resnet and tiny-gpt2. Prints one
+// JSON object; with --profile the time of each node goes to stderr. A run
+// copies the inputs to the device and the outputs back. The kernels are
+// measured before they are chosen. Ends with 77 where there is no GPU.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,44 +18,17 @@
 #include <string>
 #include <vector>
 
-#include "engine/import/model_programs.h"
-#include "engine/passes/pipeline.h"
-#include "gpupool/v1/job.pb.h"
+#include "benchmarks/bare_copy.h"
+#include "benchmarks/gpu_case.h"
+#include "engine/backends/portable/portable_backend.h"
+#include "engine/base/check.h"
 #include "tests/gpu/gpu.h"
-#include "tests/gpu/loaded_on.h"
 
 namespace gpupool::engine::testing {
 namespace {
 
 constexpr int kNoGpu = 77;
 constexpr double kSeconds = 1.5;
-constexpr uint64_t kCopyBytes = uint64_t{256} << 20;
-
-v1::ModelSpec Mlp() {
-  return ModelFromText(R"pb(
-    input_shape: [ 784 ]
-    layers { dense { units: 128 } }
-    layers { relu {} }
-    layers { dense { units: 10 } }
-  )pb");
-}
-
-// As the Cnn of benchmarks/peers/gpu_peer.py.
-v1::ModelSpec Cnn() {
-  return ModelFromText(R"pb(
-    input_shape: [ 1, 28, 28 ]
-    layers { conv2d { filters: 32 kernel: 3 padding: 1 } }
-    layers { batch_norm {} }
-    layers { relu {} }
-    layers { max_pool { kernel: 2 } }
-    layers { conv2d { filters: 64 kernel: 3 padding: 1 } }
-    layers { batch_norm {} }
-    layers { relu {} }
-    layers { max_pool { kernel: 2 } }
-    layers { flatten {} }
-    layers { dense { units: 10 } }
-  )pb");
-}
 
 double Median(std::vector<double> numbers) {
   std::sort(numbers.begin(), numbers.end());
@@ -82,71 +59,102 @@ void Demand(const absl::Status& status) {
   std::exit(1);
 }
 
-Graph Program(const v1::ModelSpec& model, bool training, int batch) {
-  Graph graph;
-  if (training) {
-    v1::TrainingSpec spec =
-        TrainingFromText("cross_entropy {} adam { learning_rate: 0.001 }");
-    spec.set_batch_size(static_cast<uint32_t>(batch));
-    graph = BuildTrainingGraph(model, {}, spec)->graph;
-  } else {
-    graph = BuildInferenceGraph(model, false, batch)->graph;
-  }
-  Demand(RunPasses(graph, {}, nullptr));
-  return graph;
+template <typename T>
+T Demand(absl::StatusOr<T> value) {
+  Demand(value.status());
+  return *std::move(value);
 }
 
-void RunModel(Gpu& gpu, const std::string& name, int batch, bool profiled) {
-  const bool training = name.substr(0, 5) == "train";
-  const bool mlp = name.find("mlp") != std::string::npos;
-  LoadedOn loaded(&gpu.backend(), &gpu.allocator(),
-                  Program(mlp ? Mlp() : Cnn(), training, batch),
-                  {.tensor_float32 = true, .benchmark = true});
-  loaded.SetInputs(1);
-  const double seconds = Measure([&] { Demand(loaded.executor().Run()); });
-  std::printf("{\"ms\": %.6f}\n", 1e3 * seconds);
-  if (!profiled) return;
-  Profile profile;
-  for (int i = 0; i < 5; ++i) {
-    Demand(loaded.executor().RunProfiled(&profile, gpu.device().timer()));
-  }
-  std::cerr << profile.Table(loaded.executor().program().graph());
-}
-
-void CopyToDevice(Gpu& gpu) {
-  auto staging = gpu.transfer().AllocateStaging(kCopyBytes);
-  Demand(staging.status());
-  auto block = gpu.allocator().Allocate(kCopyBytes, {"bench", "copy"});
-  Demand(block.status());
-  const double seconds = Measure([&] {
-    Demand(gpu.transfer().CopyToDevice(block->data(),
-                                       {(*staging)->data(), kCopyBytes}));
-    Demand(gpu.transfer().Synchronize());
-  });
-  std::printf("{\"gib_per_s\": %.3f}\n",
-              static_cast<double>(kCopyBytes) / (uint64_t{1} << 30) / seconds);
-}
-
-int Main(int argc, char** argv) {
-  const std::string name = argc > 1 ? argv[1] : "";
-  const int batch = argc > 2 ? std::atoi(argv[2]) : 64;
-  if (name.empty() || batch < 1) {
-    std::cerr << "gpu_speed train-mlp|train-cnn|infer-cnn|h2d [BATCH] "
-                 "[--profile]\n";
-    return 2;
-  }
+// Ends the process where there is none.
+Gpu& TheGpu() {
   // The suite's greeting goes to stdout, where only the result belongs.
   std::streambuf* const out = std::cout.rdbuf(std::cerr.rdbuf());
   const auto gpu = Gpu::Get();
   std::cout.rdbuf(out);
-  if (!gpu.ok()) {
-    std::cerr << gpu.status() << std::endl;
-    return kNoGpu;
+  if (gpu.ok()) return **gpu;
+  std::cerr << gpu.status() << std::endl;
+  std::exit(kNoGpu);
+}
+
+void RunCase(const GpuCase& gpu_case, bool profiled) {
+  Gpu& gpu = TheGpu();
+  const auto program = Demand(CompileCase(
+      gpu_case, {&gpu.backend(), &gpu.allocator(), {.benchmark = true}}));
+  Demand(program->Load());
+  program->FillInputs(1, gpu_case.classes);
+  const uint64_t allocations = gpu.allocator().Statistics().allocations;
+  const double seconds = Measure([&] { Demand(program->Run()); });
+  // A compiled step takes no memory: the figures would be another program's.
+  GPUPOOL_CHECK(gpu.allocator().Statistics().allocations == allocations);
+  std::printf("{\"ms\": %.6f}\n", 1e3 * seconds);
+  if (!profiled) return;
+  Profile profile;
+  for (int i = 0; i < 5; ++i) {
+    Demand(program->executor().RunProfiled(&profile, gpu.device().timer()));
   }
-  if (name == "h2d") {
-    CopyToDevice(**gpu);
+  std::cerr << profile.Table(program->program().graph());
+}
+
+// With the portable kernels: those of NVIDIA's libraries take workspaces too.
+void PrintPlan(const GpuCase& gpu_case) {
+  portable::PortableBackend backend;
+  const auto program = Demand(CompileCase(gpu_case, {.backend = &backend}));
+  const PlannedBytes bytes = program->bytes();
+  std::printf(
+      "{\"parameters\": %llu, \"peak_bytes\": %llu, \"weights\": %llu, "
+      "\"optimizer\": %llu, \"gradients\": %llu, \"activations\": %llu, "
+      "\"workspace\": %llu, \"gflops\": %.1f}\n",
+      static_cast<unsigned long long>(program->model().parameters()),
+      static_cast<unsigned long long>(bytes.peak),
+      static_cast<unsigned long long>(bytes.weights),
+      static_cast<unsigned long long>(bytes.optimizer),
+      static_cast<unsigned long long>(bytes.gradients),
+      static_cast<unsigned long long>(bytes.activations),
+      static_cast<unsigned long long>(bytes.workspace),
+      1e-9 * static_cast<double>(GraphFlops(program->program().graph())));
+}
+
+void MeasureCopy(bool to_device, uint64_t bytes) {
+  Gpu& gpu = TheGpu();
+  Demand(gpu.device().MakeCurrent());
+  const auto staging = Demand(gpu.transfer().AllocateStaging(bytes));
+  const auto block = Demand(gpu.allocator().Allocate(bytes, {"bench", "copy"}));
+  const double ours = Measure([&] {
+    Demand(to_device ? gpu.transfer().CopyToDevice(block.data(),
+                                                   {staging->data(), bytes})
+                     : gpu.transfer().CopyFromDevice({staging->data(), bytes},
+                                                     block.data()));
+    Demand(gpu.transfer().Synchronize());
+  });
+  const auto bare = Demand(BareCopy::Create(bytes));
+  const double loop = Measure(
+      [&] { Demand(to_device ? bare->ToDevice() : bare->FromDevice()); });
+  const double gib = static_cast<double>(bytes) / (uint64_t{1} << 30);
+  std::printf("{\"gib_per_s\": %.3f, \"bare\": %.3f}\n", gib / ours,
+              gib / loop);
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  const auto at = [&](size_t i) {
+    return i < arguments.size() ? arguments[i] : std::string();
+  };
+  if (at(0) == "copy" && std::atoll(at(2).c_str()) > 0) {
+    MeasureCopy(at(1) == "to-device",
+                static_cast<uint64_t>(std::atoll(at(2).c_str())) << 10);
+    return 0;
+  }
+  const size_t first = at(0) == "plan" ? 1 : 0;
+  const int64_t batch = std::max(std::atoll(at(first + 1).c_str()), 0LL);
+  const auto gpu_case = FindGpuCase(at(first), batch == 0 ? 64 : batch);
+  if (!gpu_case.ok()) {
+    std::cerr << gpu_case.status() << "\ngpu_speed [plan] CASE [BATCH] "
+              << "[--profile] | copy to-device|from-device KIB\n";
+    return 2;
+  }
+  if (first == 1) {
+    PrintPlan(*gpu_case);
   } else {
-    RunModel(**gpu, name, batch, std::string(argv[argc - 1]) == "--profile");
+    RunCase(*gpu_case, arguments.back() == "--profile");
   }
   return 0;
 }
@@ -155,5 +163,5 @@ int Main(int argc, char** argv) {
 }  // namespace gpupool::engine::testing
 
 int main(int argc, char** argv) {
-  return gpupool::engine::testing::Main(argc, argv);
+  return gpupool::engine::testing::Main({argv + 1, argv + argc});
 }

@@ -82,16 +82,12 @@ TEST_F(LoadedModelTest, AnswersAsEvaluationDoes) {
   for (size_t done = 0; done < rows.size();) {
     const uint32_t count =
         static_cast<uint32_t>(std::min<size_t>(batch, rows.size() - done));
-    std::vector<float> input, output(count * 10);
+    std::vector<float> input;
     for (uint32_t i = 0; i < count; ++i) {
       input.insert(input.end(), rows[done + i].begin(),
                    rows[done + i].begin() + 64);
     }
-    const absl::Status status = InferOne(
-        **model, count,
-        {reinterpret_cast<const std::byte*>(input.data()), input.size() * 4},
-        {reinterpret_cast<std::byte*>(output.data()), output.size() * 4});
-    ASSERT_TRUE(status.ok()) << status;
+    const std::vector<float> output = Answers(**model, input);
     for (uint32_t i = 0; i < count; ++i) {
       const auto* scores = output.data() + i * 10;
       correct += std::max_element(scores, scores + 10) - scores ==

@@ -8,6 +8,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "engine/base/sha256.h"
 #include "engine/session.h"
@@ -49,7 +50,7 @@ inline std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
-class SessionFixture : public testing::Test {
+class SessionFixture : public ::testing::Test {
  protected:
   void SetUp() override {
     session_ = Open("cpu:0");
@@ -117,6 +118,27 @@ class SessionFixture : public testing::Test {
       const absl::Status status = run.Step();
       ASSERT_TRUE(status.ok()) << status;
     }
+  }
+
+  // The answers of a model with one float32 input and one such output.
+  static std::vector<float> Answers(LoadedModel& model,
+                                    const std::vector<float>& input) {
+    const size_t rows = input.size() * sizeof(float) /
+                        static_cast<size_t>(model.input_row_bytes()[0]);
+    std::vector<float> output(rows *
+                              static_cast<size_t>(model.output_row_bytes()[0]) /
+                              sizeof(float));
+    const absl::Span<const std::byte> from(
+        reinterpret_cast<const std::byte*>(input.data()),
+        input.size() * sizeof(float));
+    const absl::Span<std::byte> to(reinterpret_cast<std::byte*>(output.data()),
+                                   output.size() * sizeof(float));
+    const absl::Status status =
+        model.Infer({.rows = static_cast<uint32_t>(rows),
+                     .inputs = absl::MakeConstSpan(&from, 1),
+                     .outputs = absl::MakeConstSpan(&to, 1)});
+    EXPECT_TRUE(status.ok()) << status;
+    return output;
   }
 
   // The digests of weights and optimizer state in a checkpoint's manifest.

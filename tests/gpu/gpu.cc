@@ -1,18 +1,17 @@
 #include "tests/gpu/gpu.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <utility>
 
-#include "engine/base/check.h"
+#include "engine/backends/cuda/fault_class.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::testing {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{16} << 30;
+constexpr int kDeviceLost = 3;  // an exit code
 
 std::string FromEnvironment(const char* name) {
   const char* text = std::getenv(name);
@@ -31,6 +30,10 @@ std::string CudaModulePath() {
   return found.ok() ? *found : "";
 }
 
+std::string VendorLibraryDirs() {
+  return FromEnvironment("GPUPOOL_CUDA_LIB_DIR");
+}
+
 absl::StatusOr<std::unique_ptr<Gpu>> Gpu::Open() {
   const std::string path = CudaModulePath();
   if (path.empty()) {
@@ -38,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Gpu>> Gpu::Open() {
   }
   ASSIGN_OR_RETURN(DeviceModule * module, LoadDeviceModule(path));
   ModuleDeviceOptions options;
-  options.vendor_library_dirs = FromEnvironment("GPUPOOL_CUDA_LIB_DIR");
+  options.vendor_library_dirs = VendorLibraryDirs();
   options.plan_cache_dir = FromEnvironment("GPUPOOL_PLAN_CACHE_DIR");
   options.log = [](absl::string_view line) {
     std::cout << "log: " << line << std::endl;
@@ -49,8 +52,8 @@ absl::StatusOr<std::unique_ptr<Gpu>> Gpu::Open() {
   std::cout << "on " << facts.name << ", driver " << facts.driver_version
             << ", " << facts.libraries << std::endl;
   gpu->allocator_ = std::make_unique<CachingAllocator>(
-      "cuda:0", std::min(kMostBytes, facts.total_bytes / 2),
-      &gpu->device_->pages(), &gpu->device_->timeline());
+      "cuda:0", facts.total_bytes / 10 * 9, &gpu->device_->pages(),
+      &gpu->device_->timeline());
   return gpu;
 }
 
@@ -59,6 +62,16 @@ absl::StatusOr<Gpu*> Gpu::Get() {
   static auto* const opened = new absl::StatusOr<std::unique_ptr<Gpu>>(Open());
   if (!opened->ok()) return opened->status();
   return (*opened)->get();
+}
+
+void EndIfDeviceIsLost() {
+  if (!::testing::Test::HasFailure()) return;
+  const auto gpu = Gpu::Get();
+  if (!gpu.ok()) return;
+  const absl::Status status = (*gpu)->transfer().Synchronize();
+  if (!cuda::EndsProcess(cuda::FaultOf(status))) return;
+  std::cout << "the device is lost: " << status << std::endl;
+  std::_Exit(kDeviceLost);
 }
 
 void GpuTest::SetUp() {

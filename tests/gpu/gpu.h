@@ -32,17 +32,25 @@ class Gpu {
   std::unique_ptr<CachingAllocator> allocator_;
 };
 
+// gpupool_cuda's file; empty when it is not there.
+std::string CudaModulePath();
+// Folders of NVIDIA's libraries; may be empty.
+std::string VendorLibraryDirs();
+
+// Ends the process when the test at hand failed because a fault took the
+// context: none after it could pass. tools/gpu_test.sh goes on with the next
+// test in a new process.
+void EndIfDeviceIsLost();
+
 // Skips its tests, with the reason, where there is no GPU.
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override;
+  void TearDown() override { EndIfDeviceIsLost(); }
   Gpu& gpu() { return *gpu_; }
 
  private:
   Gpu* gpu_ = nullptr;
 };
-
-// gpupool_cuda's file; empty when it is not there.
-std::string CudaModulePath();
 
 }  // namespace gpupool::engine::testing

@@ -2,72 +2,44 @@
 // shapes, attributes and layouts, in all floating types; and whole programs.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <ostream>
 
 #include "absl/strings/str_cat.h"
-#include "engine/graph/print.h"
-#include "engine/passes/pipeline.h"
 #include "engine/tensor/convert.h"
+#include "tests/engine/backends/cpu/optimizer_skip.h"
 #include "tests/engine/backends/portable/compare.h"
+#include "tests/engine/backends/portable/compare_program.h"
 #include "tests/engine/backends/portable/node_runner.h"
 #include "tests/engine/testing/graph_testing.h"
-#include "tests/engine/testing/random_graph.h"
 #include "tests/gpu/gpu.h"
 
 namespace gpupool::engine::testing {
 namespace {
 
-constexpr uint32_t kSeeds = 8;
-constexpr uint32_t kSeedsOfOtherTypes = 3;
 // Sums of float32 products in another order, and transforms of Winograd's.
 constexpr double kProductTolerance = 2e-5;
 
-std::vector<OpCaseMaker> AllOpCases() {
-  std::vector<OpCaseMaker> cases;
-  for (auto* list : {&ElementwiseOpCases, &CoreOpCases, &BasicOpCases,
-                     &ImageOpCases, &TrainingOpCases}) {
-    for (OpCaseMaker& maker : (*list)()) cases.push_back(std::move(maker));
+class OnGpu : public GpuTest {
+ protected:
+  BackendUnderTest on() {
+    return {.backend = &gpu().backend(),
+            .allocator = &gpu().allocator(),
+            .float32_tolerance = kProductTolerance,
+            .rounding = 2};
   }
-  return cases;
-}
+};
 
-OpCase MakeCase(const OpCaseMaker& maker, uint32_t seed) {
-  OpCase at(seed);
-  maker.build(at);
-  const bool images =
-      Info(at.graph().nodes()[0].op).layout == LayoutRule::kSame;
-  if (images && at.Coin()) at.UseChannelsLast();
-  return at;
-}
-
-class OpOnGpu : public GpuTest,
+class OpOnGpu : public OnGpu,
                 public ::testing::WithParamInterface<OpCaseMaker> {};
 
-TEST_P(OpOnGpu, AgreesInFloat32) {
-  for (uint32_t seed = 0; seed < kSeeds; ++seed) {
-    SCOPED_TRACE(absl::StrCat("seed ", seed));
-    ExpectAgreement(MakeCase(GetParam(), seed),
-                    std::max(GetParam().tolerance, kProductTolerance),
-                    gpu().backend(), &gpu().allocator());
-    if (HasFailure() || IsSkipped()) return;
-  }
-}
+TEST_P(OpOnGpu, AgreesInFloat32) { ExpectAgreesInFloat32(GetParam(), on()); }
 
 TEST_P(OpOnGpu, AgreesInTheOtherFloatingTypes) {
-  for (const DType dtype :
-       {DType::kBFloat16, DType::kFloat16, DType::kFloat64}) {
-    for (uint32_t seed = 0; seed < kSeedsOfOtherTypes; ++seed) {
-      SCOPED_TRACE(absl::StrCat(DTypeName(dtype), " seed ", seed));
-      OpCase at = MakeCase(GetParam(), seed);
-      if (!ChangeFloats(at, dtype)) continue;
-      const double tolerance =
-          dtype == DType::kFloat64
-              ? std::min(GetParam().tolerance, 1e-9)
-              : std::max(2 * ToleranceOf(dtype), GetParam().tolerance);
-      ExpectAgreement(at, tolerance, gpu().backend(), &gpu().allocator());
-      if (HasFailure() || IsSkipped()) return;
-    }
-  }
+  ExpectAgreesInOtherTypes(GetParam(), on());
+}
+
+TEST_P(OpOnGpu, NormalisesSixteenBitNumbersBesideFloat32) {
+  ExpectNormalisesInSixteenBits(GetParam(), on());
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, OpOnGpu, ::testing::ValuesIn(AllOpCases()),
@@ -79,6 +51,8 @@ struct LargeCase {
   std::string name;
   void (*build)(OpCase& at);
 };
+
+void PrintTo(const LargeCase& large, std::ostream* out) { *out << large.name; }
 
 void Product(OpCase& at, Activation activation) {
   MatMulAttributes matmul;
@@ -121,7 +95,7 @@ const LargeCase kLargeCases[] = {
     {"CausalAttention", [](OpCase& at) { Attend(at, true); }},
 };
 
-class LargeOpOnGpu : public GpuTest,
+class LargeOpOnGpu : public OnGpu,
                      public ::testing::WithParamInterface<LargeCase> {};
 
 TEST_P(LargeOpOnGpu, AgreesInAllComputeTypesAndLayouts) {
@@ -140,7 +114,7 @@ TEST_P(LargeOpOnGpu, AgreesInAllComputeTypesAndLayouts) {
       ExpectAgreement(
           at,
           dtype == DType::kFloat32 ? kProductTolerance : 2 * ToleranceOf(dtype),
-          gpu().backend(), &gpu().allocator());
+          on());
     }
   }
 }
@@ -191,34 +165,25 @@ TEST_F(GpuTest, AttentionAndItsGradientAgree) {
   }
 }
 
-// float32 through some dozens of nodes (as on the portable kernels).
-constexpr double kProgramTolerance = 2e-3;
+class OptimizerOnGpu : public OnGpu,
+                       public ::testing::WithParamInterface<const char*> {};
 
-class ProgramOnGpu : public GpuTest, public ::testing::WithParamInterface<int> {
+TEST_P(OptimizerOnGpu, SkipsStepsWhoseClipIsNoNumber) {
+  ExpectSkips(GetParam(), [this](const Graph& graph,
+                                 const reference::NamedNumbers& inputs,
+                                 reference::NamedNumbers& state) {
+    return RunNodes(gpu().backend(), graph, inputs, state, &gpu().allocator());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, OptimizerOnGpu, ::testing::ValuesIn(kOptimizers),
+                         [](const auto& info) { return info.param; });
+
+class ProgramOnGpu : public OnGpu, public ::testing::WithParamInterface<int> {
  protected:
   void ExpectAgrees(bool training) {
-    const auto seed = static_cast<uint64_t>(GetParam());
-    const Graph plain = RandomGraph(seed, training);
-    Graph graph = plain;
-    const absl::Status passes = RunPasses(graph, {}, nullptr);
-    ASSERT_TRUE(passes.ok()) << passes;
-    const auto inputs = RandomInputs(plain, seed);
-    auto wanted_state = RandomPersistents(plain, seed);
-    auto got_state = wanted_state;
-    const auto got =
-        RunNodes(gpu().backend(), graph, inputs, got_state, &gpu().allocator());
-    ASSERT_TRUE(got.ok()) << got.status() << "\n" << Print(graph);
-    const auto wanted = reference::Run(plain, inputs, wanted_state);
-    ASSERT_TRUE(wanted.ok()) << wanted.status();
-    for (const auto& [name, numbers] : *wanted) {
-      EXPECT_LE(Distance(got->at(name), numbers), kProgramTolerance)
-          << name << "\n"
-          << Print(graph);
-    }
-    for (const auto& [name, numbers] : got_state) {
-      EXPECT_LE(Distance(numbers, wanted_state.at(name)), kProgramTolerance)
-          << name;
-    }
+    ExpectRandomProgramAgrees(static_cast<uint64_t>(GetParam()), training,
+                              on());
   }
 };
 

@@ -17,15 +17,6 @@ namespace {
 constexpr uint32_t kSeeds = 16;
 constexpr uint32_t kSeedsOfHalves = 4;
 
-std::vector<OpCaseMaker> AllOpCases() {
-  std::vector<OpCaseMaker> cases;
-  for (auto* list : {&ElementwiseOpCases, &CoreOpCases, &BasicOpCases,
-                     &ImageOpCases, &TrainingOpCases}) {
-    for (OpCaseMaker& maker : (*list)()) cases.push_back(std::move(maker));
-  }
-  return cases;
-}
-
 // The largest difference, relative to 1 + the largest expected number.
 double Error(const reference::Numbers& got, const reference::Numbers& wanted) {
   if (got.size() != wanted.size()) return HUGE_VAL;
@@ -54,11 +45,7 @@ class AgainstReference : public ::testing::TestWithParam<OpCaseMaker> {};
 
 TEST_P(AgainstReference, GivesTheSameNumbers) {
   for (uint32_t seed = 0; seed < kSeeds; ++seed) {
-    OpCase at(seed);
-    GetParam().build(at);
-    const bool images =
-        Info(at.graph().nodes()[0].op).layout == LayoutRule::kSame;
-    if (images && at.Coin()) at.UseChannelsLast();
+    OpCase at = MakeOpCase(GetParam(), seed);
     const int threads = static_cast<int>(at.Pick(1, 2));
     SCOPED_TRACE(::testing::Message() << "seed " << seed << "\n"
                                       << Print(at.graph()));
@@ -79,11 +66,7 @@ TEST_P(AgainstReference, GivesTheSameNumbersInSixteenBits) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     for (const auto change : {ChangeFloats, ChangeNormalised}) {
       for (uint32_t seed = 0; seed < kSeedsOfHalves; ++seed) {
-        OpCase at(seed);
-        GetParam().build(at);
-        const bool images =
-            Info(at.graph().nodes()[0].op).layout == LayoutRule::kSame;
-        if (images && at.Coin()) at.UseChannelsLast();
+        OpCase at = MakeOpCase(GetParam(), seed);
         if (!change(at, dtype)) continue;
         SCOPED_TRACE(::testing::Message() << "seed " << seed << "\n"
                                           << Print(at.graph()));

@@ -295,4 +295,22 @@ std::vector<OpCaseMaker> BasicOpCases() {
   };
 }
 
+std::vector<OpCaseMaker> AllOpCases() {
+  std::vector<OpCaseMaker> cases;
+  for (auto* list : {&ElementwiseOpCases, &CoreOpCases, &BasicOpCases,
+                     &ImageOpCases, &TrainingOpCases}) {
+    for (OpCaseMaker& maker : (*list)()) cases.push_back(std::move(maker));
+  }
+  return cases;
+}
+
+OpCase MakeOpCase(const OpCaseMaker& maker, uint32_t seed) {
+  OpCase at(seed);
+  maker.build(at);
+  const bool images =
+      Info(at.graph().nodes()[0].op).layout == LayoutRule::kSame;
+  if (images && at.Coin()) at.UseChannelsLast();
+  return at;
+}
+
 }  // namespace gpupool::engine

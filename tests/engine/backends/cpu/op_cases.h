@@ -82,5 +82,9 @@ std::vector<OpCaseMaker> CoreOpCases();         // movement, indexing, attention
 std::vector<OpCaseMaker> BasicOpCases();        // elementwise, products, layout
 std::vector<OpCaseMaker> ImageOpCases();        // convolutions, pools
 std::vector<OpCaseMaker> TrainingOpCases();     // norms, losses, optimizers
+std::vector<OpCaseMaker> AllOpCases();
+
+// The case with that seed, images in either layout.
+OpCase MakeOpCase(const OpCaseMaker& maker, uint32_t seed);
 
 }  // namespace gpupool::engine

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "engine/graph/print.h"
 #include "engine/graph/verify.h"
 #include "tests/engine/backends/portable/node_runner.h"
@@ -13,6 +15,14 @@ namespace {
 
 using reference::NamedNumbers;
 using reference::Numbers;
+
+constexpr uint32_t kSeeds = 8;
+constexpr uint32_t kSeedsOfOtherTypes = 3;
+
+// Whether no seed after this one needs to be looked at.
+bool Decided() {
+  return ::testing::Test::HasFailure() || ::testing::Test::IsSkipped();
+}
 
 void ExpectSame(const NamedNumbers& got, const NamedNumbers& wanted,
                 double tolerance) {
@@ -41,7 +51,7 @@ double ErrorOf(const Numbers& got, const Numbers& wanted) {
 }
 
 void ExpectAgreement(const OpCase& made, double tolerance,
-                     DeviceBackend& backend, CachingAllocator* allocator) {
+                     const BackendUnderTest& on) {
   OpCase at = made;
   SCOPED_TRACE(::testing::Message() << Print(at.graph()));
   ASSERT_TRUE(Verify(at.graph()).ok()) << Verify(at.graph());
@@ -51,13 +61,51 @@ void ExpectAgreement(const OpCase& made, double tolerance,
                                      {.round_to_dtype = true});
   ASSERT_TRUE(wanted.ok()) << wanted.status();
   const auto got =
-      RunNodes(backend, at.graph(), at.inputs, got_state, allocator);
+      RunNodes(*on.backend, at.graph(), at.inputs, got_state, on.allocator);
   if (got.status().code() == absl::StatusCode::kUnimplemented) {
     GTEST_SKIP() << got.status().message();
   }
   ASSERT_TRUE(got.ok()) << got.status();
   ExpectSame(*got, *wanted, tolerance);
   ExpectSame(got_state, wanted_state, tolerance);
+}
+
+void ExpectAgreesInFloat32(const OpCaseMaker& maker,
+                           const BackendUnderTest& on) {
+  for (uint32_t seed = 0; seed < kSeeds && !Decided(); ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    ExpectAgreement(MakeOpCase(maker, seed),
+                    maker.tolerance + on.float32_tolerance, on);
+  }
+}
+
+void ExpectAgreesInOtherTypes(const OpCaseMaker& maker,
+                              const BackendUnderTest& on) {
+  for (const DType dtype :
+       {DType::kBFloat16, DType::kFloat16, DType::kFloat64}) {
+    for (uint32_t seed = 0; seed < kSeedsOfOtherTypes && !Decided(); ++seed) {
+      SCOPED_TRACE(absl::StrCat(DTypeName(dtype), " seed ", seed));
+      OpCase at = MakeOpCase(maker, seed);
+      if (!ChangeFloats(at, dtype)) continue;
+      const double tolerance =
+          dtype == DType::kFloat64
+              ? std::min(maker.tolerance, 1e-9)
+              : std::max(on.rounding * ToleranceOf(dtype), maker.tolerance);
+      ExpectAgreement(at, tolerance, on);
+    }
+  }
+}
+
+void ExpectNormalisesInSixteenBits(const OpCaseMaker& maker,
+                                   const BackendUnderTest& on) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    for (uint32_t seed = 0; seed < kSeedsOfOtherTypes && !Decided(); ++seed) {
+      SCOPED_TRACE(absl::StrCat(DTypeName(dtype), " seed ", seed));
+      OpCase at = MakeOpCase(maker, seed);
+      if (!ChangeNormalised(at, dtype)) return;
+      ExpectAgreement(at, on.rounding * ToleranceOf(dtype), on);
+    }
+  }
 }
 
 }  // namespace gpupool::engine::testing

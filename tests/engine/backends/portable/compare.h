@@ -1,9 +1,6 @@
-// A random graph of one op on a back end against the reference.
+// Graphs on a back end against the reference: one op each, and whole programs.
 #pragma once
 
-#include <string>
-
-#include "absl/status/statusor.h"
 #include "engine/graph/graph.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/runtime/device_backend.h"
@@ -11,16 +8,34 @@
 
 namespace gpupool::engine::testing {
 
+// A back end, and how far from the reference it may be.
+struct BackendUnderTest {
+  DeviceBackend* backend = nullptr;
+  CachingAllocator* allocator = nullptr;  // null: the host's memory
+  // Beside the tolerance of a case, in float32.
+  double float32_tolerance = 2e-7;
+  // Times what rounding costs in 16 bits.
+  double rounding = 1;
+};
+
 // The largest difference of an element, relative to 1 + the largest finite
 // expected number; 0 where both are NaN or the same infinity.
 double ErrorOf(const reference::Numbers& got, const reference::Numbers& wanted);
 
-// Runs the case on the back end, whose memory is `allocator`'s or, where that
-// is null, the host's, and on the reference, and expects the same numbers.
-// Skips, with the reason, where there is no kernel for the op.
-void ExpectAgreement(const OpCase& at, double tolerance, DeviceBackend& backend,
-                     CachingAllocator* allocator = nullptr);
+// Runs the case on the back end and on the reference, and expects the same
+// numbers. Skips, with the reason, where there is no kernel for the op.
+void ExpectAgreement(const OpCase& at, double tolerance,
+                     const BackendUnderTest& on);
 // On the portable back end.
 void ExpectAgreement(const OpCase& at, double tolerance);
+
+// The case with some seeds, in either layout: in float32, in the other
+// floating types, and where only the images of a normalisation have 16 bits.
+void ExpectAgreesInFloat32(const OpCaseMaker& maker,
+                           const BackendUnderTest& on);
+void ExpectAgreesInOtherTypes(const OpCaseMaker& maker,
+                              const BackendUnderTest& on);
+void ExpectNormalisesInSixteenBits(const OpCaseMaker& maker,
+                                   const BackendUnderTest& on);
 
 }  // namespace gpupool::engine::testing

@@ -5,7 +5,7 @@ namespace gpupool::engine::testing {
 
 void ExpectAgreement(const OpCase& at, double tolerance) {
   portable::PortableBackend backend;
-  ExpectAgreement(at, tolerance, backend);
+  ExpectAgreement(at, tolerance, {.backend = &backend});
 }
 
 }  // namespace gpupool::engine::testing

@@ -116,8 +116,12 @@ absl::Status LoadedModel::Impl::SetWeights(const ModelSource& source) {
   ASSIGN_OR_RETURN(const WeightView view, WeightView::OfNew(*weights_));
   std::vector<TensorBytes> tensors;
   for (const WeightEntry& entry : view.layout().entries()) {
-    tensors.push_back(
-        {{entry.name, entry.dtype, entry.shape}, view.bytes_of(entry)});
+    TensorBytes& tensor = tensors.emplace_back();
+    tensor.facts = {entry.name, entry.dtype, entry.shape};
+    tensor.bytes = view.bytes_of(entry);
+    if (!planned_.narrow.contains(entry.name)) continue;
+    tensor.facts.dtype = DType::kFloat32;
+    tensor.rounded_to = entry.dtype;
   }
   RETURN_IF_ERROR(ReadTensors(device_.blob_dir, manifest_, "weights", tensors));
   return view.Commit();

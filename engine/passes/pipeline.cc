@@ -18,6 +18,7 @@
 #include "engine/passes/hoist.h"
 #include "engine/passes/mark_aliases.h"
 #include "engine/passes/merge_equal.h"
+#include "engine/passes/narrow_weights.h"
 #include "engine/passes/raise.h"
 #include "engine/passes/rewrite.h"
 #include "engine/passes/schedule.h"
@@ -50,6 +51,11 @@ absl::Status RunAutocast(Graph& graph, const PassOptions& options) {
   return Autocast(graph, options.compute);
 }
 
+absl::Status RunNarrow(Graph& graph, const PassOptions& options) {
+  if (options.narrow.empty()) return absl::OkStatus();
+  return NarrowWeights(graph, options.compute, options.narrow);
+}
+
 constexpr std::array kPasses = {
     Pass{"simplify", "transposes, reshapes, scales and biases find their place",
          Plain<Simplify>},
@@ -65,6 +71,10 @@ constexpr std::array kPasses = {
     Pass{"autocast",
          "inference: with 16-bit precision, casts around and into products",
          RunAutocast},
+    Pass{"narrow",
+         "inference: weights that only casts to 16 bits read are stored in 16 "
+         "bits",
+         RunNarrow},
     Pass{"hoist",
          "inference: what depends on weights only runs when they are loaded",
          Plain<Hoist>},

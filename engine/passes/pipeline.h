@@ -9,6 +9,8 @@
 //                    goes into its weights
 //   autocast         inference: with 16-bit precision, casts around and into
 //                    products
+//   narrow           inference: weights that only casts to 16 bits read are
+//                    stored in 16 bits
 //   hoist            inference: what depends on weights only runs at load
 //   fuse             residual and activation go into conv and matmul
 //   fuse_elementwise islands of elementwise nodes become one node each
@@ -23,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -40,6 +43,9 @@ struct PassOptions {
   // What products of an inference program and what lies between them run in:
   // float32 or one of the 16-bit types.
   DType compute = DType::kFloat32;
+  // Weights that an inference program finds stored in `compute`, if that is a
+  // 16-bit type; see narrow_weights.h.
+  absl::flat_hash_set<std::string> narrow;
   // Called after each pass, for dumps. May be empty.
   std::function<void(absl::string_view pass, const Graph&)> observer;
 };

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/model_programs.h"
+#include "engine/passes/narrow_weights.h"
 #include "engine/passes/pipeline.h"
 #include "engine/serving/bound_numbers.h"
 #include "engine/serving/resident_budget.h"
@@ -37,6 +38,40 @@ absl::Status AskForNumbers(const absl::Status& status) {
       "with, the largest that will come (bound_inputs, --bound NAME=NUMBERS)"));
 }
 
+// A program to be, with its casts.
+struct Draft {
+  ProgramKey key;
+  Graph graph;
+  std::vector<Shape> outputs;
+};
+
+// Names of the passes before the one that stores weights in 16 bits, or of the
+// others.
+enum class Half { kFirst, kLast };
+std::vector<std::string> Passes(Half half) {
+  const std::vector<absl::string_view> all = PassNames();
+  const auto middle = std::find(all.begin(), all.end(), "narrow");
+  if (half == Half::kFirst) return {all.begin(), middle};
+  return {middle, all.end()};
+}
+
+// Weights that every draft that has them reads in 16 bits only.
+absl::flat_hash_set<std::string> NarrowInAll(const std::vector<Draft>& drafts,
+                                             DType low) {
+  absl::flat_hash_set<std::string> narrow;
+  if (low == DType::kFloat32) return narrow;
+  absl::flat_hash_set<std::string> wide;
+  for (const Draft& draft : drafts) {
+    const auto found = FindNarrowWeights(draft.graph, low);
+    for (const Value& value : draft.graph.values()) {
+      if (value.kind != ValueKind::kPersistent) continue;
+      (found.contains(value.name) ? narrow : wide).insert(value.name);
+    }
+  }
+  for (const std::string& name : wide) narrow.erase(name);
+  return narrow;
+}
+
 // Makes the programs of one model.
 class Compiler {
  public:
@@ -59,20 +94,39 @@ class Compiler {
     return At(KeyText(source_.served(), key), AskForNumbers(model.status()));
   }
 
-  absl::StatusOr<InferenceProgram> Compile(const ProgramKey& key,
-                                           ModelGraph model) const {
-    std::vector<Shape> outputs;
-    for (const ModelPort& port : model.outputs) outputs.push_back(port.shape);
-    absl::StatusOr<Program> program = CompileGraph(std::move(model.graph));
-    if (!program.ok()) {
-      return At(KeyText(source_.served(), key), program.status());
+  // The passes up to the casts, which decide the types in which weights are
+  // stored.
+  absl::StatusOr<Draft> Prepare(ProgramKey key, ModelGraph model) const {
+    Draft draft{.key = std::move(key), .graph = std::move(model.graph)};
+    for (const ModelPort& port : model.outputs) {
+      draft.outputs.push_back(port.shape);
     }
-    return InferenceProgram{key, *std::move(program), std::move(outputs)};
+    const absl::Status status = RunPasses(
+        draft.graph, {.off = Passes(Half::kLast), .compute = options_.compute},
+        nullptr);
+    if (!status.ok()) return At(KeyText(source_.served(), draft.key), status);
+    return draft;
+  }
+
+  absl::StatusOr<InferenceProgram> Compile(
+      Draft draft, const absl::flat_hash_set<std::string>& narrow) const {
+    absl::StatusOr<Program> program =
+        CompileGraph(std::move(draft.graph), narrow);
+    if (!program.ok()) {
+      return At(KeyText(source_.served(), draft.key), program.status());
+    }
+    return InferenceProgram{std::move(draft.key), *std::move(program),
+                            std::move(draft.outputs)};
   }
 
  private:
-  absl::StatusOr<Program> CompileGraph(Graph graph) const {
-    RETURN_IF_ERROR(RunPasses(graph, {.compute = options_.compute}, nullptr));
+  absl::StatusOr<Program> CompileGraph(
+      Graph graph, const absl::flat_hash_set<std::string>& narrow) const {
+    RETURN_IF_ERROR(RunPasses(graph,
+                              {.off = Passes(Half::kFirst),
+                               .compute = options_.compute,
+                               .narrow = narrow},
+                              nullptr));
     return Program::Compile(std::move(graph), backend_, options_.kernels);
   }
 
@@ -151,6 +205,12 @@ class Planner {
       }
       RETURN_IF_ERROR(analysis_.Finish(served_, programs_));
     }
+    programs_.narrow = NarrowInAll(drafts_, options_.compute);
+    for (Draft& draft : drafts_) {
+      ASSIGN_OR_RETURN(InferenceProgram program,
+                       compiler_.Compile(std::move(draft), programs_.narrow));
+      programs_.programs.push_back(std::move(program));
+    }
     std::vector<const Graph*> graphs;
     for (const InferenceProgram& program : programs_.programs) {
       graphs.push_back(&program.program.graph());
@@ -166,13 +226,13 @@ class Planner {
 
   absl::Status Add(ProgramKey key) {
     ASSIGN_OR_RETURN(ModelGraph model, compiler_.Build(key, PlannedNumbers()));
-    if (programs_.programs.empty()) Describe(model, programs_);
+    if (drafts_.empty()) Describe(model, programs_);
     ASSIGN_OR_RETURN(key.bound,
                      PlannedBoundBytes(served_.bound, programs_.inputs));
     analysis_.Add(key.sizes, model);
-    ASSIGN_OR_RETURN(InferenceProgram program,
-                     compiler_.Compile(key, std::move(model)));
-    programs_.programs.push_back(std::move(program));
+    ASSIGN_OR_RETURN(Draft draft,
+                     compiler_.Prepare(std::move(key), std::move(model)));
+    drafts_.push_back(std::move(draft));
     return absl::OkStatus();
   }
 
@@ -180,6 +240,7 @@ class Planner {
   const InferenceOptions& options_;
   const Compiler compiler_;
   SizeAnalysis analysis_;
+  std::vector<Draft> drafts_;
   InferencePrograms programs_;
 };
 
@@ -224,7 +285,8 @@ absl::StatusOr<InferenceProgram> CompileProgram(
   const Compiler compiler(source, options, backend);
   ASSIGN_OR_RETURN(auto bound, BoundNumbers(planned.inputs, key.bound));
   ASSIGN_OR_RETURN(ModelGraph model, compiler.Build(key, std::move(bound)));
-  return compiler.Compile(key, std::move(model));
+  ASSIGN_OR_RETURN(Draft draft, compiler.Prepare(key, std::move(model)));
+  return compiler.Compile(std::move(draft), planned.narrow);
 }
 
 PlannedBytes BytesOf(const InferencePrograms& programs) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "engine/import/model_source.h"
 #include "engine/plan/report.h"
@@ -76,6 +77,8 @@ struct InferencePrograms {
   // Of which programs for other sizes will be made. 0: these are all.
   uint32_t max_programs = 0;
   WeightLayout layout;
+  // Float32 weights that are stored in InferenceOptions::compute.
+  absl::flat_hash_set<std::string> narrow;
   std::vector<PersistentSpec> persistents;
   std::vector<LayerInfo> layers;
   std::vector<std::string> warnings;

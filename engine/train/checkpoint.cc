@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
+#include "engine/tensor/convert.h"
 
 namespace gpupool::engine {
 namespace {
@@ -270,7 +271,14 @@ absl::Status ReadTensors(const std::string& blob_dir, const Manifest& manifest,
   ASSIGN_OR_RETURN(const std::vector<absl::string_view> matched,
                    Match(views, facts));
   for (size_t i = 0; i < tensors.size(); ++i) {
-    std::memcpy(tensors[i].bytes.data(), matched[i].data(), matched[i].size());
+    const auto& [facts, bytes, rounded_to] = tensors[i];
+    if (rounded_to) {
+      ConvertElements(facts.dtype,
+                      reinterpret_cast<const std::byte*>(matched[i].data()),
+                      *rounded_to, bytes.data(), facts.shape.elements());
+    } else {
+      std::memcpy(bytes.data(), matched[i].data(), matched[i].size());
+    }
   }
   return absl::OkStatus();
 }

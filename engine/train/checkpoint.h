@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,8 @@ std::vector<CheckpointFile> ModelFiles(const v1::ModelSpec& model);
 struct TensorBytes {
   TensorFacts facts;
   absl::Span<std::byte> bytes;
+  // ReadTensors rounds the file's numbers to this type.
+  std::optional<DType> rounded_to = std::nullopt;
 };
 
 // Stores the tensors as a safetensors blob and returns its entry for a

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/philox.h"
 #include "engine/base/status_macros.h"
 #include "engine/runtime/weight_view.h"
+#include "engine/tensor/convert.h"
 
 namespace gpupool::engine {
 namespace {
@@ -30,14 +32,8 @@ bool StartsAtZero(const Initializer& initializer) {
          initializer.value == 0;
 }
 
-absl::Status SetOne(const ModelSource& source, const PersistentSpec& spec,
-                    uint64_t seed, const WeightView& weights) {
-  const absl::Span<std::byte> bytes = weights.Find(spec.name);
-  if (bytes.size() != spec.shape.bytes(spec.dtype)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the weight store has no \"", spec.name, "\" of ",
-                     spec.shape.bytes(spec.dtype), " bytes"));
-  }
+absl::Status SetNumbers(const ModelSource& source, const PersistentSpec& spec,
+                        uint64_t seed, absl::Span<std::byte> bytes) {
   if (spec.initializer.kind == Initializer::Kind::kStored) {
     return source.ReadStored(spec.name, bytes);
   }
@@ -53,6 +49,31 @@ absl::Status SetOne(const ModelSource& source, const PersistentSpec& spec,
                      " values cannot be initialised"));
   }
   std::memset(bytes.data(), 0, bytes.size());
+  return absl::OkStatus();
+}
+
+bool IsNarrowed(DType from, DType to) {
+  return from == DType::kFloat32 &&
+         (to == DType::kBFloat16 || to == DType::kFloat16);
+}
+
+absl::Status SetOne(const ModelSource& source, const PersistentSpec& spec,
+                    uint64_t seed, const WeightView& weights) {
+  const absl::Span<std::byte> bytes = weights.Find(spec.name);
+  if (bytes.size() == spec.shape.bytes(spec.dtype)) {
+    return SetNumbers(source, spec, seed, bytes);
+  }
+  const WeightEntry* entry = weights.layout().Find(spec.name);
+  if (entry == nullptr || entry->shape != spec.shape ||
+      !IsNarrowed(spec.dtype, entry->dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the weight store has no \"", spec.name, "\" of ",
+                     spec.shape.bytes(spec.dtype), " bytes"));
+  }
+  std::vector<std::byte> numbers(spec.shape.bytes(spec.dtype));
+  RETURN_IF_ERROR(SetNumbers(source, spec, seed, absl::MakeSpan(numbers)));
+  ConvertElements(spec.dtype, numbers.data(), entry->dtype, bytes.data(),
+                  spec.shape.elements());
   return absl::OkStatus();
 }
 

@@ -80,5 +80,39 @@ TEST_F(LoadedPrecisionTest, ThePlanIsOfThePrecision) {
   EXPECT_LT(half->inference().activations(), whole->inference().activations());
 }
 
+TEST_F(LoadedPrecisionTest, LargeLayersIn16BitsTakeHalfTheBytes) {
+  v1::JobSpec job = DigitsJob();
+  job.mutable_model()->clear_layers();
+  job.mutable_model()->add_layers()->mutable_flatten();
+  for (int i = 0; i < 2; ++i) {
+    job.mutable_model()->add_layers()->mutable_dense()->set_units(1024);
+    job.mutable_model()->add_layers()->mutable_relu();
+  }
+  job.mutable_model()->add_layers()->mutable_dense()->set_units(10);
+  auto run = Start(job);
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, 2);
+  const auto checkpoint = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  run->reset();
+  const std::string& manifest = checkpoint->manifest_sha256();
+  const uint64_t whole = Load(manifest, v1::HIGHEST)->measured_bytes();
+  for (const v1::Precision precision : {v1::BF16, v1::FP16}) {
+    SCOPED_TRACE(v1::Precision_Name(precision));
+    const auto model = Load(manifest, precision);
+    // Processors without float16 products widen operands in the arena.
+    EXPECT_LE(
+        static_cast<double>(model->measured_bytes()),
+        (precision == v1::BF16 ? 0.55 : 0.8) * static_cast<double>(whole));
+    EXPECT_EQ(model->measured_bytes(),
+              session_->memory_stats().peak_allocated_bytes());
+    const auto plan = session_->PlanInference(
+        job.model(), {.max_batch_size = kRows, .precision = precision});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    // Input scaling, which the job has and its model has not, takes the rest.
+    EXPECT_LE(model->measured_bytes() - plan->inference().peak(), 4096u);
+  }
+}
+
 }  // namespace
 }  // namespace gpupool::engine

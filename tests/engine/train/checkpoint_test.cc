@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 
+#include "engine/tensor/half.h"
 #include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine {
@@ -149,6 +151,21 @@ TEST_F(CheckpointTest, ManifestFieldsAreChecked) {
            "\"files\": [{\"role\": \"a\", \"sha256\": \"..\", \"bytes\": 1}]"),
       HasSubstr("sha256"));
   EXPECT_THAT(with("{", "["), HasSubstr("not a JSON object"));
+}
+
+TEST_F(CheckpointTest, NumbersAreRoundedToATypeThatIsAskedFor) {
+  const float numbers[] = {1.00390625f, 3.0e-39f, -1e30f};
+  std::memcpy(storage_.data(), numbers, sizeof(numbers));
+  Manifest manifest = SomeManifest();
+  manifest.files = {*WriteTensors(dir_, "weights", {Tensor("a", {3}, 0)})};
+  std::array<uint16_t, 3> rounded = {};
+  TensorBytes wanted = Tensor("a", {3}, 0);
+  wanted.bytes = {reinterpret_cast<std::byte*>(rounded.data()), 6};
+  wanted.rounded_to = DType::kBFloat16;
+  ASSERT_TRUE(ReadTensors(dir_, manifest, "weights", {wanted}).ok());
+  for (size_t i = 0; i < rounded.size(); ++i) {
+    EXPECT_EQ(rounded[i], BFloat16FromFloat(numbers[i])) << numbers[i];
+  }
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "engine/runtime/weight_view.h"
+#include "engine/tensor/half.h"
 #include "gpupool/v1/model.pb.h"
 #include "tests/engine/train/run_fixture.h"
 
@@ -136,6 +138,25 @@ TEST_F(InitialWeightsTest, AMissingValueIsAnError) {
   EXPECT_EQ(
       SetInitialWeights(*Layers(), {Uniform("b", 8, 1)}, 5, *store).code(),
       absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(InitialWeightsTest, ANarrowedWeightHasTheRoundedNumbers) {
+  const std::vector<PersistentSpec> specs = {Uniform("w", 100, 0.25)};
+  std::vector<PersistentSpec> narrow = specs;
+  narrow[0].dtype = DType::kBFloat16;
+  auto wide = Store(specs);
+  auto half = Store(narrow);
+  ASSERT_TRUE(wide.ok() && half.ok());
+  ASSERT_TRUE(SetInitialWeights(*Layers(), specs, 5, *wide).ok());
+  ASSERT_TRUE(SetInitialWeights(*Layers(), specs, 5, *half).ok());
+  const std::vector<float> numbers = Values(*wide, "w");
+  const absl::Span<std::byte> bytes = WeightView::Read(*half)->Find("w");
+  ASSERT_EQ(bytes.size(), 200u);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, &bytes[2 * i], 2);
+    EXPECT_EQ(bits, BFloat16FromFloat(numbers[i]));
+  }
 }
 
 }  // namespace

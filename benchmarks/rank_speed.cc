@@ -126,7 +126,9 @@ void RunRank(const Options& options, int rank, const std::string& folder,
     if (rank == 0 && all.count() > options.seconds && times.size() >= 5) {
       run->RequestStop();
     }
-    if (const absl::Status status = run->Step(); !status.ok()) {
+    absl::Status status = run->StartStep();
+    if (status.ok()) status = run->FinishStep();
+    if (!status.ok()) {
       std::fprintf(stderr, "%s\n", status.ToString().c_str());
       std::exit(1);
     }

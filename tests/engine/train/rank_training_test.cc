@@ -176,7 +176,8 @@ class RankTrainingTest : public ::testing::Test {
           abort.Abort("the job was cancelled");
         }
       }
-      status = run.Step();
+      status = run.StartStep();
+      if (status.ok()) status = run.FinishStep();
       if (!status.ok()) break;
       Line(text, "loss", *run.Loss());
       if (script.evaluate_every > 0 &&

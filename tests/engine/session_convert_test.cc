@@ -55,7 +55,8 @@ TEST(SessionConvertTest, ReadingsThatAreNotToldStayAbsent) {
   EXPECT_EQ(proto.processes(0).pid(), 42u);
   EXPECT_EQ(proto.processes(0).bytes(), 300u);
   ASSERT_EQ(proto.xid_events_size(), 2);
-  EXPECT_EQ(proto.xid_events(0).text(), "the GPU fell off the bus");
+  EXPECT_EQ(proto.xid_events(0).text(),
+            "the GPU fell off the bus; start the machine again");
   EXPECT_EQ(proto.xid_events(1).code(), 999u);
   EXPECT_EQ(proto.xid_events(1).text(), "");
 }

@@ -91,7 +91,7 @@ TEST_F(DeviceViewTest, ALoweredMemoryFractionShowsBesideTheWholeLimit) {
   v1::Device& device = *devices_.mutable_devices(0);
   device.set_limit_bytes(uint64_t{2} << 30);
   device.set_memory_fraction(0.25);
-  EXPECT_THAT(Print(devices_, false), HasSubstr("512.0 MiB of 2.0 GiB"));
+  EXPECT_THAT(Print(devices_, false), HasSubstr("512 MiB of 2.0 GiB"));
   device.set_memory_fraction(1);
   EXPECT_THAT(Print(devices_, false), Not(HasSubstr(" of ")));
 }

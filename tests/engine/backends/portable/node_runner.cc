@@ -148,6 +148,8 @@ class Run {
     for (const Memory& memory : memory_) {
       RETURN_IF_ERROR(memory.Download(backend_.transfer()));
     }
+    // The host's memory is not pinned, so its copies must be waited for.
+    RETURN_IF_ERROR(backend_.transfer().Synchronize());
     return backend_.FinishRun(graph_);
   }
 

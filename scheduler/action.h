@@ -21,11 +21,6 @@ struct StartJob {
   uint32_t ranks = 1;  // of the attempt; each has a StartJob of its own
 };
 
-enum class StopReason {
-  kCancelled,  // at once; no checkpoint is needed
-  kDrain,      // checkpoint first; the ranks of an attempt agree on the step
-};
-
 // One rank of the attempt, answered by its AttemptEnded.
 struct StopJob {
   AttemptRef attempt;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,6 +25,7 @@ struct JobSubmitted {
   uint32_t max_attempts = 3;  // failures, not stops; >= 1
   absl::Duration first_backoff = absl::Seconds(1);
   bool publish_on_success = false;
+  std::optional<absl::Duration> expected_run;  // in all, when it is known
 };
 
 struct JobCancelRequested {
@@ -88,6 +90,7 @@ struct ProgressMade {
   DeviceId device;
   AttemptRef attempt;
   uint64_t step = 0;
+  std::optional<absl::Duration> remaining;  // steps left times their time
 };
 struct CheckpointSaved {
   DeviceId device;

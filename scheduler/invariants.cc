@@ -1,5 +1,7 @@
 #include "scheduler/invariants.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace gpupool::scheduler {
@@ -47,7 +49,7 @@ absl::Status CheckRanks(const State& state, const Job& job) {
 absl::Status CheckJob(const State& state, const Job& job) {
   const uint64_t id = job.id.value();
   if (absl::Status ranks = CheckRanks(state, job); !ranks.ok()) return ranks;
-  const bool queued = state.queue().contains({job.priority, job.id});
+  const bool queued = state.queue().contains(KeyOf(job));
   if (queued != (job.state == JobState::kQueued)) {
     return Broken("job ", id, " is ", ToString(job.state), " and ",
                   queued ? "in" : "not in", " the queue");
@@ -67,6 +69,13 @@ absl::Status CheckJob(const State& state, const Job& job) {
   }
   if (!job.held_devices.empty() && job.state != JobState::kQueued) {
     return Broken("job ", id, " holds a device without being queued");
+  }
+  if (!job.reserved_devices.empty() && job.state != JobState::kQueued) {
+    return Broken("job ", id, " reserves a device without being queued");
+  }
+  if (job.run_since != absl::InfiniteFuture() &&
+      job.state != JobState::kRunning && job.state != JobState::kCancelling) {
+    return Broken("job ", id, " is ", ToString(job.state), ", its clock runs");
   }
   return absl::OkStatus();
 }
@@ -153,6 +162,15 @@ absl::Status CheckDevice(const State& state, const Device& device,
     return Broken(device.name, " has ", placed, " bytes placed, its limit is ",
                   device.limit_bytes);
   }
+  if (device.reserved_for) {
+    const Job* job = state.FindJob(*device.reserved_for);
+    if (job == nullptr ||
+        std::count(job->reserved_devices.begin(), job->reserved_devices.end(),
+                   device.id) != 1) {
+      return Broken(device.name, " is reserved for job ",
+                    device.reserved_for->value(), " that does not know it");
+    }
+  }
   const bool holds = !device.jobs.empty() || !device.versions.empty() ||
                      device.stray_bytes > 0;
   if (!device.ready && holds && !restoring) {
@@ -173,6 +191,12 @@ absl::Status CheckInvariants(const State& state, bool restoring) {
   }
   if (queued != state.queue().size()) {
     return Broken("the queue has ", state.queue().size(), " entries for ",
+                  queued, " queued jobs");
+  }
+  size_t in_shapes = 0;
+  for (const auto& [shape, keys] : state.shapes()) in_shapes += keys.size();
+  if (in_shapes != queued) {
+    return Broken("the queue's shapes have ", in_shapes, " entries for ",
                   queued, " queued jobs");
   }
   for (const auto& [id, version] : state.versions()) {

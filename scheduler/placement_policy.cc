@@ -3,29 +3,34 @@
 #include <algorithm>
 #include <tuple>
 
+#include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace gpupool::scheduler {
 namespace {
 
-using Candidates = absl::InlinedVector<const Device*, 16>;
-
-bool KindMatches(const Device& device, const Need& need) {
-  return need.device_kind.empty() || device.kind == need.device_kind;
-}
+// The devices of one kind of one machine.
+struct Site {
+  absl::string_view kind;
+  uint32_t node = 0;
+  uint32_t devices = 0;
+  std::vector<const Device*> free;
+};
+using Sites = std::vector<Site>;
 
 // Smaller is better.
-auto Preference(const Device& device, const Need& need) {
+auto Preference(const Device& device, const Site& site) {
   return std::make_tuple(device.jobs.size() + device.stray_attempts.size(),
-                         device.versions.size(),
-                         device.free_bytes() - need.bytes, device.id);
+                         device.versions.size(), site.free.size(),
+                         device.free_bytes(), device.id);
 }
 
 // Ranks wait for each other in every step, so two attempts of several ranks
 // that share devices could wait for each other crosswise.
 bool IsFreeFor(const State& state, const Device& device, const Need& need) {
-  if (device.free_bytes() < need.bytes) return false;
+  if (device.free_bytes() < need.bytes || device.settling > 0) return false;
+  if (device.reserved_for && device.reserved_for != need.job) return false;
   return need.devices <= 1 ||
          std::none_of(device.jobs.begin(), device.jobs.end(), [&](JobId id) {
            return state.jobs().at(id).device_count > 1;
@@ -39,25 +44,70 @@ KindCount& CountOf(Placement& placement, const Device& device) {
   return placement.kinds.emplace_back(KindCount{.kind = device.kind});
 }
 
-// The first `count` of one kind, of the kind that comes to it first; empty
-// when none does. By id.
-std::vector<DeviceId> FirstOfOneKind(const Candidates& candidates,
-                                     uint32_t count) {
-  absl::InlinedVector<std::pair<absl::string_view, std::vector<DeviceId>>, 2>
-      chosen;
-  for (const Device* device : candidates) {
-    auto it = std::find_if(
-        chosen.begin(), chosen.end(),
-        [&](const auto& entry) { return entry.first == device->kind; });
-    if (it == chosen.end()) {
-      it = chosen.insert(it, {device->kind, {}});
+// Devices come machine by machine.
+Site& SiteOf(Sites& sites, const Device& device) {
+  for (auto site = sites.rbegin(); site != sites.rend(); ++site) {
+    if (site->node != device.node) break;
+    if (site->kind == device.kind) return *site;
+  }
+  return sites.emplace_back(Site{.kind = device.kind, .node = device.node});
+}
+
+// The best `count` of the site's free devices, best first.
+void KeepBest(Site& site, size_t count) {
+  const auto better = [&](const Device* a, const Device* b) {
+    return Preference(*a, site) < Preference(*b, site);
+  };
+  std::partial_sort(site.free.begin(), site.free.begin() + count,
+                    site.free.end(), better);
+}
+
+// Enough devices of the site that serves best; empty when none has enough.
+std::vector<const Device*> FromOneSite(Sites& sites, size_t count) {
+  const Site* best = nullptr;
+  for (Site& site : sites) {
+    if (site.free.size() < count) continue;
+    KeepBest(site, count);
+    if (best == nullptr || Preference(*site.free[count - 1], site) <
+                               Preference(*best->free[count - 1], *best)) {
+      best = &site;
     }
-    it->second.push_back(device->id);
-    if (it->second.size() < count) continue;
-    std::sort(it->second.begin(), it->second.end());
-    return std::move(it->second);
+  }
+  if (best == nullptr) return {};
+  return {best->free.begin(), best->free.begin() + count};
+}
+
+// All devices of as many free machines as it takes, of one kind.
+std::vector<const Device*> FromWholeSites(const Sites& sites, size_t count) {
+  for (const Site& first : sites) {
+    std::vector<const Device*> chosen;
+    for (const Site& site : sites) {
+      if (site.kind != first.kind || site.free.size() < site.devices) continue;
+      chosen.insert(chosen.end(), site.free.begin(), site.free.end());
+      if (chosen.size() < count) continue;
+      chosen.resize(count);
+      return chosen;
+    }
   }
   return {};
+}
+
+uint32_t LargestSite(const Sites& sites) {
+  uint32_t largest = 0;
+  for (const Site& site : sites) largest = std::max(largest, site.devices);
+  return largest;
+}
+
+// By id; empty when there are not enough.
+std::vector<DeviceId> ChooseDevices(Sites& sites, uint32_t count) {
+  std::vector<const Device*> chosen = count <= LargestSite(sites)
+                                          ? FromOneSite(sites, count)
+                                          : FromWholeSites(sites, count);
+  std::vector<DeviceId> ids;
+  ids.reserve(chosen.size());
+  for (const Device* device : chosen) ids.push_back(device->id);
+  std::sort(ids.begin(), ids.end());
+  return ids;
 }
 
 bool IsWorthHolding(const Device& device, const Need& need) {
@@ -69,13 +119,20 @@ bool IsWorthHolding(const Device& device, const Need& need) {
 
 }  // namespace
 
+bool KindMatches(const Device& device, const Need& need) {
+  return need.device_kind.empty() || device.kind == need.device_kind;
+}
+
 Placement Place(const State& state, const Need& need,
                 const absl::btree_set<DeviceId>& excluded) {
   Placement placement;
-  Candidates candidates;
+  Sites sites;
+  sites.reserve(state.nodes().size());
   for (const auto& [id, device] : state.devices()) {
     if (!KindMatches(device, need)) continue;
     KindCount& count = CountOf(placement, device);
+    Site& site = SiteOf(sites, device);
+    ++site.devices;
     ++count.devices;
     placement.largest_limit =
         std::max(placement.largest_limit, device.full_bytes);
@@ -95,7 +152,7 @@ Placement Place(const State& state, const Need& need,
     if (device.ready) ++count.ready;
     if (!admitted || !IsFreeFor(state, device, need)) continue;
     ++count.free;
-    candidates.push_back(&device);
+    site.free.push_back(&device);
   }
   if (std::any_of(placement.kinds.begin(), placement.kinds.end(),
                   [&](const KindCount& count) {
@@ -103,17 +160,13 @@ Placement Place(const State& state, const Need& need,
                   })) {
     placement.held_back = nullptr;
   }
-  std::sort(candidates.begin(), candidates.end(),
-            [&](const Device* a, const Device* b) {
-              return Preference(*a, need) < Preference(*b, need);
-            });
-  placement.devices = FirstOfOneKind(candidates, need.devices);
+  placement.devices = ChooseDevices(sites, need.devices);
   if (!placement.devices.empty()) placement.fit = Fit::kNow;
   return placement;
 }
 
 absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need) {
-  Candidates candidates;
+  std::vector<const Device*> candidates;
   for (const auto& [id, device] : state.devices()) {
     if (IsWorthHolding(device, need)) candidates.push_back(&device);
   }
@@ -121,8 +174,15 @@ absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need) {
                    [](const Device* a, const Device* b) {
                      return a->free_bytes() > b->free_bytes();
                    });
-  const std::vector<DeviceId> chosen = FirstOfOneKind(candidates, need.devices);
-  return {chosen.begin(), chosen.end()};
+  absl::btree_map<std::pair<absl::string_view, uint32_t>,
+                  absl::btree_set<DeviceId>>
+      chosen;
+  for (const Device* device : candidates) {
+    absl::btree_set<DeviceId>& site = chosen[{device->kind, device->node}];
+    site.insert(device->id);
+    if (site.size() == need.devices) return site;
+  }
+  return {};
 }
 
 bool AreWorthHolding(const State& state, const Need& need,

@@ -1,5 +1,6 @@
 // Where something of a known size fits: a pure function of the state. What
-// needs several devices gets them all or none, all of one kind.
+// needs several devices gets them all or none, all of one kind and on one
+// machine; what no machine is large enough for gets whole machines.
 //
 // "Not now" differs from "never": not now means that what runs there must end
 // first, never means that even an empty device is too small or of the wrong
@@ -10,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,7 @@ struct Need {
   uint64_t bytes = 0;             // on each device
   absl::string_view device_kind;  // empty: any, but one
   uint32_t devices = 1;
+  std::optional<JobId> job;  // may use the devices that are reserved for it
 };
 
 enum class Fit { kNow, kNotNow, kNever };
@@ -51,13 +54,18 @@ struct Placement {
   absl::InlinedVector<KindCount, 2> kinds;
 };
 
-// Among the ready devices with enough free bytes and not in `excluded`: those
-// with the fewest live attempts, then the fewest versions, then the smallest
-// rest (best fit), then the lowest id. Where several kinds would do, the one
-// whose last chosen device is the better one. What needs several devices never
-// shares one with something else that does.
+// Among the ready devices with enough free bytes, not in `excluded` and not
+// reserved for another: those with the fewest live attempts, then the fewest
+// versions, then on the machine where the fewest would do (so that whole
+// machines stay free), then the smallest rest (best fit), then the lowest id.
+// Where several machines or kinds would do, the one whose last chosen device is
+// the better one. What needs several devices never shares one with something
+// else that does.
 Placement Place(const State& state, const Need& need,
                 const absl::btree_set<DeviceId>& excluded = {});
+
+// Whether the device is of the kind that is asked for.
+bool KindMatches(const Device& device, const Need& need);
 
 // The devices to keep free for something that does not fit now: such where the
 // bytes that attempts hold, which come back by themselves, would be enough;

@@ -88,28 +88,42 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
 }  // namespace
 
 Need NeedOf(const Job& job) {
-  return {job.bytes, job.device_kind, job.device_count};
+  return {job.bytes, job.device_kind, job.device_count, job.id};
+}
+
+std::vector<const Job*> Candidates(const State& state) {
+  std::vector<const Job*> jobs;
+  for (JobId id : state.reserving()) jobs.push_back(&state.jobs().at(id));
+  for (const auto& [shape, keys] : state.shapes()) {
+    for (const QueueKey& key : keys) {
+      const Job& job = state.jobs().at(key.job);
+      if (!job.reserved_devices.empty()) continue;
+      if (state.StrayDevice(key.job) != nullptr) continue;
+      jobs.push_back(&job);
+      break;
+    }
+  }
+  std::sort(jobs.begin(), jobs.end(),
+            [](const Job* a, const Job* b) { return KeyOf(*a) < KeyOf(*b); });
+  if (jobs.size() > kMaxScan) jobs.resize(kMaxScan);
+  return jobs;
 }
 
 std::optional<NextStart> ChooseNext(const State& state,
                                     const absl::btree_set<DeviceId>& held) {
   NextStart next;
   absl::btree_set<DeviceId> excluded = held;
-  size_t scanned = 0;
-  for (const QueueKey& key : state.queue()) {
-    if (++scanned > kMaxScan) break;
-    const Job& job = state.jobs().at(key.job);
-    if (state.StrayDevice(job.id) != nullptr) continue;
-    Placement placement = Place(state, NeedOf(job), excluded);
+  for (const Job* job : Candidates(state)) {
+    Placement placement = Place(state, NeedOf(*job), excluded);
     if (placement.fit == Fit::kNow) {
-      next.job = job.id;
+      next.job = job->id;
       next.devices = std::move(placement.devices);
       return next;
     }
     // A job that fits nowhere even in an empty pool is not being passed.
     if (placement.fit == Fit::kNever) continue;
-    next.passed.push_back(job.id);
-    excluded.insert(job.held_devices.begin(), job.held_devices.end());
+    next.passed.push_back(job->id);
+    excluded.insert(job->held_devices.begin(), job->held_devices.end());
   }
   return std::nullopt;
 }

@@ -1,11 +1,12 @@
 // Who starts next, and why the others wait: pure functions of the state.
 //
-// Order is priority, then submission. A job that does not fit now lets later
-// ones pass, so that devices do not idle; after kMaxPasses of them as many
-// devices as it needs are held for it, so that it cannot starve. Nothing is
-// taken of them before all are free enough, and earlier jobs go on using them:
-// two that wait for several devices never wait for each other. A job does not
-// start while an earlier attempt of it is still being stopped somewhere.
+// Order is priority, then standing (order_policy.h), then submission. A job
+// that does not fit now lets later ones pass, so that devices do not idle;
+// after kMaxPasses of them as many devices as it needs are held for it, so that
+// it cannot starve. Nothing is taken of them before all are free enough, and
+// earlier jobs go on using them: two that wait for several devices never wait
+// for each other. A job does not start while an earlier attempt of it is still
+// being stopped somewhere.
 //
 // Thread-safety: as State.
 #pragma once
@@ -26,8 +27,8 @@ namespace gpupool::scheduler {
 
 // Jobs that may start ahead of one that waits before devices are held for it.
 inline constexpr uint32_t kMaxPasses = 16;
-// Queued jobs looked at in one decision; bounds the cost of a step when the
-// queue is long. Those behind wait for their turn to be looked at.
+// Shapes looked at in one decision; bounds the cost of a step when the queue is
+// long and of many kinds. Those behind wait for their turn to be looked at.
 inline constexpr size_t kMaxScan = 256;
 
 struct NextStart {
@@ -38,6 +39,12 @@ struct NextStart {
 };
 
 Need NeedOf(const Job& job);
+
+// The queued jobs that may start next, in order: those for which devices are
+// reserved, and the first of each shape of the others, which fit nowhere where
+// it does not. Jobs of which an earlier attempt is still being stopped are left
+// out.
+std::vector<const Job*> Candidates(const State& state);
 
 // The first queued job that fits now, or nothing. `held` are devices that are
 // kept free for a version; devices that earlier jobs hold are respected too.

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "scheduler/placement_policy.h"
+#include "scheduler/preemption_policy.h"
 #include "scheduler/queue_policy.h"
 #include "scheduler/step_context.h"
 #include "scheduler/version_policy.h"
@@ -83,7 +84,6 @@ void StartOn(StepContext& context, Job& job,
              const std::vector<DeviceId>& devices) {
   ++job.attempt;
   job.passes = 0;
-  job.drain_stop_sent = false;
   std::vector<Rank> placed;
   for (DeviceId device : devices) placed.push_back({device});
   context.edit.PlaceJob(job, std::move(placed));
@@ -97,6 +97,43 @@ void StartOn(StepContext& context, Job& job,
   }
 }
 
+void CarryOut(StepContext& context, Job& job, const Room& room) {
+  for (const Stop& stop : room.stops) {
+    Job& other = *context.edit.FindJob(stop.job);
+    other.stop_sent = stop.reason;
+    StopRanks(context, other, stop.reason);
+  }
+  context.edit.Reserve(job, room.devices);
+}
+
+// One pass over the jobs that wait; true when somebody was told to make room.
+bool MakeRoomOnce(StepContext& context, const absl::btree_set<DeviceId>& held) {
+  const RunningJobs running(context.state, context.now);
+  for (const Job* first : Candidates(context.state)) {
+    if (RoomIsComing(context.state, *first)) continue;
+    Job& job = *context.edit.FindJob(first->id);
+    context.edit.Unreserve(job);
+    if (const std::optional<Room> room = running.RoomFor(job, held)) {
+      CarryOut(context, job, *room);
+      return true;
+    }
+  }
+  return false;
+}
+
+void RenewStandings(StepContext& context) {
+  while (auto id = context.state.JobWithDueStanding(context.now)) {
+    context.edit.NoteStandingChange(*context.edit.FindJob(*id), context.now);
+  }
+}
+
+// Standings rise while jobs run, so that later somebody may have to give way.
+void WatchStandings(StepContext& context) {
+  const absl::Time next = context.state.NextStandingChange();
+  if (context.state.queue().empty() || !context.edit.ArmTimer(next)) return;
+  context.Act(SetTimer{next});
+}
+
 }  // namespace
 
 void Schedule(StepContext& context) {
@@ -104,9 +141,19 @@ void Schedule(StepContext& context) {
   const absl::btree_set<DeviceId> held = LoadVersions(context);
   if (context.state.draining()) return;
   while (auto next = ChooseNext(context.state, held)) {
-    for (JobId passed : next->passed) CountPass(context, passed);
+    // Where jobs give way nobody starves.
+    const bool counts = !context.state.policy().preempts();
+    for (JobId passed : next->passed) {
+      if (counts) CountPass(context, passed);
+    }
     StartOn(context, *context.edit.FindJob(next->job), next->devices);
   }
+  if (!context.state.policy().preempts()) return;
+  if (context.state.queue().empty()) return;
+  RenewStandings(context);
+  while (MakeRoomOnce(context, held)) {
+  }
+  WatchStandings(context);
 }
 
 }  // namespace gpupool::scheduler

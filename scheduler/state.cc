@@ -15,6 +15,12 @@ auto* FindIn(Map& map, const Key& key) {
 
 }  // namespace
 
+QueueKey KeyOf(const Job& job) { return {job.priority, job.standing, job.id}; }
+
+absl::Duration Job::Attained(absl::Time now) const {
+  return run_since < now ? attained + (now - run_since) : attained;
+}
+
 const Rank* Job::FindRank(DeviceId device) const {
   for (const Rank& rank : ranks) {
     if (rank.device == device) return &rank;
@@ -28,12 +34,15 @@ bool Job::RunsOn(DeviceId device) const {
 }
 
 DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
-                          uint64_t full_bytes, double fraction) {
+                          uint64_t full_bytes, double fraction, uint32_t node) {
   const DeviceId id(devices_.size());
+  if (node >= nodes_.size()) nodes_.resize(node + 1);
+  nodes_[node].push_back(id);
   Device& device = devices_[id];
   device.id = id;
   device.name = std::string(name);
   device.kind = std::string(kind);
+  device.node = node;
   StateEditor(*this).SetLimit(device, full_bytes, fraction);
   return id;
 }
@@ -86,18 +95,24 @@ bool State::RunsOn(AttemptRef attempt, DeviceId device) const {
 }
 
 const Device* State::StrayDevice(JobId job) const {
-  for (const auto& [id, device] : devices_) {
-    auto it = device.stray_attempts.lower_bound({job, 0});
-    if (it != device.stray_attempts.end() && it->first.job == job) {
-      return &device;
-    }
-  }
-  return nullptr;
+  auto it = strays_.lower_bound({{job, 0}, DeviceId()});
+  if (it == strays_.end() || it->first.job != job) return nullptr;
+  return FindDevice(it->second);
 }
 
 std::optional<JobId> State::DueJob(absl::Time now) const {
   if (wakes_.empty() || wakes_.begin()->first > now) return std::nullopt;
   return wakes_.begin()->second;
+}
+
+std::optional<JobId> State::JobWithDueStanding(absl::Time now) const {
+  if (NextStandingChange() > now) return std::nullopt;
+  return standing_changes_.begin()->second;
+}
+
+absl::Time State::NextStandingChange() const {
+  return standing_changes_.empty() ? absl::InfiniteFuture()
+                                   : standing_changes_.begin()->first;
 }
 
 }  // namespace gpupool::scheduler

@@ -9,7 +9,8 @@
 //      the `jobs` of those devices whose rank has not ended; one has not.
 //   2. A version names a device exactly while it may hold bytes there.
 //   3. What was placed on a device never exceeds its limit.
-//   4. The queue holds exactly the QUEUED jobs.
+//   4. The queue holds exactly the QUEUED jobs, and so do its shapes.
+//   5. A device is reserved for a QUEUED job only.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,8 @@
 #include "absl/container/btree_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "scheduler/order_policy.h"
+#include "scheduler/service_history.h"
 #include "scheduler/types.h"
 
 namespace gpupool::scheduler {
@@ -52,14 +55,27 @@ struct Job {
   // Why the live attempt cannot go on; its other ranks were told to stop.
   std::optional<std::string> interruption;
   uint64_t checkpoint_step = 0;
-  bool drain_stop_sent = false;
+  // Why the live attempt was told to checkpoint and stop.
+  std::optional<StopReason> stop_sent;
+
+  // How long it ran in RUNNING attempts that are over, and since when it runs.
+  absl::Duration attained;
+  absl::Time run_since = absl::InfiniteFuture();
+  absl::Time standing_change = absl::InfiniteFuture();  // index of the state
+  // In all, when the training loop or the user has said so.
+  std::optional<absl::Duration> expected_run;
+  // Its place among jobs of its priority (order_policy.h).
+  double standing = 0;
   // BACKING_OFF: when it is queued again. Live: until when missing ranks may
   // still be explained. Otherwise InfiniteFuture.
   absl::Time wake_time = absl::InfiniteFuture();
   // Later jobs that were started although this one waited; see queue_policy.h.
   uint32_t passes = 0;
   absl::btree_set<DeviceId> held_devices;
+  // Where others were told to make room for it.
+  std::vector<DeviceId> reserved_devices;
 
+  absl::Duration Attained(absl::Time now) const;
   // Null when no rank of the live attempt was placed there.
   const Rank* FindRank(DeviceId device) const;
   // A rank that has not ended is there.
@@ -89,6 +105,7 @@ struct Device {
   DeviceId id;
   std::string name;          // "cpu:0"
   std::string kind;          // "cpu"
+  uint32_t node = 0;         // the machine; index into State::nodes()
   uint64_t full_bytes = 0;   // its limit when all of it may be used
   double fraction = 1;       // that may be used, (0, 1]
   uint64_t limit_bytes = 0;  // that share of full_bytes: what fits here
@@ -102,6 +119,11 @@ struct Device {
   absl::btree_map<AttemptRef, uint64_t> stray_attempts;
   absl::btree_map<VersionId, uint64_t> stray_versions;
   uint64_t stray_bytes = 0;
+  // Live attempts whose rank here has ended, while others go on for a moment:
+  // nothing starts before a machine's devices come back together.
+  uint32_t settling = 0;
+  // Jobs were told to make room here for this one: nothing else starts.
+  std::optional<JobId> reserved_for;
 
   uint64_t committed_bytes() const {
     return job_bytes + version_bytes + stray_bytes;
@@ -112,22 +134,41 @@ struct Device {
   }
 };
 
-// Order of the queue: higher priority first, then first submitted.
+// Order of the queue: higher priority first, then smaller standing, then first
+// submitted.
 struct QueueKey {
   int priority = 0;
+  double standing = 0;
   JobId job;
   friend bool operator<(const QueueKey& a, const QueueKey& b) {
     if (a.priority != b.priority) return a.priority > b.priority;
+    if (a.standing != b.standing) return a.standing < b.standing;
     return a.job < b.job;
   }
   friend bool operator==(const QueueKey&, const QueueKey&) = default;
 };
 
+QueueKey KeyOf(const Job& job);
+
+// What a job needs of the pool. Where one of two jobs of a shape does not fit,
+// the other does not either.
+struct Shape {
+  std::string device_kind;
+  uint32_t devices = 1;
+  uint64_t bytes = 0;
+  friend auto operator<=>(const Shape&, const Shape&) = default;
+};
+
 class State {
  public:
   // Adds a device that is not ready yet. Ids count from 0.
+  // `node` is that of the device before or one more.
   DeviceId AddDevice(absl::string_view name, absl::string_view kind,
-                     uint64_t full_bytes, double fraction = 1);
+                     uint64_t full_bytes, double fraction = 1,
+                     uint32_t node = 0);
+
+  // Before the first job.
+  void SetPolicy(const QueuePolicy& policy) { policy_ = policy; }
 
   // Puts back what was on disk when the server started. A live job or a
   // placed version keeps its device, which must have been added; it counts as
@@ -146,7 +187,17 @@ class State {
     return versions_;
   }
   const absl::btree_map<DeviceId, Device>& devices() const { return devices_; }
+  // The devices of each machine, rising.
+  const std::vector<std::vector<DeviceId>>& nodes() const { return nodes_; }
   const absl::btree_set<QueueKey>& queue() const { return queue_; }
+  // The same, by shape.
+  const absl::btree_map<Shape, absl::btree_set<QueueKey>>& shapes() const {
+    return shapes_;
+  }
+  // Jobs for which devices are reserved.
+  const absl::btree_set<JobId>& reserving() const { return reserving_; }
+  const QueuePolicy& policy() const { return policy_; }
+  const ServiceHistory& history() const { return history_; }
   bool draining() const { return draining_; }
   bool stopping() const { return stopping_; }
   bool starts_held() const { return starts_held_; }
@@ -164,6 +215,10 @@ class State {
   const Device* StrayDevice(JobId job) const;
   // A job whose wake_time has come, earliest first.
   std::optional<JobId> DueJob(absl::Time now) const;
+  // A running job whose standing may have risen, earliest first.
+  std::optional<JobId> JobWithDueStanding(absl::Time now) const;
+  // InfiniteFuture when none will by itself.
+  absl::Time NextStandingChange() const;
 
  private:
   friend class StateEditor;  // scheduler/state_editor.h: for Step only
@@ -171,8 +226,17 @@ class State {
   absl::btree_map<DeviceId, Device> devices_;
   absl::btree_map<JobId, Job> jobs_;
   absl::btree_map<VersionId, Version> versions_;
+  std::vector<std::vector<DeviceId>> nodes_;
   absl::btree_set<QueueKey> queue_;
+  absl::btree_map<Shape, absl::btree_set<QueueKey>> shapes_;
+  absl::btree_set<JobId> reserving_;
+  // Of all devices.
+  absl::btree_set<std::pair<AttemptRef, DeviceId>> strays_;
   absl::btree_set<std::pair<absl::Time, JobId>> wakes_;
+  absl::btree_set<std::pair<absl::Time, JobId>> standing_changes_;
+  QueuePolicy policy_;
+  ServiceHistory history_;
+  absl::Time armed_timer_ = absl::InfiniteFuture();
   uint64_t last_load_ = 0;
   uint64_t last_request_ = 0;
   bool draining_ = false;

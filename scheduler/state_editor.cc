@@ -12,6 +12,10 @@ void TakeNextBytes(Thing& thing) {
   thing.next_bytes.reset();
 }
 
+Shape ShapeOf(const Job& job) {
+  return {job.device_kind, job.device_count, job.bytes};
+}
+
 }  // namespace
 
 Job* StateEditor::FindJob(JobId id) {
@@ -33,9 +37,7 @@ Job& StateEditor::AddJob(Job job) {
   const JobId id = job.id;
   Job& added = state_.jobs_[id];
   added = std::move(job);
-  if (added.state == JobState::kQueued) {
-    state_.queue_.insert({added.priority, id});
-  }
+  if (added.state == JobState::kQueued) Enqueue(added);
   if (added.wake_time != absl::InfiniteFuture()) {
     state_.wakes_.insert({added.wake_time, id});
   }
@@ -53,7 +55,8 @@ void StateEditor::RemoveJob(JobId id) {
   if (job == nullptr) return;
   ReleaseJob(*job);
   SetWakeTime(*job, absl::InfiniteFuture());
-  state_.queue_.erase({job->priority, id});
+  if (job->state == JobState::kQueued) Dequeue(*job);
+  Unreserve(*job);
   state_.jobs_.erase(id);
 }
 
@@ -66,13 +69,85 @@ void StateEditor::RemoveVersion(VersionId id) {
 
 void StateEditor::SetJobState(Job& job, JobState state) {
   if (job.state == JobState::kQueued) {
-    state_.queue_.erase({job.priority, job.id});
+    Dequeue(job);
     job.held_devices.clear();
+    Unreserve(job);
   }
   job.state = state;
-  if (state == JobState::kQueued) {
-    state_.queue_.insert({job.priority, job.id});
+  if (state == JobState::kQueued) Enqueue(job);
+}
+
+void StateEditor::Enqueue(Job& job) {
+  job.standing =
+      StandingOf(state_.policy_, state_.history_, job, absl::InfinitePast());
+  state_.queue_.insert(KeyOf(job));
+  state_.shapes_[ShapeOf(job)].insert(KeyOf(job));
+}
+
+void StateEditor::Dequeue(const Job& job) {
+  state_.queue_.erase(KeyOf(job));
+  auto shape = state_.shapes_.find(ShapeOf(job));
+  shape->second.erase(KeyOf(job));
+  if (shape->second.empty()) state_.shapes_.erase(shape);
+}
+
+void StateEditor::StartClock(Job& job, absl::Time now) {
+  if (job.run_since != absl::InfiniteFuture()) return;
+  job.run_since = now;
+  NoteStandingChange(job, now);
+}
+
+void StateEditor::StopClock(Job& job, absl::Time now) {
+  if (job.run_since == absl::InfiniteFuture()) return;
+  state_.standing_changes_.erase({job.standing_change, job.id});
+  job.attained = job.Attained(now);
+  job.run_since = absl::InfiniteFuture();
+}
+
+void StateEditor::NoteStandingChange(Job& job, absl::Time now) {
+  state_.standing_changes_.erase({job.standing_change, job.id});
+  if (job.state != JobState::kQueued) {
+    job.standing = StandingOf(state_.policy_, state_.history_, job, now);
   }
+  job.standing_change = NextStandingChange(state_.policy_, job, now);
+  if (job.standing_change == absl::InfiniteFuture()) return;
+  state_.standing_changes_.insert({job.standing_change, job.id});
+}
+
+void StateEditor::LearnRunTime(const Job& job) {
+  state_.history_.Add(job.attained);
+}
+
+void StateEditor::SetExpectedRun(Job& job, absl::Duration expected,
+                                 absl::Time now) {
+  const bool queued = job.state == JobState::kQueued;
+  if (queued) Dequeue(job);
+  job.expected_run = expected;
+  if (queued) Enqueue(job);
+  NoteStandingChange(job, now);
+}
+
+void StateEditor::Reserve(Job& job, std::vector<DeviceId> devices) {
+  Unreserve(job);
+  for (DeviceId id : devices) FindDevice(id)->reserved_for = job.id;
+  job.reserved_devices = std::move(devices);
+  state_.reserving_.insert(job.id);
+}
+
+void StateEditor::Unreserve(Job& job) {
+  for (DeviceId id : job.reserved_devices) FindDevice(id)->reserved_for.reset();
+  job.reserved_devices.clear();
+  state_.reserving_.erase(job.id);
+}
+
+bool StateEditor::ArmTimer(absl::Time time) {
+  if (time >= state_.armed_timer_) return false;
+  state_.armed_timer_ = time;
+  return true;
+}
+
+void StateEditor::TimerHasFired(absl::Time now) {
+  if (state_.armed_timer_ <= now) state_.armed_timer_ = absl::InfiniteFuture();
 }
 
 void StateEditor::SetWakeTime(Job& job, absl::Time time) {
@@ -84,7 +159,11 @@ void StateEditor::SetWakeTime(Job& job, absl::Time time) {
 void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
   for (const Rank& rank : ranks) {
     Device* device = FindDevice(rank.device);
-    if (device == nullptr || rank.end) continue;
+    if (device == nullptr) continue;
+    if (rank.end) {
+      ++device->settling;
+      continue;
+    }
     device->jobs.insert(job.id);
     device->job_bytes += job.bytes;
   }
@@ -95,6 +174,7 @@ void StateEditor::EndRank(Job& job, DeviceId device, Outcome outcome) {
   for (Rank& rank : job.ranks) {
     if (rank.device != device || rank.end) continue;
     GiveBack(job, rank);
+    ++FindDevice(device)->settling;
     rank.end = outcome;
     rank.missing = false;
     return;
@@ -116,7 +196,11 @@ void StateEditor::GiveBack(const Job& job, const Rank& rank) {
 void StateEditor::ReleaseJob(Job& job) {
   if (job.ranks.empty()) return;
   for (const Rank& rank : job.ranks) {
-    if (!rank.end) GiveBack(job, rank);
+    if (!rank.end) {
+      GiveBack(job, rank);
+    } else {
+      --FindDevice(rank.device)->settling;
+    }
   }
   job.ranks.clear();
   job.interruption.reset();
@@ -141,8 +225,11 @@ void StateEditor::ReleaseVersion(Version& version) {
 }
 
 void StateEditor::SetBytes(Job& job, uint64_t bytes) {
+  const bool queued = job.state == JobState::kQueued;
+  if (queued) Dequeue(job);
   job.next_bytes = bytes;
   if (job.ranks.empty()) TakeNextBytes(job);
+  if (queued) Enqueue(job);
 }
 
 void StateEditor::SetBytes(Version& version, uint64_t bytes) {
@@ -160,6 +247,7 @@ void StateEditor::SetLimit(Device& device, uint64_t full_bytes,
 void StateEditor::AddStray(Device& device, AttemptRef attempt, uint64_t bytes) {
   if (device.stray_attempts.emplace(attempt, bytes).second) {
     device.stray_bytes += bytes;
+    state_.strays_.insert({attempt, device.id});
   }
 }
 
@@ -174,6 +262,7 @@ bool StateEditor::RemoveStray(Device& device, AttemptRef attempt) {
   if (it == device.stray_attempts.end()) return false;
   device.stray_bytes -= it->second;
   device.stray_attempts.erase(it);
+  state_.strays_.erase({attempt, device.id});
   return true;
 }
 
@@ -186,6 +275,9 @@ bool StateEditor::RemoveStray(Device& device, VersionId version) {
 }
 
 void StateEditor::ClearStrays(Device& device) {
+  for (const auto& [attempt, bytes] : device.stray_attempts) {
+    state_.strays_.erase({attempt, device.id});
+  }
   device.stray_attempts.clear();
   device.stray_versions.clear();
   device.stray_bytes = 0;

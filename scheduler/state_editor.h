@@ -27,8 +27,17 @@ class StateEditor {
   void RemoveJob(JobId id);
   void RemoveVersion(VersionId id);
 
-  // Keeps the queue in line. Leaving QUEUED gives up held devices.
+  // Keeps the queue in line. Leaving QUEUED gives up held and reserved devices.
   void SetJobState(Job& job, JobState state);
+  // The job's time runs from `now` on, or no longer. Calling twice is a no-op.
+  void StartClock(Job& job, absl::Time now);
+  void StopClock(Job& job, absl::Time now);
+  // The standing of a running job may have risen by now: looks for the next
+  // time.
+  void NoteStandingChange(Job& job, absl::Time now);
+  // The job ended by itself after its time.
+  void LearnRunTime(const Job& job);
+  void SetExpectedRun(Job& job, absl::Duration expected, absl::Time now);
   void SetWakeTime(Job& job, absl::Time time);
 
   // Book and give back planned bytes. Releasing what is not placed is a no-op.
@@ -46,6 +55,9 @@ class StateEditor {
 
   void SetLimit(Device& device, uint64_t full_bytes, double fraction);
 
+  void Reserve(Job& job, std::vector<DeviceId> devices);
+  void Unreserve(Job& job);
+
   void AddStray(Device& device, AttemptRef attempt, uint64_t bytes);
   void AddStray(Device& device, VersionId version, uint64_t bytes);
   // False when there is no such stray.
@@ -55,10 +67,16 @@ class StateEditor {
 
   uint64_t NextLoad() { return ++state_.last_load_; }
   uint64_t NextRequest() { return ++state_.last_request_; }
+  // True when a timer at `time` must be asked for: none is pending that fires
+  // earlier. Then it counts as pending.
+  bool ArmTimer(absl::Time time);
+  void TimerHasFired(absl::Time now);
   void SetDraining(bool stop);
   void HoldStarts(bool held) { state_.starts_held_ = held; }
 
  private:
+  void Enqueue(Job& job);
+  void Dequeue(const Job& job);
   void GiveBack(const Job& job, const Rank& rank);
 
   State& state_;

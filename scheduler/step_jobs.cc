@@ -23,11 +23,25 @@ Job* LastLostJob(StepContext& context, AttemptRef attempt) {
   return waits ? job : nullptr;
 }
 
+absl::string_view StopText(StopReason reason) {
+  switch (reason) {
+    case StopReason::kPreempted:
+      return "made room for another job";
+    case StopReason::kMoved:
+      return "made room for another job and moves";
+    default:
+      return "stopped by a drain";
+  }
+}
+
 }  // namespace
 
 void MoveJob(StepContext& context, Job& job, JobState to, std::string reason) {
   const JobState from = job.state;
+  if (to == JobState::kRunning) context.edit.StartClock(job, context.now);
   if (!IsLive(to)) {
+    context.edit.StopClock(job, context.now);
+    job.stop_sent.reset();
     for (const Rank& rank : job.ranks) context.Touch(rank.device);
     context.edit.ReleaseJob(job);
   }
@@ -59,9 +73,9 @@ void RequeueJob(StepContext& context, Job& job) {
   const std::string from = job.checkpoint_step > 0
                                ? absl::StrCat("step ", job.checkpoint_step)
                                : std::string("the start");
-  if (job.drain_stop_sent) {
+  if (job.stop_sent) {
     MoveJob(context, job, JobState::kQueued,
-            absl::StrCat("stopped by a drain; resumes from ", from));
+            absl::StrCat(StopText(*job.stop_sent), "; resumes from ", from));
     return;
   }
   // Nobody here asked for it: the worker is ending by itself. Not a failure
@@ -74,6 +88,7 @@ void RequeueJob(StepContext& context, Job& job) {
 
 void SucceedJob(StepContext& context, Job& job) {
   MoveJob(context, job, JobState::kSucceeded, "finished");
+  context.edit.LearnRunTime(job);
   if (job.publish_on_success && job.checkpoint_step > 0) {
     context.Act(CreateVersion{job.id});
   }
@@ -97,6 +112,7 @@ void Apply(StepContext& context, const JobSubmitted& event) {
   job.max_attempts = event.max_attempts > 0 ? event.max_attempts : 1;
   job.first_backoff = event.first_backoff;
   job.publish_on_success = event.publish_on_success;
+  job.expected_run = event.expected_run;
   context.Touch(context.edit.AddJob(std::move(job)));
 }
 
@@ -122,8 +138,9 @@ void Apply(StepContext& context, const DrainRequested& event) {
   for (const auto& [id, unused] : context.state.jobs()) {
     Job& job = *context.edit.FindJob(id);
     if (!IsLive(job.state) || job.state == JobState::kCancelling) continue;
-    if (job.drain_stop_sent) continue;
-    job.drain_stop_sent = true;
+    const bool asked = job.stop_sent.has_value();
+    job.stop_sent = StopReason::kDrain;
+    if (asked) continue;
     // Without a peer it can save nothing, and was told to stop already.
     if (!job.interruption) StopRanks(context, job, StopReason::kDrain);
   }
@@ -139,6 +156,9 @@ void Apply(StepContext& context, const ProgressMade& event) {
   Job* job = LiveJob(context, event.device, event.attempt);
   if (job == nullptr) return context.Stale();
   NoteRunning(context, *job);
+  if (!event.remaining) return;
+  context.edit.SetExpectedRun(
+      *job, job->Attained(context.now) + *event.remaining, context.now);
 }
 
 void Apply(StepContext& context, const CheckpointSaved& event) {
@@ -175,6 +195,7 @@ void Apply(StepContext& context, const AttemptEnded& event) {
 }
 
 void Apply(StepContext& context, const TimerFired&) {
+  context.edit.TimerHasFired(context.now);
   while (auto id = context.state.DueJob(context.now)) {
     Job& due = *context.edit.FindJob(*id);
     if (IsLive(due.state)) {

@@ -33,7 +33,7 @@ void BreakUp(StepContext& context, Job& job, const std::string& reason) {
 void EndAttempt(StepContext& context, Job& job) {
   if (job.state == JobState::kCancelling) {
     MoveJob(context, job, JobState::kCancelled, "cancelled");
-  } else if (job.interruption && !job.drain_stop_sent) {
+  } else if (job.interruption && !job.stop_sent) {
     const std::string reason = *job.interruption;
     InterruptJob(context, job, reason);
   } else if (job.interruption || SomeRank(job, Outcome::kStopped)) {

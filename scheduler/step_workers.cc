@@ -42,9 +42,13 @@ void Adopt(StepContext& context, Job& job, DeviceId device) {
     return;
   }
   NoteRunning(context, job);
-  if (!context.state.stopping()) return;
-  job.drain_stop_sent = true;
-  context.Act(StopJob{attempt, device, StopReason::kDrain});
+  if (job.state == JobState::kRunning) {
+    context.edit.StartClock(job, context.now);
+  }
+  if (context.state.stopping()) job.stop_sent = StopReason::kDrain;
+  if (job.stop_sent) {
+    context.Act(StopJob{attempt, device, *job.stop_sent});
+  }
 }
 
 void ReconcileListed(StepContext& context, Device& device, AttemptRef attempt) {

@@ -72,6 +72,15 @@ enum class Outcome {
   kInterrupted = 4,  // the worker's or the device's fault: retried
 };
 
+// Why a live attempt is told to stop.
+enum class StopReason {
+  kCancelled,  // at once; no checkpoint is needed
+  // Checkpoint first; the ranks of an attempt agree on the step.
+  kDrain,      // the server stops
+  kPreempted,  // it makes room for another job
+  kMoved,      // it makes room and goes on elsewhere
+};
+
 // True when nothing can change the state any more.
 constexpr bool IsEnded(JobState state) { return state >= JobState::kSucceeded; }
 

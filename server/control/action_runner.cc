@@ -10,9 +10,9 @@ namespace gpupool::server {
 namespace {
 
 worker::v1::StopJob::Reason ToProto(scheduler::StopReason reason) {
-  return reason == scheduler::StopReason::kDrain
-             ? worker::v1::StopJob::DRAIN
-             : worker::v1::StopJob::CANCELLED;
+  return reason == scheduler::StopReason::kCancelled
+             ? worker::v1::StopJob::CANCELLED
+             : worker::v1::StopJob::DRAIN;
 }
 
 // The worker's word on the tensors, when the plan had none.

@@ -95,7 +95,7 @@ TEST_F(QueuePolicyTest, TwoGangsWithDevicesHeldDoNotWaitForEachOther) {
   std::vector<JobId> running;
   for (int i = 0; i < 3; ++i) running.push_back(Submit(50));
   const JobId first = SubmitGang(100, 2);
-  const JobId second = SubmitGang(100, 2);
+  const JobId second = SubmitGang(99, 2);  // of another shape
   for (uint32_t i = 0; i < kMaxPasses; ++i)
     End(Submit(10), Outcome::kSucceeded);
   EXPECT_EQ(job(first).held_devices.size(), 2u);

@@ -190,7 +190,7 @@ void World::RestartServer() {
     Job copy = job;
     copy.passes = 0;
     copy.held_devices.clear();
-    copy.drain_stop_sent = false;
+    copy.stop_sent.reset();
     copy.wake_time = absl::InfiniteFuture();
     if (job.state == JobState::kBackingOff) {
       copy.wake_time = std::max(now_, job.wake_time);

@@ -1,0 +1,62 @@
+// Which of two jobs of the same priority goes first: pure functions of what is
+// known about them. A standing is a number of seconds times devices; the job
+// with the smaller one goes first, and where the difference is large enough a
+// running job gives way to a waiting one (preemption_policy.h).
+//
+//   kFirstCome          the order of submission. Nobody gives way.
+//   kLeastAttained      no run time is known: the device time that a completion
+//                       costs at the job's age, as the pool's history tells
+//                       (service_history.h); while there is none, the device
+//                       time that the job has had.
+//   kShortestRemaining  the device time that the job still needs, from its
+//                       steps left or from what the user said; jobs that have
+//                       told neither stand as with kLeastAttained.
+//
+// Counting device time, not time, lets a job on one device go before one on
+// eight that would end as soon: it delays the others less (Smith's rule).
+//
+// Thread-safety: as State.
+#pragma once
+
+#include "absl/time/time.h"
+#include "scheduler/service_history.h"
+
+namespace gpupool::scheduler {
+
+struct Job;
+
+enum class Order { kFirstCome, kLeastAttained, kShortestRemaining };
+
+struct QueuePolicy {
+  Order order = Order::kFirstCome;
+  // A running job gives way when its standing is more than so many times that
+  // of the one that waits. 1 would let two jobs of the same age alternate.
+  double hysteresis = 2;
+  // Since its start; before that it does not give way.
+  absl::Duration min_run = absl::ZeroDuration();
+  // What stopping and resuming a job costs it.
+  absl::Duration restart_cost = absl::Seconds(60);
+
+  bool preempts() const { return order != Order::kFirstCome; }
+};
+
+// While nothing is known, jobs that have had less than this stand together.
+inline constexpr absl::Duration kFirstService = absl::Minutes(10);
+
+// Of the job as it stands at `now`, running or not. >= 0. By age it is found
+// when the job is queued, when it starts and when NextStandingChange says so,
+// and kept in Job.standing meanwhile: what is learned moves nobody who stands
+// still.
+double StandingOf(const QueuePolicy& policy, const ServiceHistory& history,
+                  const Job& job, absl::Time now);
+
+// The same, from Job.standing where it is kept.
+double KeptStandingOf(const QueuePolicy& policy, const Job& job,
+                      absl::Time now);
+
+// When the standing of a running job is to be found again, if it keeps running:
+// when its age has grown by a fifth. InfiniteFuture when it cannot rise.
+absl::Time NextStandingChange(const QueuePolicy& policy, const Job& job,
+                              absl::Time now);
+
+}  // namespace gpupool::scheduler

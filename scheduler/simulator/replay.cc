@@ -1,0 +1,287 @@
+#include "scheduler/simulator/replay.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/invariants.h"
+#include "scheduler/step.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+constexpr size_t kMostSamples = 4096;
+
+// In the order in which things of one moment happen.
+enum class Kind { kEnd, kBegin, kTimer, kSubmit };
+
+struct Due {
+  absl::Time time;
+  Kind kind;
+  uint64_t job = 0;  // index into the trace
+  uint32_t attempt = 0;
+  friend bool operator>(const Due& a, const Due& b) {
+    return std::tie(a.time, a.kind, a.job, a.attempt) >
+           std::tie(b.time, b.kind, b.job, b.attempt);
+  }
+};
+
+// A job as the devices see it.
+struct JobRun {
+  absl::Duration done;  // of its run time, by earlier attempts
+  absl::Time began = absl::InfiniteFuture();
+  absl::Time placed;
+  absl::Duration on_devices;
+  std::vector<DeviceId> ranks;  // of the live attempt
+  uint32_t attempt = 0;
+};
+
+class Replayer {
+ public:
+  Replayer(absl::Span<const TraceJob> trace, const ReplayOptions& options,
+           ReplayProgress progress)
+      : trace_(trace),
+        options_(options),
+        progress_(progress),
+        runs_(trace.size()) {
+    result_.jobs.resize(trace.size());
+  }
+
+  absl::StatusOr<ReplayResult> Run();
+
+ private:
+  absl::Status AddDevices();
+  absl::Status Send(const Event& event);
+  absl::Status Happen(const Due& due);
+  void CarryOut(const StartJob& start);
+  absl::Status CarryOut(const StopJob& stop);
+  absl::Status End(uint64_t job, Outcome outcome);
+  void Leave(uint64_t job);
+  void Advance(absl::Time to);
+  void Sample();
+  absl::Status Drain();
+
+  static JobId IdOf(uint64_t job) { return JobId(job + 1); }
+  static uint64_t IndexOf(JobId id) { return id.value() - 1; }
+
+  absl::Span<const TraceJob> trace_;
+  const ReplayOptions& options_;
+  ReplayProgress progress_;
+  State state_;
+  absl::Time now_ = absl::UnixEpoch();
+  absl::Time first_ = absl::UnixEpoch();
+  std::priority_queue<Due, std::vector<Due>, std::greater<Due>> due_;
+  std::vector<StopJob> stops_;  // told, not carried out yet
+  std::vector<JobRun> runs_;
+  ReplayResult result_;
+  uint64_t ended_ = 0;
+  uint64_t devices_ = 0;
+  uint64_t busy_ = 0;
+  double used_ = 0;          // device seconds
+  double idle_waiting_ = 0;  // device seconds, idle while jobs wait
+  double waiting_ = 0;       // seconds in which jobs wait
+  absl::Duration sample_every_;
+};
+
+absl::Status Replayer::AddDevices() {
+  devices_ = uint64_t{options_.nodes} * options_.devices_per_node;
+  state_.SetPolicy(options_.policy);
+  for (uint32_t node = 0; node < options_.nodes; ++node) {
+    for (uint32_t i = 0; i < options_.devices_per_node; ++i) {
+      state_.AddDevice(absl::StrCat("gpu:", node, ".", i), "gpu", 1, 1, node);
+    }
+  }
+  for (uint64_t i = 0; i < devices_; ++i) {
+    Step(state_,
+         WorkerReady{.device = DeviceId(i), .running = {}, .loaded = {}}, now_);
+  }
+  for (const TraceJob& job : trace_) {
+    const uint64_t wholes = (job.devices + options_.devices_per_node - 1) /
+                            options_.devices_per_node;
+    if (wholes > options_.nodes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "job ", job.name, " needs ", job.devices, " devices; ",
+          options_.nodes, " nodes with ", options_.devices_per_node,
+          " each have ", devices_, ": simulate more or leave it out"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Replayer::Send(const Event& event) {
+  StepResult step = Step(state_, event, now_);
+  ++result_.events;
+  if (options_.check_invariants) {
+    if (absl::Status sound = CheckInvariants(state_); !sound.ok()) return sound;
+  }
+  for (const Action& action : step.actions) {
+    if (const auto* start = std::get_if<StartJob>(&action)) {
+      CarryOut(*start);
+    } else if (const auto* stop = std::get_if<StopJob>(&action)) {
+      stops_.push_back(*stop);
+    } else if (const auto* timer = std::get_if<SetTimer>(&action)) {
+      due_.push({timer->time, Kind::kTimer});
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A rank says that it has stopped; the last one ends the attempt.
+absl::Status Replayer::Drain() {
+  for (size_t i = 0; i < stops_.size(); ++i) {
+    const StopJob stop = stops_[i];
+    if (absl::Status status = CarryOut(stop); !status.ok()) return status;
+  }
+  stops_.clear();
+  return absl::OkStatus();
+}
+
+void Replayer::CarryOut(const StartJob& start) {
+  const uint64_t job = IndexOf(start.attempt.job);
+  JobRun& run = runs_[job];
+  if (start.rank == 0) {
+    run.ranks.clear();
+    run.attempt = start.attempt.number;
+    run.placed = now_;
+    const bool resumes = start.attempt.number > 1;
+    const absl::Duration cost =
+        resumes ? options_.policy.restart_cost : absl::ZeroDuration();
+    due_.push({now_ + cost, Kind::kBegin, job, run.attempt});
+  }
+  run.ranks.push_back(start.device);
+  ++busy_;
+}
+
+absl::Status Replayer::CarryOut(const StopJob& stop) {
+  const uint64_t job = IndexOf(stop.attempt.job);
+  JobRun& run = runs_[job];
+  if (run.attempt == stop.attempt.number) {
+    Leave(job);
+    run.attempt = 0;  // what was due of it is void
+    ++result_.jobs[job].preemptions;
+    ++result_.preemptions;
+    if (stop.reason == StopReason::kMoved) ++result_.moves;
+  }
+  return Send(AttemptEnded{stop.device, stop.attempt, Outcome::kStopped, ""});
+}
+
+void Replayer::Leave(uint64_t job) {
+  JobRun& run = runs_[job];
+  if (run.began < now_) run.done += now_ - run.began;
+  run.began = absl::InfiniteFuture();
+  run.on_devices += now_ - run.placed;
+  busy_ -= run.ranks.size();
+}
+
+absl::Status Replayer::End(uint64_t job, Outcome outcome) {
+  JobRun& run = runs_[job];
+  Leave(job);
+  ReplayedJob& replayed = result_.jobs[job];
+  replayed.completion = now_ - (first_ + trace_[job].submit);
+  replayed.wait = replayed.completion - run.on_devices;
+  const std::vector<DeviceId> ranks = std::move(run.ranks);
+  const AttemptRef attempt{IdOf(job), std::exchange(run.attempt, 0u)};
+  for (DeviceId device : ranks) {
+    absl::Status sent = Send(AttemptEnded{device, attempt, outcome, ""});
+    if (!sent.ok()) return sent;
+  }
+  state_.ForgetJob(IdOf(job));
+  ++ended_;
+  if (ended_ % 1024 == 0) {
+    progress_(static_cast<double>(ended_) / trace_.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Replayer::Happen(const Due& due) {
+  const uint64_t job = due.job;
+  const AttemptRef attempt{IdOf(job), due.attempt};
+  switch (due.kind) {
+    case Kind::kTimer:
+      return Send(TimerFired{});
+    case Kind::kSubmit: {
+      const TraceJob& submitted = trace_[job];
+      JobSubmitted event{.job = IdOf(job), .bytes = 1, .device_kind = ""};
+      event.device_count = submitted.devices;
+      if (options_.run_times_known) event.expected_run = submitted.run;
+      return Send(event);
+    }
+    case Kind::kBegin: {
+      if (runs_[job].attempt != due.attempt) return absl::OkStatus();
+      runs_[job].began = now_;
+      due_.push({now_ + (trace_[job].run - runs_[job].done), Kind::kEnd, job,
+                 due.attempt});
+      return Send(AttemptStarted{runs_[job].ranks.front(), attempt});
+    }
+    case Kind::kEnd:
+      if (runs_[job].attempt != due.attempt) return absl::OkStatus();
+      return End(job, Outcome::kSucceeded);
+  }
+  return absl::OkStatus();
+}
+
+void Replayer::Sample() {
+  result_.samples.push_back({now_ - first_, static_cast<uint32_t>(busy_),
+                             static_cast<uint32_t>(state_.queue().size())});
+  if (result_.samples.size() < kMostSamples) return;
+  // Every second one, and half as often from now on.
+  for (size_t i = 0; 2 * i < kMostSamples; ++i) {
+    result_.samples[i] = result_.samples[2 * i];
+  }
+  result_.samples.resize(kMostSamples / 2);
+  sample_every_ *= 2;
+}
+
+void Replayer::Advance(absl::Time to) {
+  const double seconds = absl::ToDoubleSeconds(to - now_);
+  used_ += static_cast<double>(busy_) * seconds;
+  if (!state_.queue().empty()) {
+    waiting_ += seconds;
+    idle_waiting_ += static_cast<double>(devices_ - busy_) * seconds;
+  }
+  now_ = to;
+}
+
+absl::StatusOr<ReplayResult> Replayer::Run() {
+  if (absl::Status added = AddDevices(); !added.ok()) return added;
+  for (uint64_t job = 0; job < trace_.size(); ++job) {
+    due_.push({first_ + trace_[job].submit, Kind::kSubmit, job});
+  }
+  sample_every_ = absl::Seconds(1);
+  absl::Time next_sample = now_;
+  while (ended_ < trace_.size()) {
+    if (due_.empty()) {
+      return absl::InternalError(
+          absl::StrCat(trace_.size() - ended_, " jobs wait for ever; ",
+                       state_.queue().size(), " are queued"));
+    }
+    const Due due = due_.top();
+    due_.pop();
+    Advance(due.time);
+    if (now_ >= next_sample) {
+      Sample();
+      next_sample = now_ + sample_every_;
+    }
+    if (absl::Status status = Happen(due); !status.ok()) return status;
+    if (absl::Status status = Drain(); !status.ok()) return status;
+  }
+  result_.makespan = now_ - (first_ + trace_.front().submit);
+  const double span = absl::ToDoubleSeconds(result_.makespan);
+  if (span > 0) result_.utilization = used_ / (span * devices_);
+  if (waiting_ > 0)
+    result_.fragmentation = idle_waiting_ / (waiting_ * devices_);
+  return std::move(result_);
+}
+
+}  // namespace
+
+absl::StatusOr<ReplayResult> ReplayTrace(absl::Span<const TraceJob> trace,
+                                         const ReplayOptions& options,
+                                         ReplayProgress progress) {
+  return Replayer(trace, options, progress).Run();
+}
+
+}  // namespace gpupool::scheduler

@@ -55,7 +55,7 @@ double KeptStandingOf(const QueuePolicy& policy, const Job& job,
                       absl::Time now);
 
 // When the standing of a running job is to be found again, if it keeps running:
-// when its age has grown by a fifth. InfiniteFuture when it cannot rise.
+// when its age has grown by two fifths. InfiniteFuture when it cannot rise.
 absl::Time NextStandingChange(const QueuePolicy& policy, const Job& job,
                               absl::Time now);
 

@@ -13,7 +13,7 @@ namespace {
 // The devices of one kind of one machine.
 struct Site {
   absl::string_view kind;
-  uint32_t node = 0;
+  size_t count = 0;  // index into Placement::kinds
   uint32_t devices = 0;
   std::vector<const Device*> free;
 };
@@ -37,20 +37,22 @@ bool IsFreeFor(const State& state, const Device& device, const Need& need) {
          });
 }
 
-KindCount& CountOf(Placement& placement, const Device& device) {
-  for (KindCount& count : placement.kinds) {
-    if (count.kind == device.kind) return count;
+size_t CountOf(Placement& placement, const Device& device) {
+  for (size_t i = 0; i < placement.kinds.size(); ++i) {
+    if (placement.kinds[i].kind == device.kind) return i;
   }
-  return placement.kinds.emplace_back(KindCount{.kind = device.kind});
+  placement.kinds.push_back(KindCount{.kind = device.kind});
+  return placement.kinds.size() - 1;
 }
 
-// Devices come machine by machine.
-Site& SiteOf(Sites& sites, const Device& device) {
-  for (auto site = sites.rbegin(); site != sites.rend(); ++site) {
-    if (site->node != device.node) break;
-    if (site->kind == device.kind) return *site;
+// With the device in it.
+Site& SiteOf(Placement& placement, Sites& sites, const Device& device) {
+  Site& site = sites[device.site];
+  if (site.devices++ == 0) {
+    site.kind = device.kind;
+    site.count = CountOf(placement, device);
   }
-  return sites.emplace_back(Site{.kind = device.kind, .node = device.node});
+  return site;
 }
 
 // The best `count` of the site's free devices, best first.
@@ -78,11 +80,13 @@ std::vector<const Device*> FromOneSite(Sites& sites, size_t count) {
 }
 
 // All devices of as many free machines as it takes, of one kind.
-std::vector<const Device*> FromWholeSites(const Sites& sites, size_t count) {
-  for (const Site& first : sites) {
+std::vector<const Device*> FromWholeSites(const Placement& placement,
+                                          const Sites& sites, size_t count) {
+  for (size_t kind = 0; kind < placement.kinds.size(); ++kind) {
     std::vector<const Device*> chosen;
     for (const Site& site : sites) {
-      if (site.kind != first.kind || site.free.size() < site.devices) continue;
+      const bool whole = site.devices > 0 && site.free.size() == site.devices;
+      if (!whole || site.count != kind) continue;
       chosen.insert(chosen.end(), site.free.begin(), site.free.end());
       if (chosen.size() < count) continue;
       chosen.resize(count);
@@ -99,10 +103,11 @@ uint32_t LargestSite(const Sites& sites) {
 }
 
 // By id; empty when there are not enough.
-std::vector<DeviceId> ChooseDevices(Sites& sites, uint32_t count) {
-  std::vector<const Device*> chosen = count <= LargestSite(sites)
-                                          ? FromOneSite(sites, count)
-                                          : FromWholeSites(sites, count);
+std::vector<DeviceId> ChooseDevices(const Placement& placement, Sites& sites,
+                                    uint32_t count) {
+  std::vector<const Device*> chosen =
+      count <= LargestSite(sites) ? FromOneSite(sites, count)
+                                  : FromWholeSites(placement, sites, count);
   std::vector<DeviceId> ids;
   ids.reserve(chosen.size());
   for (const Device* device : chosen) ids.push_back(device->id);
@@ -123,16 +128,31 @@ bool KindMatches(const Device& device, const Need& need) {
   return need.device_kind.empty() || device.kind == need.device_kind;
 }
 
+FreeDevices::FreeDevices(const State& state) {
+  std::vector<uint32_t> free(state.sites(), 0);
+  std::vector<uint32_t> devices(state.sites(), 0);
+  for (const auto& [id, device] : state.devices()) {
+    largest_site_ = std::max(largest_site_, ++devices[device.site]);
+    if (!device.ready || device.free_bytes() == 0) continue;
+    most_on_a_site_ = std::max(most_on_a_site_, ++free[device.site]);
+    ++all_;
+  }
+}
+
+bool FreeDevices::MayHold(const Need& need) const {
+  if (need.bytes == 0) return true;
+  const uint32_t there = need.devices > largest_site_ ? all_ : most_on_a_site_;
+  return need.devices <= there;
+}
+
 Placement Place(const State& state, const Need& need,
                 const absl::btree_set<DeviceId>& excluded) {
   Placement placement;
-  Sites sites;
-  sites.reserve(state.nodes().size());
+  Sites sites(state.sites());
   for (const auto& [id, device] : state.devices()) {
     if (!KindMatches(device, need)) continue;
-    KindCount& count = CountOf(placement, device);
-    Site& site = SiteOf(sites, device);
-    ++site.devices;
+    Site& site = SiteOf(placement, sites, device);
+    KindCount& count = placement.kinds[site.count];
     ++count.devices;
     placement.largest_limit =
         std::max(placement.largest_limit, device.full_bytes);
@@ -160,7 +180,7 @@ Placement Place(const State& state, const Need& need,
                   })) {
     placement.held_back = nullptr;
   }
-  placement.devices = ChooseDevices(sites, need.devices);
+  placement.devices = ChooseDevices(placement, sites, need.devices);
   if (!placement.devices.empty()) placement.fit = Fit::kNow;
   return placement;
 }

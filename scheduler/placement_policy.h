@@ -77,6 +77,21 @@ absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need);
 bool AreWorthHolding(const State& state, const Need& need,
                      const absl::btree_set<DeviceId>& devices);
 
+// A look at the pool that tells quickly, for many needs, that there is no room
+// now. Valid as long as the state does not change.
+class FreeDevices {
+ public:
+  explicit FreeDevices(const State& state);
+
+  // False: Place would find nothing.
+  bool MayHold(const Need& need) const;
+
+ private:
+  uint32_t all_ = 0;  // ready devices with a free byte
+  uint32_t most_on_a_site_ = 0;
+  uint32_t largest_site_ = 0;  // devices of a kind on one machine
+};
+
 // "never fits: needs 3.0 GiB, the largest device has 2.0 GiB", or "never fits:
 // needs 4 devices of one kind with 3.0 GiB each; large enough are 2 of 2 cpu
 // devices and 1 of 2 cuda devices"; names the kind when one was asked for.

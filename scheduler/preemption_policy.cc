@@ -38,8 +38,9 @@ namespace {
 
 struct SiteOptions {
   absl::string_view kind;
-  uint32_t node = 0;
   uint32_t devices = 0;
+  uint32_t may_open = 0;            // of those, at most
+  uint32_t may_move = 0;            // of the others, at most
   std::vector<DeviceOption> open;   // free, or free when others give way
   std::vector<DeviceOption> moved;  // free when others move
 };
@@ -83,6 +84,7 @@ Room RoomOf(const std::vector<const DeviceOption*>& chosen) {
 
 RunningJobs::RunningJobs(const State& state, absl::Time now) : state_(state) {
   const QueuePolicy& policy = state.policy();
+  const absl::Duration before_a_move = policy.restart_cost * kMoveAfterRestarts;
   for (const auto& [id, device] : state.devices()) {
     first_.push_back(running_.size());
     for (JobId job_id : device.jobs) {
@@ -94,7 +96,7 @@ RunningJobs::RunningJobs(const State& state, absl::Time now) : state_(state) {
       if (run < policy.min_run) continue;
       running.standing = KeptStandingOf(policy, job, now);
       running.can_give_way = true;
-      running.may_move = run >= policy.restart_cost * kMoveAfterRestarts;
+      running.may_move = run >= before_a_move;
       lowest_priority_ = std::min(lowest_priority_, job.priority);
       largest_standing_ = std::max(largest_standing_, running.standing);
     }
@@ -113,19 +115,28 @@ class RunningJobs::Search {
  public:
   Search(const RunningJobs& jobs, const Job& job,
          const absl::btree_set<DeviceId>& excluded)
-      : jobs_(jobs), job_(job), need_(NeedOf(job)) {
-    sites_.reserve(jobs.state_.nodes().size());
+      : jobs_(jobs),
+        job_(job),
+        need_(NeedOf(job)),
+        sites_(jobs.state_.sites()) {
     for (const auto& [id, device] : jobs.state_.devices()) {
       if (!KindMatches(device, need_)) continue;
-      SiteOptions& site = SiteOf(device);
-      ++site.devices;
-      if (!device.ready || excluded.contains(id)) continue;
-      if (device.reserved_for && device.reserved_for != job.id) continue;
-      Consider(site, device);
+      SiteOptions& site = sites_[device.site];
+      if (site.devices++ == 0) site.kind = device.kind;
+      if (IsAdmitted(device, excluded)) Count(site, device);
+    }
+    for (const SiteOptions& site : sites_) {
+      largest_site_ = std::max(largest_site_, site.devices);
+    }
+    if (!IsPossible()) return;
+    for (const auto& [id, device] : jobs.state_.devices()) {
+      if (!KindMatches(device, need_) || !IsAdmitted(device, excluded)) {
+        continue;
+      }
+      Consider(sites_[device.site], device);
     }
     for (SiteOptions& site : sites_) {
       std::sort(site.open.begin(), site.open.end(), IsBetter);
-      largest_site_ = std::max(largest_site_, site.devices);
     }
   }
 
@@ -137,13 +148,35 @@ class RunningJobs::Search {
   }
 
  private:
-  SiteOptions& SiteOf(const Device& device) {
-    for (auto site = sites_.rbegin(); site != sites_.rend(); ++site) {
-      if (site->node != device.node) break;
-      if (site->kind == device.kind) return *site;
+  bool IsAdmitted(const Device& device,
+                  const absl::btree_set<DeviceId>& excluded) const {
+    return device.ready && !excluded.contains(device.id) &&
+           (!device.reserved_for || device.reserved_for == job_.id);
+  }
+
+  // A bound that is quickly found, since mostly there is no room.
+  void Count(SiteOptions& site, const Device& device) const {
+    bool opens = device.free_bytes() >= need_.bytes;
+    bool moves = false;
+    for (const Running& running : jobs_.On(device)) {
+      opens =
+          opens || running.stops || (running.can_give_way && GivesWay(running));
+      moves = moves || (running.can_give_way && MayMove(running));
     }
-    return sites_.emplace_back(
-        SiteOptions{.kind = device.kind, .node = device.node});
+    site.may_open += opens;
+    site.may_move += !opens && moves;
+  }
+
+  bool IsPossible() const {
+    uint32_t open = 0;
+    for (const SiteOptions& site : sites_) open += site.may_open;
+    if (open < need_.devices) return false;
+    if (need_.devices > largest_site_) return true;
+    return std::any_of(sites_.begin(), sites_.end(),
+                       [&](const SiteOptions& site) {
+                         return site.may_open > 0 &&
+                                site.may_open + site.may_move >= need_.devices;
+                       });
   }
 
   bool GivesWay(const Running& running) const {
@@ -234,7 +267,7 @@ class RunningJobs::Search {
   std::optional<Room> OnWholeSites() const {
     std::vector<std::pair<Score, const SiteOptions*>> whole;
     for (const SiteOptions& site : sites_) {
-      if (site.open.size() < site.devices) continue;
+      if (site.open.empty() || site.open.size() < site.devices) continue;
       Score score;
       for (const DeviceOption& option : site.open) score.Add(option);
       whole.emplace_back(score, &site);
@@ -243,7 +276,10 @@ class RunningJobs::Search {
                      [](const auto& a, const auto& b) {
                        return a.first.IsBetterThan(b.first);
                      });
+    std::vector<absl::string_view> kinds;
     for (const auto& [unused, first] : whole) {
+      if (std::count(kinds.begin(), kinds.end(), first->kind) > 0) continue;
+      kinds.push_back(first->kind);
       std::vector<const DeviceOption*> chosen;
       for (const auto& [score, site] : whole) {
         if (site->kind != first->kind) continue;

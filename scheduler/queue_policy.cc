@@ -113,7 +113,11 @@ std::optional<NextStart> ChooseNext(const State& state,
                                     const absl::btree_set<DeviceId>& held) {
   NextStart next;
   absl::btree_set<DeviceId> excluded = held;
+  const FreeDevices free(state);
+  // Only where nobody gives way does it matter who was passed.
+  const bool counts = !state.policy().preempts();
   for (const Job* job : Candidates(state)) {
+    if (!counts && !free.MayHold(NeedOf(*job))) continue;
     Placement placement = Place(state, NeedOf(*job), excluded);
     if (placement.fit == Fit::kNow) {
       next.job = job->id;
@@ -122,7 +126,7 @@ std::optional<NextStart> ChooseNext(const State& state,
     }
     // A job that fits nowhere even in an empty pool is not being passed.
     if (placement.fit == Fit::kNever) continue;
-    next.passed.push_back(job->id);
+    if (counts) next.passed.push_back(job->id);
     excluded.insert(job->held_devices.begin(), job->held_devices.end());
   }
   return std::nullopt;

@@ -34,7 +34,8 @@ inline constexpr size_t kMaxScan = 256;
 struct NextStart {
   JobId job;
   std::vector<DeviceId> devices;  // by rank
-  // Earlier jobs that were passed and still wait.
+  // Earlier jobs that were passed and still wait; with a policy where running
+  // jobs give way nobody counts them, since nobody starves.
   std::vector<JobId> passed;
 };
 

@@ -106,9 +106,9 @@ void CarryOut(StepContext& context, Job& job, const Room& room) {
   context.edit.Reserve(job, room.devices);
 }
 
-// One pass over the jobs that wait; true when somebody was told to make room.
-bool MakeRoomOnce(StepContext& context, const absl::btree_set<DeviceId>& held) {
-  const RunningJobs running(context.state, context.now);
+// True when somebody was told to make room: the rest must be looked at again.
+bool MakeRoomOnce(StepContext& context, const RunningJobs& running,
+                  const absl::btree_set<DeviceId>& held) {
   for (const Job* first : Candidates(context.state)) {
     if (RoomIsComing(context.state, *first)) continue;
     Job& job = *context.edit.FindJob(first->id);
@@ -119,6 +119,11 @@ bool MakeRoomOnce(StepContext& context, const absl::btree_set<DeviceId>& held) {
     }
   }
   return false;
+}
+
+void MakeRoom(StepContext& context, const absl::btree_set<DeviceId>& held) {
+  while (MakeRoomOnce(context, RunningJobs(context.state, context.now), held)) {
+  }
 }
 
 void RenewStandings(StepContext& context) {
@@ -141,18 +146,13 @@ void Schedule(StepContext& context) {
   const absl::btree_set<DeviceId> held = LoadVersions(context);
   if (context.state.draining()) return;
   while (auto next = ChooseNext(context.state, held)) {
-    // Where jobs give way nobody starves.
-    const bool counts = !context.state.policy().preempts();
-    for (JobId passed : next->passed) {
-      if (counts) CountPass(context, passed);
-    }
+    for (JobId passed : next->passed) CountPass(context, passed);
     StartOn(context, *context.edit.FindJob(next->job), next->devices);
   }
   if (!context.state.policy().preempts()) return;
   if (context.state.queue().empty()) return;
   RenewStandings(context);
-  while (MakeRoomOnce(context, held)) {
-  }
+  MakeRoom(context, held);
   WatchStandings(context);
 }
 

@@ -8,7 +8,7 @@ namespace gpupool::scheduler {
 namespace {
 
 constexpr double kFirstCell = 10;  // seconds
-constexpr size_t kCellsPerDoubling = 4;
+constexpr size_t kCellsPerDoubling = 2;
 
 size_t CellOf(double seconds, size_t cells) {
   if (!(seconds >= kFirstCell)) return 0;

@@ -43,9 +43,9 @@ class ServiceHistory {
   static absl::Duration NextChange(absl::Duration attained);
 
  private:
-  // Cell 0 ends at kFirstCell; each of the others is longer by 2^(1/4), a
-  // fifth, up to more than fifty years.
-  static constexpr size_t kCells = 112;
+  // Cell 0 ends at ten seconds; each of the others is longer by the square root
+  // of two, up to more than fifty years.
+  static constexpr size_t kCells = 56;
 
   void Learn();
   void Smooth();

@@ -1,5 +1,6 @@
 #include "scheduler/state.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "scheduler/state_editor.h"
@@ -36,13 +37,15 @@ bool Job::RunsOn(DeviceId device) const {
 DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
                           uint64_t full_bytes, double fraction, uint32_t node) {
   const DeviceId id(devices_.size());
-  if (node >= nodes_.size()) nodes_.resize(node + 1);
-  nodes_[node].push_back(id);
+  auto site = std::find(sites_.begin(), sites_.end(),
+                        std::make_pair(node, std::string(kind)));
+  if (site == sites_.end()) site = sites_.emplace(site, node, kind);
   Device& device = devices_[id];
   device.id = id;
   device.name = std::string(name);
   device.kind = std::string(kind);
   device.node = node;
+  device.site = static_cast<uint32_t>(site - sites_.begin());
   StateEditor(*this).SetLimit(device, full_bytes, fraction);
   return id;
 }

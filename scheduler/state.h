@@ -105,7 +105,8 @@ struct Device {
   DeviceId id;
   std::string name;          // "cpu:0"
   std::string kind;          // "cpu"
-  uint32_t node = 0;         // the machine; index into State::nodes()
+  uint32_t node = 0;         // the machine
+  uint32_t site = 0;         // the devices of this kind of the machine; from 0
   uint64_t full_bytes = 0;   // its limit when all of it may be used
   double fraction = 1;       // that may be used, (0, 1]
   uint64_t limit_bytes = 0;  // that share of full_bytes: what fits here
@@ -187,8 +188,8 @@ class State {
     return versions_;
   }
   const absl::btree_map<DeviceId, Device>& devices() const { return devices_; }
-  // The devices of each machine, rising.
-  const std::vector<std::vector<DeviceId>>& nodes() const { return nodes_; }
+  // How many sites there are: kinds of devices of a machine.
+  size_t sites() const { return sites_.size(); }
   const absl::btree_set<QueueKey>& queue() const { return queue_; }
   // The same, by shape.
   const absl::btree_map<Shape, absl::btree_set<QueueKey>>& shapes() const {
@@ -226,7 +227,7 @@ class State {
   absl::btree_map<DeviceId, Device> devices_;
   absl::btree_map<JobId, Job> jobs_;
   absl::btree_map<VersionId, Version> versions_;
-  std::vector<std::vector<DeviceId>> nodes_;
+  std::vector<std::pair<uint32_t, std::string>> sites_;  // node and kind
   absl::btree_set<QueueKey> queue_;
   absl::btree_map<Shape, absl::btree_set<QueueKey>> shapes_;
   absl::btree_set<JobId> reserving_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 
 namespace gpupool::scheduler {
@@ -192,6 +193,15 @@ absl::Status CheckInvariants(const State& state, bool restoring) {
   if (queued != state.queue().size()) {
     return Broken("the queue has ", state.queue().size(), " entries for ",
                   queued, " queued jobs");
+  }
+  absl::btree_map<DeviceId, uint32_t> settling;
+  for (const auto& [id, job] : state.jobs()) {
+    for (const Rank& rank : job.ranks) settling[rank.device] += !!rank.end;
+  }
+  for (const auto& [id, device] : state.devices()) {
+    if (device.settling == settling[id]) continue;
+    return Broken(device.name, " counts ", device.settling,
+                  " attempts that are ending, there are ", settling[id]);
   }
   size_t in_shapes = 0;
   for (const auto& [shape, keys] : state.shapes()) in_shapes += keys.size();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -132,17 +131,19 @@ FreeDevices::FreeDevices(const State& state) {
   std::vector<uint32_t> free(state.sites(), 0);
   std::vector<uint32_t> devices(state.sites(), 0);
   for (const auto& [id, device] : state.devices()) {
-    largest_site_ = std::max(largest_site_, ++devices[device.site]);
+    ++devices[device.site];
     if (!device.ready || device.free_bytes() == 0) continue;
     most_on_a_site_ = std::max(most_on_a_site_, ++free[device.site]);
     ++all_;
   }
+  if (devices.empty()) return;
+  smallest_site_ = *std::min_element(devices.begin(), devices.end());
 }
 
 bool FreeDevices::MayHold(const Need& need) const {
-  if (need.bytes == 0) return true;
-  const uint32_t there = need.devices > largest_site_ ? all_ : most_on_a_site_;
-  return need.devices <= there;
+  if (need.bytes == 0 || need.devices <= most_on_a_site_) return true;
+  // Several machines may do it together.
+  return need.devices > smallest_site_ && need.devices <= all_;
 }
 
 Placement Place(const State& state, const Need& need,
@@ -186,23 +187,31 @@ Placement Place(const State& state, const Need& need,
 }
 
 absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need) {
-  std::vector<const Device*> candidates;
+  Placement placement;
+  Sites sites(state.sites());
   for (const auto& [id, device] : state.devices()) {
-    if (IsWorthHolding(device, need)) candidates.push_back(&device);
+    if (!KindMatches(device, need)) continue;
+    Site& site = SiteOf(placement, sites, device);
+    if (IsWorthHolding(device, need)) site.free.push_back(&device);
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Device* a, const Device* b) {
-                     return a->free_bytes() > b->free_bytes();
-                   });
-  absl::btree_map<std::pair<absl::string_view, uint32_t>,
-                  absl::btree_set<DeviceId>>
-      chosen;
-  for (const Device* device : candidates) {
-    absl::btree_set<DeviceId>& site = chosen[{device->kind, device->node}];
-    site.insert(device->id);
-    if (site.size() == need.devices) return site;
+  const auto lacks_less = [](const Device* a, const Device* b) {
+    return a->free_bytes() > b->free_bytes();
+  };
+  std::vector<const Device*> best;
+  for (Site& site : sites) {
+    std::stable_sort(site.free.begin(), site.free.end(), lacks_less);
+    if (need.devices == 0 || site.free.size() < need.devices) continue;
+    site.free.resize(need.devices);
+    if (best.empty() || lacks_less(site.free.back(), best.back())) {
+      best = site.free;
+    }
   }
-  return {};
+  if (need.devices > LargestSite(sites)) {
+    best = FromWholeSites(placement, sites, need.devices);
+  }
+  absl::btree_set<DeviceId> held;
+  for (const Device* device : best) held.insert(device->id);
+  return held;
 }
 
 bool AreWorthHolding(const State& state, const Need& need,

@@ -89,7 +89,7 @@ class FreeDevices {
  private:
   uint32_t all_ = 0;  // ready devices with a free byte
   uint32_t most_on_a_site_ = 0;
-  uint32_t largest_site_ = 0;  // devices of a kind on one machine
+  uint32_t smallest_site_ = 0;  // devices of a kind on one machine
 };
 
 // "never fits: needs 3.0 GiB, the largest device has 2.0 GiB", or "never fits:

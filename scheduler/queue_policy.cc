@@ -93,7 +93,6 @@ Need NeedOf(const Job& job) {
 
 std::vector<const Job*> Candidates(const State& state) {
   std::vector<const Job*> jobs;
-  for (JobId id : state.reserving()) jobs.push_back(&state.jobs().at(id));
   for (const auto& [shape, keys] : state.shapes()) {
     for (const QueueKey& key : keys) {
       const Job& job = state.jobs().at(key.job);
@@ -103,9 +102,14 @@ std::vector<const Job*> Candidates(const State& state) {
       break;
     }
   }
-  std::sort(jobs.begin(), jobs.end(),
-            [](const Job* a, const Job* b) { return KeyOf(*a) < KeyOf(*b); });
+  const auto goes_first = [](const Job* a, const Job* b) {
+    return KeyOf(*a) < KeyOf(*b);
+  };
+  std::sort(jobs.begin(), jobs.end(), goes_first);
   if (jobs.size() > kMaxScan) jobs.resize(kMaxScan);
+  // Always looked at: what is reserved for them stands idle meanwhile.
+  for (JobId id : state.reserving()) jobs.push_back(&state.jobs().at(id));
+  std::sort(jobs.begin(), jobs.end(), goes_first);
   return jobs;
 }
 

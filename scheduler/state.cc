@@ -44,7 +44,6 @@ DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
   device.id = id;
   device.name = std::string(name);
   device.kind = std::string(kind);
-  device.node = node;
   device.site = static_cast<uint32_t>(site - sites_.begin());
   StateEditor(*this).SetLimit(device, full_bytes, fraction);
   return id;

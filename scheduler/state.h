@@ -105,8 +105,7 @@ struct Device {
   DeviceId id;
   std::string name;          // "cpu:0"
   std::string kind;          // "cpu"
-  uint32_t node = 0;         // the machine
-  uint32_t site = 0;         // the devices of this kind of the machine; from 0
+  uint32_t site = 0;         // this kind on its machine; below State::sites()
   uint64_t full_bytes = 0;   // its limit when all of it may be used
   double fraction = 1;       // that may be used, (0, 1]
   uint64_t limit_bytes = 0;  // that share of full_bytes: what fits here
@@ -163,7 +162,7 @@ struct Shape {
 class State {
  public:
   // Adds a device that is not ready yet. Ids count from 0.
-  // `node` is that of the device before or one more.
+  // `node` is the number of its machine.
   DeviceId AddDevice(absl::string_view name, absl::string_view kind,
                      uint64_t full_bytes, double fraction = 1,
                      uint32_t node = 0);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {
@@ -9,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 using PlacementPolicyTest = SchedulerTest;
 
@@ -166,6 +168,45 @@ TEST_F(PlacementPolicyTest, AFractionThatCanBeRaisedMeansNotNow) {
             "raise it with `gpupool devices fraction`");
   EXPECT_TRUE(DevicesToHold(state, {50, "", 2}).empty());
   EXPECT_EQ(Place(state, {101, ""}).fit, Fit::kNever);
+}
+
+// Two machines with two GPUs and four CPU devices each.
+class TwoMachines : public SchedulerTest {
+ protected:
+  TwoMachines() {
+    for (uint32_t node = 0; node < 2; ++node) {
+      for (int i = 0; i < 2; ++i) Add("cuda", node);
+      for (int i = 0; i < 4; ++i) Add("cpu", node);
+    }
+  }
+  void Add(const std::string& kind, uint32_t node) {
+    const DeviceId id = state.AddDevice(
+        absl::StrCat(kind, ":", state.devices().size()), kind, 100, 1, node);
+    Send(WorkerReady{.device = id});
+  }
+};
+
+TEST_F(TwoMachines, WhatNoMachineHasEnoughOfGetsAllOfThemOfTheKind) {
+  const Need need{.bytes = 100, .device_kind = "cuda", .devices = 4};
+  EXPECT_THAT(Place(state, need).devices, SizeIs(4));
+  EXPECT_THAT(DevicesToHold(state, need), SizeIs(4));
+}
+
+TEST_F(TwoMachines, AQuickLookNeverDeniesRoomThatIsThere) {
+  for (uint64_t filled = 0; filled < 12; ++filled) {
+    const FreeDevices free(state);
+    for (const char* kind : {"", "cuda", "cpu"}) {
+      for (uint32_t devices = 1; devices <= 12; ++devices) {
+        const Need need{.bytes = 100, .device_kind = kind, .devices = devices};
+        if (Place(state, need).fit != Fit::kNow) continue;
+        EXPECT_TRUE(free.MayHold(need)) << devices << " " << kind;
+      }
+    }
+    Send(JobSubmitted{.job = JobId(filled + 1),
+                      .bytes = 100,
+                      .device_kind = filled < 8 ? "cpu" : "cuda"});
+  }
+  EXPECT_FALSE(FreeDevices(state).MayHold({.bytes = 1}));
 }
 
 }  // namespace

@@ -40,6 +40,14 @@ class InferenceServiceTest : public ::testing::Test {
     ASSERT_EQ(version->batcher().queue_length(), length);
   }
 
+  void WaitForSlots(size_t in_use) {
+    const auto ring = server_.worker.ring();
+    for (int i = 0; i < 5000 && ring->slots_in_use() < in_use; ++i) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    ASSERT_EQ(ring->slots_in_use(), in_use);
+  }
+
   InferenceServer server_;
   inference::ModelInferResponse response_;
 };
@@ -127,16 +135,16 @@ TEST_F(InferenceServiceTest, ACancelledRequestIsDroppedFromTheQueue) {
   server_.worker.Pause();
   grpc::ClientContext context;
   std::vector<std::thread> callers;
-  for (int i = 0; i < 2; ++i) {  // fill what may be in flight
+  // Fills what may be in flight, one after the other: requests that come
+  // together may share a batch.
+  for (size_t in_flight = 1; in_flight <= 2; ++in_flight) {
     callers.emplace_back([this] {
       grpc::ClientContext own;
       inference::ModelInferResponse response;
       EXPECT_TRUE(
           server_.stub->ModelInfer(&own, RawRequest({1, 2}), &response).ok());
     });
-  }
-  for (int i = 0; i < 5000 && server_.worker.ring()->slots_in_use() < 2; ++i) {
-    absl::SleepFor(absl::Milliseconds(1));
+    WaitForSlots(in_flight);
   }
   grpc::Status cancelled;
   callers.emplace_back([&] {

@@ -2,10 +2,16 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "scheduler/state.h"
 
 namespace gpupool::scheduler {
 namespace {
+
+constexpr Order kOrders[] = {Order::kFirstCome, Order::kLeastAttained,
+                             Order::kShortestRemaining};
 
 bool RemainingIsKnown(const QueuePolicy& policy, const Job& job) {
   return policy.order == Order::kShortestRemaining && job.expected_run;
@@ -17,6 +23,35 @@ double RemainingOf(const Job& job, absl::Time now) {
 }
 
 }  // namespace
+
+absl::string_view ToString(Order order) {
+  switch (order) {
+    case Order::kFirstCome:
+      return "first-come";
+    case Order::kLeastAttained:
+      return "least-attained";
+    case Order::kShortestRemaining:
+      return "shortest-remaining";
+  }
+  return "unknown";
+}
+
+absl::StatusOr<Order> ParseOrder(absl::string_view text) {
+  for (Order order : kOrders) {
+    if (text == ToString(order)) return order;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("must be ", OrderWords()));
+}
+
+std::string OrderWords() {
+  const auto add = [](std::string* out, Order order) {
+    out->append(std::string(ToString(order)));
+  };
+  const auto orders = absl::MakeConstSpan(kOrders);
+  return absl::StrCat(
+      absl::StrJoin(orders.subspan(0, orders.size() - 1), ", ", add), " or ",
+      ToString(orders.back()));
+}
 
 double StandingOf(const QueuePolicy& policy, const ServiceHistory& history,
                   const Job& job, absl::Time now) {

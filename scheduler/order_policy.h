@@ -18,6 +18,10 @@
 // Thread-safety: as State.
 #pragma once
 
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "scheduler/service_history.h"
 
@@ -26,6 +30,13 @@ namespace gpupool::scheduler {
 struct Job;
 
 enum class Order { kFirstCome, kLeastAttained, kShortestRemaining };
+
+// "first-come", "least-attained", "shortest-remaining": for flags and people.
+absl::string_view ToString(Order order);
+// InvalidArgument lists the words.
+absl::StatusOr<Order> ParseOrder(absl::string_view text);
+// "first-come, least-attained or shortest-remaining".
+std::string OrderWords();
 
 struct QueuePolicy {
   Order order = Order::kFirstCome;

@@ -18,6 +18,19 @@ Job Attained(absl::Duration attained, uint32_t devices = 1) {
   return job;
 }
 
+TEST(OrderPolicyTest, EveryOrderHasAWord) {
+  for (Order order :
+       {Order::kFirstCome, Order::kLeastAttained, Order::kShortestRemaining}) {
+    const auto parsed = ParseOrder(ToString(order));
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(*parsed, order);
+  }
+  const auto unknown = ParseOrder("fifo");
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(unknown.status().message(),
+            "must be first-come, least-attained or shortest-remaining");
+}
+
 TEST(OrderPolicyTest, FirstComeKnowsNoStanding) {
   const QueuePolicy policy;
   EXPECT_EQ(StandingOf(policy, {}, Attained(absl::Hours(5)), kNow), 0);

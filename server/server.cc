@@ -285,11 +285,13 @@ class Server::Impl {
   // mean that the first call finds them.
   void AwaitWorkers() const {
     const absl::Time deadline = clock_.Now() + kWorkersStart;
+    // As callers see them: control hears of a worker after the pool does.
     const auto ready = [this] {
-      return Ready(kMetaDevice) &&
-             std::all_of(devices_.begin(), devices_.end(),
-                         [this](const DeviceChoice& device) {
-                           return Ready(device.name);
+      if (!Ready(kMetaDevice)) return false;
+      const std::vector<v1::Device> devices = control_->ListDevices();
+      return std::all_of(devices.begin(), devices.end(),
+                         [](const v1::Device& device) {
+                           return device.state() == v1::DEVICE_READY;
                          });
     };
     while (!ready()) {

@@ -55,7 +55,7 @@ std::string OrderWords() {
 
 double StandingOf(const QueuePolicy& policy, const ServiceHistory& history,
                   const Job& job, absl::Time now) {
-  if (policy.order == Order::kFirstCome) return 0;
+  if (!policy.by_standing()) return 0;
   if (RemainingIsKnown(policy, job)) return RemainingOf(job, now);
   const absl::Duration attained = job.Attained(now);
   const double devices = job.device_count;
@@ -73,8 +73,7 @@ double KeptStandingOf(const QueuePolicy& policy, const Job& job,
 
 absl::Time NextStandingChange(const QueuePolicy& policy, const Job& job,
                               absl::Time now) {
-  const bool rises = policy.order != Order::kFirstCome &&
-                     !RemainingIsKnown(policy, job) &&
+  const bool rises = policy.by_standing() && !RemainingIsKnown(policy, job) &&
                      job.run_since != absl::InfiniteFuture();
   if (!rises) return absl::InfiniteFuture();
   const absl::Duration attained = job.Attained(now);

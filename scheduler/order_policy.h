@@ -4,6 +4,9 @@
 // running job gives way to a waiting one (preemption_policy.h).
 //
 //   kFirstCome          the order of submission. Nobody gives way.
+//   kPriority           the same, and a job of lower priority gives way.
+//   kBackfill           first come, and the first job that must wait has a
+//                       reservation (backfill_policy.h). Nobody gives way.
 //   kLeastAttained      no run time is known: the device time that a completion
 //                       costs at the job's age, as the pool's history tells
 //                       (service_history.h); while there is none, the device
@@ -29,7 +32,13 @@ namespace gpupool::scheduler {
 
 struct Job;
 
-enum class Order { kFirstCome, kLeastAttained, kShortestRemaining };
+enum class Order {
+  kFirstCome,
+  kPriority,
+  kBackfill,
+  kLeastAttained,
+  kShortestRemaining,
+};
 
 // "first-come", "least-attained", "shortest-remaining": for flags and people.
 absl::string_view ToString(Order order);
@@ -48,7 +57,12 @@ struct QueuePolicy {
   // What stopping and resuming a job costs it.
   absl::Duration restart_cost = absl::Seconds(60);
 
-  bool preempts() const { return order != Order::kFirstCome; }
+  // Jobs of the same priority stand apart by what they have had or need.
+  bool by_standing() const {
+    return order == Order::kLeastAttained || order == Order::kShortestRemaining;
+  }
+  // Running jobs may be told to give way.
+  bool preempts() const { return by_standing() || order == Order::kPriority; }
 };
 
 // While nothing is known, jobs that have had less than this stand together.

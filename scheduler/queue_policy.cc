@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "scheduler/backfill_policy.h"
 #include "scheduler/placement_policy.h"
 
 namespace gpupool::scheduler {
@@ -114,12 +115,16 @@ std::vector<const Job*> Candidates(const State& state) {
 }
 
 std::optional<NextStart> ChooseNext(const State& state,
-                                    const absl::btree_set<DeviceId>& held) {
+                                    const absl::btree_set<DeviceId>& held,
+                                    absl::Time now) {
+  if (state.policy().order == Order::kBackfill) {
+    return ChooseBackfill(state, held, now);
+  }
   NextStart next;
   absl::btree_set<DeviceId> excluded = held;
   const FreeDevices free(state);
   // Only where nobody gives way does it matter who was passed.
-  const bool counts = !state.policy().preempts();
+  const bool counts = !state.policy().by_standing();
   for (const Job* job : Candidates(state)) {
     if (!counts && !free.MayHold(NeedOf(*job))) continue;
     Placement placement = Place(state, NeedOf(*job), excluded);

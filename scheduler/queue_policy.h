@@ -50,7 +50,8 @@ std::vector<const Job*> Candidates(const State& state);
 // The first queued job that fits now, or nothing. `held` are devices that are
 // kept free for a version; devices that earlier jobs hold are respected too.
 std::optional<NextStart> ChooseNext(const State& state,
-                                    const absl::btree_set<DeviceId>& held);
+                                    const absl::btree_set<DeviceId>& held,
+                                    absl::Time now);
 
 // Why each of the first `limit` queued jobs waits, as a sentence for people:
 // "waits for 1.2 GiB on a device; the largest free is 300.0 MiB on cpu:0;

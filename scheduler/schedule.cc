@@ -145,7 +145,7 @@ void Schedule(StepContext& context) {
   if (context.state.stopping() || context.state.starts_held()) return;
   const absl::btree_set<DeviceId> held = LoadVersions(context);
   if (context.state.draining()) return;
-  while (auto next = ChooseNext(context.state, held)) {
+  while (auto next = ChooseNext(context.state, held, context.now)) {
     for (JobId passed : next->passed) CountPass(context, passed);
     StartOn(context, *context.edit.FindJob(next->job), next->devices);
   }

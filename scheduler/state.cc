@@ -18,6 +18,10 @@ auto* FindIn(Map& map, const Key& key) {
 
 QueueKey KeyOf(const Job& job) { return {job.priority, job.standing, job.id}; }
 
+Shape ShapeOf(const Job& job) {
+  return {job.device_kind, job.device_count, job.bytes};
+}
+
 absl::Duration Job::Attained(absl::Time now) const {
   return run_since < now ? attained + (now - run_since) : attained;
 }

@@ -159,6 +159,8 @@ struct Shape {
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
 
+Shape ShapeOf(const Job& job);
+
 class State {
  public:
   // Adds a device that is not ready yet. Ids count from 0.

@@ -12,10 +12,6 @@ void TakeNextBytes(Thing& thing) {
   thing.next_bytes.reset();
 }
 
-Shape ShapeOf(const Job& job) {
-  return {job.device_kind, job.device_count, job.bytes};
-}
-
 }  // namespace
 
 Job* StateEditor::FindJob(JobId id) {

@@ -73,6 +73,19 @@ TEST_F(PreemptionPolicyTest, FirstComeNeverTakesAPlace) {
   EXPECT_THAT(ToldToStop(), IsEmpty());
 }
 
+TEST_F(PreemptionPolicyTest, ByPriorityAloneAgeDoesNotMatter) {
+  state.SetPolicy({.order = Order::kPriority});
+  AddNodes(1, 1);
+  const JobId low = Run();
+  now += absl::Hours(10);
+  SubmitGang(100, 1);
+  EXPECT_THAT(ToldToStop(), IsEmpty());
+  const JobId high = SubmitGang(100, 1, /*priority=*/1);
+  EXPECT_THAT(ToldToStop(), ElementsAre(low));
+  Stopped(low);
+  EXPECT_EQ(job(high).state, JobState::kStarting);
+}
+
 TEST_F(PreemptionPolicyTest, JobsOfSimilarAgeDoNotAlternate) {
   AddNodes(1, 1);
   Run();

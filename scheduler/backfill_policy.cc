@@ -1,0 +1,213 @@
+#include "scheduler/backfill_policy.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+// When enough of the device is free; InfiniteFuture when nobody knows.
+absl::Time FreeAt(const State& state, const Device& device, const Need& need,
+                  absl::Time now) {
+  if (!device.ready) return absl::InfiniteFuture();
+  // What was told to stop comes back soon.
+  uint64_t free = device.free_bytes() + device.stray_bytes;
+  absl::InlinedVector<std::pair<absl::Time, const Job*>, 8> ends;
+  size_t gangs = 0;
+  for (JobId id : device.jobs) {
+    const Job& job = state.jobs().at(id);
+    ends.emplace_back(ExpectedEnd(job, now), &job);
+    // Two jobs on several devices never share one.
+    if (need.devices > 1 && job.device_count > 1) ++gangs;
+  }
+  std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.first, a.second->id) < std::tie(b.first, b.second->id);
+  });
+  absl::Time at = now;
+  for (const auto& [end, job] : ends) {
+    if (free >= need.bytes && gangs == 0) return at;
+    at = end;
+    free += job->bytes;
+    if (need.devices > 1 && job->device_count > 1) --gangs;
+  }
+  const bool ever = free >= need.bytes && need.bytes <= device.limit_bytes;
+  return ever ? at : absl::InfiniteFuture();
+}
+
+struct SiteRoom {
+  absl::string_view kind;
+  std::vector<std::pair<absl::Time, DeviceId>> free;  // earliest first
+  size_t devices = 0;
+  // When `count` of its devices are free.
+  absl::Time At(size_t count) const {
+    return count <= free.size() ? free[count - 1].first
+                                : absl::InfiniteFuture();
+  }
+};
+
+void Take(const SiteRoom& site, size_t count, Reservation& reservation) {
+  for (size_t i = 0; i < count && i < site.free.size(); ++i) {
+    reservation.devices.insert(site.free[i].second);
+    reservation.at = std::max(reservation.at, site.free[i].first);
+  }
+}
+
+std::optional<Reservation> OnOneSite(const std::vector<SiteRoom>& sites,
+                                     size_t count) {
+  const SiteRoom* best = nullptr;
+  for (const SiteRoom& site : sites) {
+    if (best == nullptr || site.At(count) < best->At(count)) best = &site;
+  }
+  if (best == nullptr || best->At(count) == absl::InfiniteFuture()) {
+    return std::nullopt;
+  }
+  Reservation reservation{.at = absl::InfinitePast()};
+  Take(*best, count, reservation);
+  return reservation;
+}
+
+// Whole machines of one kind, those that are free first.
+std::optional<Reservation> OnWholeSites(std::vector<SiteRoom> sites,
+                                        size_t count) {
+  std::stable_sort(sites.begin(), sites.end(),
+                   [](const SiteRoom& a, const SiteRoom& b) {
+                     return a.At(a.devices) < b.At(b.devices);
+                   });
+  std::optional<Reservation> best;
+  for (const SiteRoom& first : sites) {
+    Reservation reservation{.at = absl::InfinitePast()};
+    for (const SiteRoom& site : sites) {
+      if (site.kind != first.kind || site.free.empty()) continue;
+      if (site.At(site.devices) == absl::InfiniteFuture()) continue;
+      if (reservation.devices.size() >= count) break;
+      Take(site, std::min(site.devices, count - reservation.devices.size()),
+           reservation);
+    }
+    if (reservation.devices.size() < count) continue;
+    if (!best || reservation.at < best->at) best = std::move(reservation);
+  }
+  return best;
+}
+
+// Who may start next to the reservation of the first that waits.
+class Backfill {
+ public:
+  Backfill(const State& state, const absl::btree_set<DeviceId>& held,
+           absl::Time now)
+      : state_(state), now_(now), held_(held) {}
+
+  std::optional<NextStart> Choose() {
+    const FreeDevices free(state_);
+    for (const Job* job : Candidates(state_)) {
+      if (best_ && KeyOf(*best_) < KeyOf(*job)) break;
+      // The first that waits is found by Place alone: it may be that it never
+      // fits.
+      if (first_ != nullptr && !free.MayHold(NeedOf(*job))) continue;
+      Consider(*job);
+      if (best_ && first_ == nullptr) break;
+    }
+    if (!best_) return std::nullopt;
+    NextStart next{.job = best_->id, .devices = std::move(devices_)};
+    if (first_ != nullptr && !reservation_) next.passed.push_back(first_->id);
+    return next;
+  }
+
+ private:
+  void Consider(const Job& job) {
+    Placement placement = Place(state_, NeedOf(job), held_);
+    if (placement.fit == Fit::kNever) return;
+    if (placement.fit == Fit::kNotNow) {
+      if (first_ == nullptr) Reserve(job);
+      return;
+    }
+    if (!reservation_ || !IsInTheWay(placement.devices)) {
+      Keep(job, std::move(placement.devices));
+      return;
+    }
+    // All jobs of the shape fit where this one does.
+    if (const Job* brief = FirstThatEndsInTime(job)) {
+      Keep(*brief, std::move(placement.devices));
+    }
+    absl::btree_set<DeviceId> excluded = held_;
+    excluded.insert(reservation_->devices.begin(), reservation_->devices.end());
+    Placement beside = Place(state_, NeedOf(job), excluded);
+    if (beside.fit == Fit::kNow) Keep(job, std::move(beside.devices));
+  }
+
+  void Reserve(const Job& job) {
+    first_ = &job;
+    reservation_ = EarliestRoom(state_, NeedOf(job), now_, held_);
+    if (reservation_) return;
+    held_.insert(job.held_devices.begin(), job.held_devices.end());
+  }
+
+  bool IsInTheWay(const std::vector<DeviceId>& devices) const {
+    return std::any_of(devices.begin(), devices.end(), [&](DeviceId id) {
+      return reservation_->devices.contains(id);
+    });
+  }
+
+  const Job* FirstThatEndsInTime(const Job& of_the_shape) const {
+    size_t looked = 0;
+    for (const QueueKey& key : state_.shapes().at(ShapeOf(of_the_shape))) {
+      if (++looked > kMaxBackfill || (best_ && KeyOf(*best_) < key)) break;
+      const Job& job = state_.jobs().at(key.job);
+      if (ExpectedEnd(job, now_) > reservation_->at) continue;
+      if (state_.StrayDevice(job.id) == nullptr) return &job;
+    }
+    return nullptr;
+  }
+
+  void Keep(const Job& job, std::vector<DeviceId> devices) {
+    if (best_ != nullptr && KeyOf(*best_) < KeyOf(job)) return;
+    best_ = &job;
+    devices_ = std::move(devices);
+  }
+
+  const State& state_;
+  const absl::Time now_;
+  absl::btree_set<DeviceId> held_;
+  const Job* first_ = nullptr;  // that waits
+  std::optional<Reservation> reservation_;
+  const Job* best_ = nullptr;  // that may start
+  std::vector<DeviceId> devices_;
+};
+
+}  // namespace
+
+absl::Time ExpectedEnd(const Job& job, absl::Time now) {
+  if (!job.expected_run) return absl::InfiniteFuture();
+  return std::max(now, now + (*job.expected_run - job.Attained(now)));
+}
+
+std::optional<Reservation> EarliestRoom(
+    const State& state, const Need& need, absl::Time now,
+    const absl::btree_set<DeviceId>& excluded) {
+  if (need.devices == 0) return std::nullopt;
+  std::vector<SiteRoom> sites(state.sites());
+  size_t largest = 0;
+  for (const auto& [id, device] : state.devices()) {
+    if (!KindMatches(device, need)) continue;
+    SiteRoom& site = sites[device.site];
+    site.kind = device.kind;
+    largest = std::max(largest, ++site.devices);
+    if (excluded.contains(id)) continue;
+    const absl::Time at = FreeAt(state, device, need, now);
+    if (at != absl::InfiniteFuture()) site.free.emplace_back(at, id);
+  }
+  for (SiteRoom& site : sites) std::sort(site.free.begin(), site.free.end());
+  return need.devices <= largest ? OnOneSite(sites, need.devices)
+                                 : OnWholeSites(std::move(sites), need.devices);
+}
+
+std::optional<NextStart> ChooseBackfill(const State& state,
+                                        const absl::btree_set<DeviceId>& held,
+                                        absl::Time now) {
+  return Backfill(state, held, now).Choose();
+}
+
+}  // namespace gpupool::scheduler

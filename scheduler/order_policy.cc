@@ -10,7 +10,8 @@
 namespace gpupool::scheduler {
 namespace {
 
-constexpr Order kOrders[] = {Order::kFirstCome, Order::kLeastAttained,
+constexpr Order kOrders[] = {Order::kFirstCome, Order::kPriority,
+                             Order::kBackfill, Order::kLeastAttained,
                              Order::kShortestRemaining};
 
 bool RemainingIsKnown(const QueuePolicy& policy, const Job& job) {
@@ -27,11 +28,15 @@ double RemainingOf(const Job& job, absl::Time now) {
 absl::string_view ToString(Order order) {
   switch (order) {
     case Order::kFirstCome:
-      return "first-come";
+      return "fifo";
+    case Order::kPriority:
+      return "priority";
+    case Order::kBackfill:
+      return "easy";
     case Order::kLeastAttained:
-      return "least-attained";
+      return "las";
     case Order::kShortestRemaining:
-      return "shortest-remaining";
+      return "srs";
   }
   return "unknown";
 }

@@ -40,11 +40,11 @@ enum class Order {
   kShortestRemaining,
 };
 
-// "first-come", "least-attained", "shortest-remaining": for flags and people.
+// "fifo", "priority", "easy", "las", "srs": for flags and people.
 absl::string_view ToString(Order order);
 // InvalidArgument lists the words.
 absl::StatusOr<Order> ParseOrder(absl::string_view text);
-// "first-come, least-attained or shortest-remaining".
+// "fifo, priority, easy, las or srs".
 std::string OrderWords();
 
 struct QueuePolicy {

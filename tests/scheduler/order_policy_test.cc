@@ -19,16 +19,16 @@ Job Attained(absl::Duration attained, uint32_t devices = 1) {
 }
 
 TEST(OrderPolicyTest, EveryOrderHasAWord) {
-  for (Order order :
-       {Order::kFirstCome, Order::kLeastAttained, Order::kShortestRemaining}) {
+  for (Order order : {Order::kFirstCome, Order::kPriority, Order::kBackfill,
+                      Order::kLeastAttained, Order::kShortestRemaining}) {
     const auto parsed = ParseOrder(ToString(order));
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_EQ(*parsed, order);
   }
-  const auto unknown = ParseOrder("fifo");
+  const auto unknown = ParseOrder("first-come");
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(unknown.status().message(),
-            "must be first-come, least-attained or shortest-remaining");
+            "must be fifo, priority, easy, las or srs");
 }
 
 TEST(OrderPolicyTest, FirstComeKnowsNoStanding) {

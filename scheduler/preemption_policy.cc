@@ -85,12 +85,25 @@ Room RoomOf(const std::vector<const DeviceOption*>& chosen) {
 RunningJobs::RunningJobs(const State& state, absl::Time now) : state_(state) {
   const QueuePolicy& policy = state.policy();
   const absl::Duration before_a_move = policy.restart_cost * kMoveAfterRestarts;
+  spots_.reserve(state.devices().size() + 1);
+  running_.reserve(state.devices().size());
+  const Job* last = nullptr;  // mostly the next device runs it too
   for (const auto& [id, device] : state.devices()) {
-    first_.push_back(running_.size());
+    spots_.push_back({.device = &device,
+                      .first = running_.size(),
+                      .free_bytes = device.free_bytes(),
+                      .site = device.site,
+                      .ready = device.ready});
     for (JobId job_id : device.jobs) {
-      const Job& job = state.jobs().at(job_id);
-      Running& running = running_.emplace_back(Running{.job = &job});
+      if (last == nullptr || last->id != job_id) {
+        last = &state.jobs().at(job_id);
+      }
+      const Job& job = *last;
+      Running& running =
+          running_.emplace_back(Running{.job = &job, .priority = job.priority});
       running.stops = Stopping(job);
+      Spot& spot = spots_.back();
+      spot.stops = spot.stops || running.stops;
       if (running.stops || job.state != JobState::kRunning) continue;
       const absl::Duration run = now - job.run_since;
       if (run < policy.min_run) continue;
@@ -99,16 +112,17 @@ RunningJobs::RunningJobs(const State& state, absl::Time now) : state_(state) {
       running.may_move = run >= before_a_move;
       lowest_priority_ = std::min(lowest_priority_, job.priority);
       largest_standing_ = std::max(largest_standing_, running.standing);
+      spot.may_move = spot.may_move || running.may_move;
+      spot.lowest_priority = std::min(spot.lowest_priority, job.priority);
+      spot.largest_standing = std::max(spot.largest_standing, running.standing);
     }
   }
-  first_.push_back(running_.size());
+  spots_.push_back({.first = running_.size()});
 }
 
-absl::Span<const RunningJobs::Running> RunningJobs::On(
-    const Device& device) const {
-  const size_t first = first_[device.id.value()];
-  return absl::MakeConstSpan(running_).subspan(
-      first, first_[device.id.value() + 1] - first);
+absl::Span<const RunningJobs::Running> RunningJobs::On(const Spot& spot) const {
+  return absl::MakeConstSpan(running_).subspan(spot.first,
+                                               (&spot)[1].first - spot.first);
 }
 
 class RunningJobs::Search {
@@ -118,22 +132,21 @@ class RunningJobs::Search {
       : jobs_(jobs),
         job_(job),
         need_(NeedOf(job)),
+        largest_that_stays_(job.standing * jobs.state_.policy().hysteresis),
         sites_(jobs.state_.sites()) {
-    for (const auto& [id, device] : jobs.state_.devices()) {
-      if (!KindMatches(device, need_)) continue;
-      SiteOptions& site = sites_[device.site];
-      if (site.devices++ == 0) site.kind = device.kind;
-      if (IsAdmitted(device, excluded)) Count(site, device);
+    for (const Spot& spot : jobs.Spots()) {
+      if (!IsOfTheKind(spot)) continue;
+      SiteOptions& site = sites_[spot.site];
+      if (site.devices++ == 0) site.kind = spot.device->kind;
+      if (IsAdmitted(spot, excluded)) Count(site, spot);
     }
     for (const SiteOptions& site : sites_) {
       largest_site_ = std::max(largest_site_, site.devices);
     }
     if (!IsPossible()) return;
-    for (const auto& [id, device] : jobs.state_.devices()) {
-      if (!KindMatches(device, need_) || !IsAdmitted(device, excluded)) {
-        continue;
-      }
-      Consider(sites_[device.site], device);
+    for (const Spot& spot : jobs.Spots()) {
+      if (!IsOfTheKind(spot) || !IsAdmitted(spot, excluded)) continue;
+      Consider(sites_[spot.site], spot);
     }
     for (SiteOptions& site : sites_) {
       std::sort(site.open.begin(), site.open.end(), IsBetter);
@@ -148,23 +161,24 @@ class RunningJobs::Search {
   }
 
  private:
-  bool IsAdmitted(const Device& device,
+  bool IsOfTheKind(const Spot& spot) const {
+    return need_.device_kind.empty() || KindMatches(*spot.device, need_);
+  }
+
+  bool IsAdmitted(const Spot& spot,
                   const absl::btree_set<DeviceId>& excluded) const {
-    return device.ready && !excluded.contains(device.id) &&
+    const Device& device = *spot.device;
+    return spot.ready && (excluded.empty() || !excluded.contains(device.id)) &&
            (!device.reserved_for || device.reserved_for == job_.id);
   }
 
   // A bound that is quickly found, since mostly there is no room.
-  void Count(SiteOptions& site, const Device& device) const {
-    bool opens = device.free_bytes() >= need_.bytes;
-    bool moves = false;
-    for (const Running& running : jobs_.On(device)) {
-      opens =
-          opens || running.stops || (running.can_give_way && GivesWay(running));
-      moves = moves || (running.can_give_way && MayMove(running));
-    }
+  void Count(SiteOptions& site, const Spot& spot) const {
+    const bool opens = spot.free_bytes >= need_.bytes || spot.stops ||
+                       spot.lowest_priority < job_.priority ||
+                       spot.largest_standing > largest_that_stays_;
     site.may_open += opens;
-    site.may_move += !opens && moves;
+    site.may_move += !opens && spot.may_move;
   }
 
   bool IsPossible() const {
@@ -180,24 +194,24 @@ class RunningJobs::Search {
   }
 
   bool GivesWay(const Running& running) const {
-    if (running.job->priority != job_.priority) {
-      return running.job->priority < job_.priority;
+    if (running.priority != job_.priority) {
+      return running.priority < job_.priority;
     }
-    return running.standing > job_.standing * jobs_.state_.policy().hysteresis;
+    return running.standing > largest_that_stays_;
   }
 
   bool MayMove(const Running& running) const {
-    return running.may_move && running.job->priority <= job_.priority;
+    return running.may_move && running.priority <= job_.priority;
   }
 
   // Tries first those that give way, furthest behind first, then those that
   // can move.
-  void Consider(SiteOptions& site, const Device& device) const {
+  void Consider(SiteOptions& site, const Spot& spot) const {
     absl::InlinedVector<const Running*, 4> give_way;
     absl::InlinedVector<const Running*, 4> move;
-    uint64_t free = device.free_bytes();
+    uint64_t free = spot.free_bytes;
     int gangs = 0;
-    for (const Running& running : jobs_.On(device)) {
+    for (const Running& running : jobs_.On(spot)) {
       if (running.stops) {
         free += running.job->bytes;
         continue;
@@ -214,7 +228,7 @@ class RunningJobs::Search {
       return BehindOf(*a) > BehindOf(*b);
     };
     std::sort(give_way.begin(), give_way.end(), further);
-    DeviceOption option{.device = &device};
+    DeviceOption option{.device = spot.device};
     // Two jobs on several devices never share one.
     if (need_.devices <= 1) gangs = 0;
     const auto is_enough = [&] { return free >= need_.bytes && gangs == 0; };
@@ -242,7 +256,7 @@ class RunningJobs::Search {
   }
 
   static Behind BehindOf(const Running& running) {
-    return {-int64_t{running.job->priority}, running.standing};
+    return {-int64_t{running.priority}, running.standing};
   }
 
   std::optional<Room> OnOneSite() const {
@@ -360,6 +374,7 @@ class RunningJobs::Search {
   const RunningJobs& jobs_;
   const Job& job_;
   const Need need_;
+  const double largest_that_stays_;  // standing, of jobs of its priority
   std::vector<SiteOptions> sites_;
   uint32_t largest_site_ = 0;
 };

@@ -11,6 +11,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -48,18 +50,36 @@ class RunningJobs {
  private:
   struct Running {
     const Job* job = nullptr;
+    int priority = 0;
     double standing = 0;
     bool can_give_way = false;  // was not told to stop, had its minimum run
     bool may_move = false;
     bool stops = false;
   };
+  // A device, with what every question asks of it side by side.
+  struct Spot {
+    const Device* device = nullptr;
+    size_t first = 0;  // of its jobs in running_
+    uint64_t free_bytes = 0;
+    uint32_t site = 0;
+    bool ready = false;
+    // Of its jobs: one stops, one may move; of those that can give way the
+    // lowest priority and the largest standing.
+    bool stops = false;
+    bool may_move = false;
+    int lowest_priority = std::numeric_limits<int>::max();
+    double largest_standing = 0;
+  };
   class Search;
 
-  absl::Span<const Running> On(const Device& device) const;
+  absl::Span<const Spot> Spots() const {
+    return absl::MakeConstSpan(spots_).first(spots_.size() - 1);
+  }
+  absl::Span<const Running> On(const Spot& spot) const;
 
   const State& state_;
   std::vector<Running> running_;  // device by device
-  std::vector<size_t> first_;     // of each device, by id; one more at the end
+  std::vector<Spot> spots_;       // by id; one more ends the last one's jobs
   int lowest_priority_ = 0;
   double largest_standing_ = 0;
 };

@@ -14,6 +14,7 @@ namespace gpupool::scheduler {
 namespace {
 
 constexpr size_t kMostSamples = 4096;
+constexpr uint64_t kProgressEvery = 512;  // jobs
 
 // In the order in which things of one moment happen.
 enum class Kind { kEnd, kBegin, kTimer, kSubmit };
@@ -190,8 +191,10 @@ absl::Status Replayer::End(uint64_t job, Outcome outcome) {
   }
   state_.ForgetJob(IdOf(job));
   ++ended_;
-  if (ended_ % 1024 == 0) {
-    progress_(static_cast<double>(ended_) / trace_.size());
+  const double share =
+      static_cast<double>(ended_) / static_cast<double>(trace_.size());
+  if (ended_ % kProgressEvery == 0 && !progress_(share)) {
+    return absl::CancelledError("the replay was interrupted");
   }
   return absl::OkStatus();
 }

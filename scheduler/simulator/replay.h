@@ -57,11 +57,13 @@ struct ReplayResult {
   uint64_t events = 0;  // decisions: calls of Step
 };
 
-// Called now and then with the share of jobs that have ended.
-using ReplayProgress = absl::FunctionRef<void(double)>;
+// Called now and then with the share of jobs that have ended. False ends the
+// replay.
+using ReplayProgress = absl::FunctionRef<bool(double)>;
 
-// InvalidArgument when a job needs more devices than there are. Internal when
-// an invariant breaks or jobs are left waiting for ever.
+// InvalidArgument when a job needs more devices than there are. Cancelled when
+// `progress` said so. Internal when an invariant breaks or jobs are left
+// waiting for ever.
 absl::StatusOr<ReplayResult> ReplayTrace(absl::Span<const TraceJob> trace,
                                          const ReplayOptions& options,
                                          ReplayProgress progress);

@@ -32,7 +32,7 @@ ARROWS = {
     "server/worker": ["engine", "server/ipc", "proto:messages"],
     "server": ["server", "scheduler", "engine/base", "proto:messages",
                "proto:services"],
-    "client": ["proto:messages", "proto:services"],
+    "client": ["scheduler/simulator", "proto:messages", "proto:services"],
 }
 
 # Folder -> (pattern of a system include, who may use it instead).

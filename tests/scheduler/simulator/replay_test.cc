@@ -26,7 +26,7 @@ ReplayOptions Options(Order order, uint32_t nodes, uint32_t devices) {
 
 ReplayResult Replay(const std::vector<TraceJob>& trace,
                     const ReplayOptions& options) {
-  auto result = ReplayTrace(trace, options, [](double) {});
+  auto result = ReplayTrace(trace, options, [](double) { return true; });
   EXPECT_TRUE(result.ok()) << result.status();
   return result.ok() ? *std::move(result) : ReplayResult();
 }
@@ -83,8 +83,8 @@ TEST(ReplayTest, AGangRunsOnOneMachineAndALargerOneOnWholeMachines) {
 TEST(ReplayTest, AJobThatIsLargerThanThePoolIsNamed) {
   TraceJob job = Submitted(0, 1, 9);
   job.name = "huge";
-  const auto result =
-      ReplayTrace({job}, Options(Order::kFirstCome, 2, 4), [](double) {});
+  const auto result = ReplayTrace({job}, Options(Order::kFirstCome, 2, 4),
+                                  [](double) { return true; });
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(result.status().message()),
               HasSubstr("huge needs 9 devices"));
@@ -113,6 +113,21 @@ TEST(ReplayTest, TheSameTraceGivesTheSameResult) {
     ASSERT_EQ(first.jobs[i].completion, again.jobs[i].completion);
   }
   EXPECT_EQ(first.events, again.events);
+}
+
+TEST(ReplayTest, EndsWhenItIsToldTo) {
+  const auto trace = GenerateTrace({.jobs = 2000, .devices = 8, .load = 0.5});
+  ReplayOptions options = Options(Order::kFirstCome, 2, 4);
+  options.check_invariants = false;
+  double last = 0;
+  const auto result = ReplayTrace(trace, options, [&](double share) {
+    EXPECT_GT(share, last);
+    last = share;
+    return share < 0.3;
+  });
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_GE(last, 0.3);
+  EXPECT_LT(last, 1);
 }
 
 // What the policies are for, on a pool that is nearly always full.

@@ -26,6 +26,7 @@ void AddModelsInfer(CLI::App& models, Invocation& invocation);
 void AddDevices(CLI::App& app, Invocation& invocation);
 void AddDevicesMemory(CLI::App& devices, Invocation& invocation);
 void AddAdmin(CLI::App& app, Invocation& invocation);
+void AddSim(CLI::App& app, Invocation& invocation);
 void AddVersion(CLI::App& app, Invocation& invocation);
 void AddCompletion(CLI::App& app, Invocation& invocation);
 

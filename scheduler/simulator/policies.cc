@@ -1,28 +1,31 @@
 #include "scheduler/simulator/policies.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace gpupool::scheduler {
 namespace {
 
-constexpr NamedPolicy kPolicies[] = {
-    {"fifo", Order::kFirstCome, false,
-     "first come, first served; nobody gives way"},
-    {"las", Order::kLeastAttained, false,
-     "least attained service: what has run for long gives way to what is young "
-     "and likely to end soon"},
-    {"srs", Order::kShortestRemaining, true,
-     "shortest remaining service: needs run times"},
+constexpr SimulatedPolicy kPolicies[] = {
+    {Order::kFirstCome, false, "first come, first served; nobody gives way"},
+    {Order::kBackfill, true,
+     "first come, and what ends before the first one's reservation may pass "
+     "it"},
+    {Order::kLeastAttained, false,
+     "least attained service: what has run for long gives way to what will "
+     "probably end sooner"},
+    {Order::kShortestRemaining, true,
+     "shortest remaining service: what has much left gives way"},
 };
 
 }  // namespace
 
-absl::Span<const NamedPolicy> NamedPolicies() { return kPolicies; }
+absl::Span<const SimulatedPolicy> SimulatedPolicies() { return kPolicies; }
 
-const NamedPolicy* FindPolicy(absl::string_view word) {
+const SimulatedPolicy* FindPolicy(absl::string_view word) {
   const auto* found = std::find_if(
       std::begin(kPolicies), std::end(kPolicies),
-      [&](const NamedPolicy& policy) { return policy.word == word; });
+      [&](const SimulatedPolicy& policy) { return policy.word() == word; });
   return found == std::end(kPolicies) ? nullptr : found;
 }
 

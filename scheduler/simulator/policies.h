@@ -1,5 +1,5 @@
-// The policies that a replay can be asked for, by the words that people use.
-// A new order of the scheduler is one line in policies.cc.
+// The policies that a replay can be asked for. A new order of the scheduler is
+// one line in policies.cc.
 //
 // Thread-safety: constants.
 #pragma once
@@ -10,17 +10,19 @@
 
 namespace gpupool::scheduler {
 
-struct NamedPolicy {
-  absl::string_view word;  // "las"
+struct SimulatedPolicy {
   Order order = Order::kFirstCome;
   // It sees how long jobs run; the others know only how long they have run.
   bool sees_run_times = false;
   absl::string_view text;  // a sentence without its full stop
+
+  absl::string_view word() const { return ToString(order); }
 };
 
-absl::Span<const NamedPolicy> NamedPolicies();
+// All orders in which traces differ: their jobs have no priorities.
+absl::Span<const SimulatedPolicy> SimulatedPolicies();
 
-// Null when there is none of that name.
-const NamedPolicy* FindPolicy(absl::string_view word);
+// By its word. Null when there is none.
+const SimulatedPolicy* FindPolicy(absl::string_view word);
 
 }  // namespace gpupool::scheduler

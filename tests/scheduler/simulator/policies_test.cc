@@ -7,20 +7,20 @@
 namespace gpupool::scheduler {
 namespace {
 
-TEST(PoliciesTest, EveryWordNamesOneOrderAndIsFound) {
-  std::set<absl::string_view> words;
+TEST(PoliciesTest, EachOrderIsThereOnceAndIsFoundByItsWord) {
   std::set<Order> orders;
-  for (const NamedPolicy& policy : NamedPolicies()) {
-    EXPECT_TRUE(words.insert(policy.word).second) << policy.word;
-    EXPECT_TRUE(orders.insert(policy.order).second) << policy.word;
+  for (const SimulatedPolicy& policy : SimulatedPolicies()) {
+    EXPECT_TRUE(orders.insert(policy.order).second) << policy.word();
     EXPECT_FALSE(policy.text.empty());
-    EXPECT_EQ(FindPolicy(policy.word), &policy);
+    EXPECT_EQ(FindPolicy(policy.word()), &policy);
+    EXPECT_EQ(ParseOrder(policy.word()).value(), policy.order);
   }
   EXPECT_EQ(FindPolicy("alphabetical"), nullptr);
 }
 
 TEST(PoliciesTest, OnlyThoseThatNeedRunTimesSeeThem) {
   EXPECT_TRUE(FindPolicy("srs")->sees_run_times);
+  EXPECT_TRUE(FindPolicy("easy")->sees_run_times);
   EXPECT_FALSE(FindPolicy("las")->sees_run_times);
   EXPECT_FALSE(FindPolicy("fifo")->sees_run_times);
 }

@@ -14,6 +14,9 @@ namespace {
 absl::Time FreeAt(const State& state, const Device& device, const Need& need,
                   absl::Time now) {
   if (!device.ready) return absl::InfiniteFuture();
+  if (device.reserved_for && device.reserved_for != need.job) {
+    return absl::InfiniteFuture();
+  }
   // What was told to stop comes back soon.
   uint64_t free = device.free_bytes() + device.stray_bytes;
   absl::InlinedVector<std::pair<absl::Time, const Job*>, 8> ends;
@@ -117,25 +120,47 @@ class Backfill {
   }
 
  private:
+  // Where a job finds room now, and where it finds some beside the
+  // reservation; the same for all lengths.
+  struct Places {
+    Need need;
+    Placement anywhere;
+    std::optional<Placement> beside;
+  };
+
   void Consider(const Job& job) {
-    Placement placement = Place(state_, NeedOf(job), held_);
-    if (placement.fit == Fit::kNever) return;
-    if (placement.fit == Fit::kNotNow) {
+    Places& places = PlacesFor(NeedOf(job));
+    if (places.anywhere.fit == Fit::kNever) return;
+    if (places.anywhere.fit == Fit::kNotNow) {
       if (first_ == nullptr) Reserve(job);
       return;
     }
-    if (!reservation_ || !IsInTheWay(placement.devices)) {
-      Keep(job, std::move(placement.devices));
+    if (!reservation_ || !IsInTheWay(places.anywhere.devices)) {
+      Keep(job, places.anywhere.devices);
       return;
     }
     // All jobs of the shape fit where this one does.
     if (const Job* brief = FirstThatEndsInTime(job)) {
-      Keep(*brief, std::move(placement.devices));
+      Keep(*brief, places.anywhere.devices);
     }
-    absl::btree_set<DeviceId> excluded = held_;
-    excluded.insert(reservation_->devices.begin(), reservation_->devices.end());
-    Placement beside = Place(state_, NeedOf(job), excluded);
-    if (beside.fit == Fit::kNow) Keep(job, std::move(beside.devices));
+    if (!places.beside) {
+      absl::btree_set<DeviceId> excluded = held_;
+      excluded.insert(reservation_->devices.begin(),
+                      reservation_->devices.end());
+      places.beside = Place(state_, places.need, excluded);
+    }
+    if (places.beside->fit == Fit::kNow) Keep(job, places.beside->devices);
+  }
+
+  Places& PlacesFor(const Need& need) {
+    for (Places& known : places_) {
+      if (known.need.bytes == need.bytes &&
+          known.need.devices == need.devices &&
+          known.need.device_kind == need.device_kind) {
+        return known;
+      }
+    }
+    return places_.emplace_back(Places{need, Place(state_, need, held_), {}});
   }
 
   void Reserve(const Job& job) {
@@ -143,6 +168,7 @@ class Backfill {
     reservation_ = EarliestRoom(state_, NeedOf(job), now_, held_);
     if (reservation_) return;
     held_.insert(job.held_devices.begin(), job.held_devices.end());
+    places_.clear();
   }
 
   bool IsInTheWay(const std::vector<DeviceId>& devices) const {
@@ -153,7 +179,8 @@ class Backfill {
 
   const Job* FirstThatEndsInTime(const Job& of_the_shape) const {
     size_t looked = 0;
-    for (const QueueKey& key : state_.shapes().at(ShapeOf(of_the_shape))) {
+    for (const QueueKey& key :
+         state_.shapes().at(ShapeOf(state_.policy(), of_the_shape))) {
       if (++looked > kMaxBackfill || (best_ && KeyOf(*best_) < key)) break;
       const Job& job = state_.jobs().at(key.job);
       if (ExpectedEnd(job, now_) > reservation_->at) continue;
@@ -162,15 +189,16 @@ class Backfill {
     return nullptr;
   }
 
-  void Keep(const Job& job, std::vector<DeviceId> devices) {
+  void Keep(const Job& job, const std::vector<DeviceId>& devices) {
     if (best_ != nullptr && KeyOf(*best_) < KeyOf(job)) return;
     best_ = &job;
-    devices_ = std::move(devices);
+    devices_ = devices;
   }
 
   const State& state_;
   const absl::Time now_;
   absl::btree_set<DeviceId> held_;
+  std::vector<Places> places_;
   const Job* first_ = nullptr;  // that waits
   std::optional<Reservation> reservation_;
   const Job* best_ = nullptr;  // that may start

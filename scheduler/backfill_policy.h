@@ -23,8 +23,9 @@
 
 namespace gpupool::scheduler {
 
-// Queued jobs of a shape among which one that ends early enough is looked for;
-// bounds the cost of a decision.
+// Jobs of a shape among which one that ends early enough is looked for; bounds
+// the cost of a decision. Shapes tell lengths apart by powers of two, so that
+// this many are in the way in one of them only.
 inline constexpr size_t kMaxBackfill = 1000;
 
 struct Reservation {

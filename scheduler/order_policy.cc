@@ -10,9 +10,9 @@
 namespace gpupool::scheduler {
 namespace {
 
-constexpr Order kOrders[] = {Order::kFirstCome, Order::kPriority,
-                             Order::kBackfill, Order::kLeastAttained,
-                             Order::kShortestRemaining};
+constexpr Order kOrders[] = {Order::kFirstCome,     Order::kPriority,
+                             Order::kBackfill,      Order::kFairShare,
+                             Order::kLeastAttained, Order::kShortestRemaining};
 
 bool RemainingIsKnown(const QueuePolicy& policy, const Job& job) {
   return policy.order == Order::kShortestRemaining && job.expected_run;
@@ -33,6 +33,8 @@ absl::string_view ToString(Order order) {
       return "priority";
     case Order::kBackfill:
       return "easy";
+    case Order::kFairShare:
+      return "fair";
     case Order::kLeastAttained:
       return "las";
     case Order::kShortestRemaining:
@@ -56,6 +58,13 @@ std::string OrderWords() {
   return absl::StrCat(
       absl::StrJoin(orders.subspan(0, orders.size() - 1), ", ", add), " or ",
       ToString(orders.back()));
+}
+
+bool QueuePolicy::preempts() const {
+  return order_preempts() ||
+         std::any_of(tenants.begin(), tenants.end(), [](const auto& tenant) {
+           return tenant.second.guaranteed.has_value();
+         });
 }
 
 double StandingOf(const QueuePolicy& policy, const ServiceHistory& history,

@@ -7,6 +7,9 @@
 //   kPriority           the same, and a job of lower priority gives way.
 //   kBackfill           first come, and the first job that must wait has a
 //                       reservation (backfill_policy.h). Nobody gives way.
+//   kFairShare          the tenant goes first that has had least of what it may
+//                       have (fair_share.h); priority and submission order its
+//                       own jobs. Nobody gives way.
 //   kLeastAttained      no run time is known: the device time that a completion
 //                       costs at the job's age, as the pool's history tells
 //                       (service_history.h); while there is none, the device
@@ -26,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "scheduler/fair_share.h"
 #include "scheduler/service_history.h"
 
 namespace gpupool::scheduler {
@@ -36,15 +40,16 @@ enum class Order {
   kFirstCome,
   kPriority,
   kBackfill,
+  kFairShare,
   kLeastAttained,
   kShortestRemaining,
 };
 
-// "fifo", "priority", "easy", "las", "srs": for flags and people.
+// "fifo", "priority", "easy", "fair", "las", "srs": for flags and people.
 absl::string_view ToString(Order order);
 // InvalidArgument lists the words.
 absl::StatusOr<Order> ParseOrder(absl::string_view text);
-// "fifo, priority, easy, las or srs".
+// "fifo, priority, easy, fair, las or srs".
 std::string OrderWords();
 
 struct QueuePolicy {
@@ -54,6 +59,10 @@ struct QueuePolicy {
   double hysteresis = 2;
   // Since its start; before that it does not give way.
   absl::Duration min_run = absl::ZeroDuration();
+  // With every order: limits of tenants, and guarantees, for which jobs of
+  // others give way. Weights are for kFairShare.
+  TenantShares tenants;
+  absl::Duration usage_half_life = absl::Hours(7 * 24);  // as Slurm's
   // What stopping and resuming a job costs it.
   absl::Duration restart_cost = absl::Seconds(60);
 
@@ -61,8 +70,12 @@ struct QueuePolicy {
   bool by_standing() const {
     return order == Order::kLeastAttained || order == Order::kShortestRemaining;
   }
-  // Running jobs may be told to give way.
-  bool preempts() const { return by_standing() || order == Order::kPriority; }
+  // Running jobs give way to those that go first.
+  bool order_preempts() const {
+    return by_standing() || order == Order::kPriority;
+  }
+  // The same, or tenants get back what they are guaranteed.
+  bool preempts() const;
 };
 
 // While nothing is known, jobs that have had less than this stand together.

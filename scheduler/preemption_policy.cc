@@ -80,6 +80,32 @@ Room RoomOf(const std::vector<const DeviceOption*>& chosen) {
   return room;
 }
 
+bool HasGuarantees(const TenantShares& tenants) {
+  return std::any_of(tenants.begin(), tenants.end(), [](const auto& tenant) {
+    return tenant.second.guaranteed.has_value();
+  });
+}
+
+// The live jobs that are within a guarantee of their tenant: as many as fit it,
+// the ones that were submitted first.
+absl::btree_set<JobId> GuaranteedJobs(const State& state) {
+  absl::btree_set<JobId> guaranteed;
+  const TenantShares& tenants = state.policy().tenants;
+  absl::btree_map<absl::string_view, uint32_t> used;  // by path
+  for (const auto& [id, job] : state.jobs()) {
+    if (!IsLive(job.state)) continue;
+    for (absl::string_view path : PathOf(job.tenant)) {
+      auto share = tenants.find(path);
+      if (share == tenants.end() || !share->second.guaranteed) continue;
+      uint32_t& devices = used[path];
+      if (devices + job.device_count > *share->second.guaranteed) continue;
+      devices += job.device_count;
+      guaranteed.insert(id);
+    }
+  }
+  return guaranteed;
+}
+
 }  // namespace
 
 RunningJobs::RunningJobs(const State& state, absl::Time now) : state_(state) {
@@ -88,6 +114,9 @@ RunningJobs::RunningJobs(const State& state, absl::Time now) : state_(state) {
   spots_.reserve(state.devices().size() + 1);
   running_.reserve(state.devices().size());
   const Job* last = nullptr;  // mostly the next device runs it too
+  const bool reclaims = HasGuarantees(policy.tenants);
+  absl::btree_set<JobId> guaranteed;
+  if (reclaims) guaranteed = GuaranteedJobs(state);
   for (const auto& [id, device] : state.devices()) {
     spots_.push_back({.device = &device,
                       .first = running_.size(),
@@ -109,10 +138,13 @@ RunningJobs::RunningJobs(const State& state, absl::Time now) : state_(state) {
       if (run < policy.min_run) continue;
       running.standing = KeptStandingOf(policy, job, now);
       running.can_give_way = true;
-      running.may_move = run >= before_a_move;
+      running.may_move = policy.order_preempts() && run >= before_a_move;
+      running.is_borrowed = reclaims && !guaranteed.contains(job_id);
+      any_borrowed_ = any_borrowed_ || running.is_borrowed;
       lowest_priority_ = std::min(lowest_priority_, job.priority);
       largest_standing_ = std::max(largest_standing_, running.standing);
       spot.may_move = spot.may_move || running.may_move;
+      spot.is_borrowed = spot.is_borrowed || running.is_borrowed;
       spot.lowest_priority = std::min(spot.lowest_priority, job.priority);
       spot.largest_standing = std::max(spot.largest_standing, running.standing);
     }
@@ -125,11 +157,18 @@ absl::Span<const RunningJobs::Running> RunningJobs::On(const Spot& spot) const {
                                                (&spot)[1].first - spot.first);
 }
 
+bool RunningJobs::Reclaims(const Job& job) const {
+  return any_borrowed_ &&
+         state_.usage().IsGuaranteed(job.tenant, job.device_count,
+                                     state_.policy().tenants);
+}
+
 class RunningJobs::Search {
  public:
   Search(const RunningJobs& jobs, const Job& job,
          const absl::btree_set<DeviceId>& excluded)
       : jobs_(jobs),
+        reclaims_(jobs.Reclaims(job)),
         job_(job),
         need_(NeedOf(job)),
         largest_that_stays_(job.standing * jobs.state_.policy().hysteresis),
@@ -175,6 +214,7 @@ class RunningJobs::Search {
   // A bound that is quickly found, since mostly there is no room.
   void Count(SiteOptions& site, const Spot& spot) const {
     const bool opens = spot.free_bytes >= need_.bytes || spot.stops ||
+                       (reclaims_ && spot.is_borrowed) ||
                        spot.lowest_priority < job_.priority ||
                        spot.largest_standing > largest_that_stays_;
     site.may_open += opens;
@@ -194,6 +234,8 @@ class RunningJobs::Search {
   }
 
   bool GivesWay(const Running& running) const {
+    if (reclaims_ && running.is_borrowed) return true;
+    if (!jobs_.state_.policy().order_preempts()) return false;
     if (running.priority != job_.priority) {
       return running.priority < job_.priority;
     }
@@ -372,6 +414,7 @@ class RunningJobs::Search {
   }
 
   const RunningJobs& jobs_;
+  const bool reclaims_;
   const Job& job_;
   const Need need_;
   const double largest_that_stays_;  // standing, of jobs of its priority
@@ -383,7 +426,8 @@ std::optional<Room> RunningJobs::RoomFor(
     const Job& job, const absl::btree_set<DeviceId>& excluded) const {
   const bool someone_gives_way =
       lowest_priority_ < job.priority ||
-      largest_standing_ > job.standing * state_.policy().hysteresis;
+      largest_standing_ > job.standing * state_.policy().hysteresis ||
+      Reclaims(job);
   if (!someone_gives_way && job.device_count == 1) return std::nullopt;
   return Search(*this, job, excluded).Find();
 }

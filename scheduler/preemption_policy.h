@@ -2,10 +2,13 @@
 //
 // A running job gives way to one of higher priority, and to one of the same
 // priority whose standing is smaller by the policy's hysteresis, once it has
-// had its minimum run. Where devices that are free or would be given up are
-// scattered over machines, running jobs that do not give way may be moved: they
-// checkpoint, make room and go on elsewhere. That is tried last, and only with
-// jobs that have run for kMoveAfterRestarts times what a restart costs.
+// had its minimum run. Whatever the order, tenants get the devices back that
+// they are guaranteed: jobs that others run beyond their own guarantees give
+// way, the ones that started last first to count as such. Where devices that
+// are free or would be given up are scattered over machines, running jobs that
+// do not give way may be moved: they checkpoint, make room and go on elsewhere.
+// That is tried last, and only with jobs that have run for kMoveAfterRestarts
+// times what a restart costs.
 //
 // Thread-safety: as State.
 #pragma once
@@ -54,6 +57,7 @@ class RunningJobs {
     double standing = 0;
     bool can_give_way = false;  // was not told to stop, had its minimum run
     bool may_move = false;
+    bool is_borrowed = false;  // beyond what its tenant is guaranteed
     bool stops = false;
   };
   // A device, with what every question asks of it side by side.
@@ -63,10 +67,11 @@ class RunningJobs {
     uint64_t free_bytes = 0;
     uint32_t site = 0;
     bool ready = false;
-    // Of its jobs: one stops, one may move; of those that can give way the
-    // lowest priority and the largest standing.
+    // Of its jobs: one stops, may move, is borrowed; of those that can give way
+    // the lowest priority and the largest standing.
     bool stops = false;
     bool may_move = false;
+    bool is_borrowed = false;
     int lowest_priority = std::numeric_limits<int>::max();
     double largest_standing = 0;
   };
@@ -76,12 +81,15 @@ class RunningJobs {
     return absl::MakeConstSpan(spots_).first(spots_.size() - 1);
   }
   absl::Span<const Running> On(const Spot& spot) const;
+  // Its tenant stays within what it is guaranteed, and others do not.
+  bool Reclaims(const Job& job) const;
 
   const State& state_;
   std::vector<Running> running_;  // device by device
   std::vector<Spot> spots_;       // by id; one more ends the last one's jobs
   int lowest_priority_ = 0;
   double largest_standing_ = 0;
+  bool any_borrowed_ = false;
 };
 
 // True when all that still runs on the devices that are reserved for the job

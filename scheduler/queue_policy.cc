@@ -6,14 +6,24 @@
 #include "absl/strings/str_cat.h"
 #include "scheduler/backfill_policy.h"
 #include "scheduler/placement_policy.h"
+#include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {
 namespace {
 
-std::string AheadText(size_t ahead) {
-  if (ahead == 0) return "it is next";
-  if (ahead == 1) return "1 job is ahead";
-  return absl::StrCat(ahead, " jobs are ahead");
+std::optional<std::string> LevelAtLimit(const State& state,
+                                        absl::string_view tenant,
+                                        uint32_t devices) {
+  return state.usage().LevelAtLimit(tenant, devices, state.policy().tenants);
+}
+
+std::string AheadText(const State& state, const Job& job, size_t ahead) {
+  const std::string whose = state.policy().order == Order::kFairShare
+                                ? absl::StrCat(" of tenant '", job.tenant, "'")
+                                : "";
+  if (ahead == 0) return absl::StrCat("it is next", whose);
+  if (ahead == 1) return absl::StrCat("1 job", whose, " is ahead");
+  return absl::StrCat(ahead, " jobs", whose, " are ahead");
 }
 
 // The ready device of the kind with the most free bytes.
@@ -59,7 +69,7 @@ std::string RoomText(const Job& job, const Placement& placement,
 }
 
 std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
-  const std::string suffix = absl::StrCat("; ", AheadText(ahead));
+  const std::string suffix = absl::StrCat("; ", AheadText(state, job, ahead));
   if (state.draining()) return "the server is draining and starts no jobs";
   if (state.starts_held()) {
     return absl::StrCat("plans are made again first", suffix);
@@ -71,6 +81,13 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
   const Placement placement = Place(state, NeedOf(job));
   if (placement.fit == Fit::kNever) {
     return NeverFitsText(NeedOf(job), placement);
+  }
+  if (auto level = LevelAtLimit(state, job.tenant, job.device_count)) {
+    return absl::StrCat("tenant '", *level, "' may use ",
+                        *state.policy().tenants.find(*level)->second.most,
+                        " devices at once and uses ",
+                        state.usage().Devices(*level), "; it needs ",
+                        job.device_count, suffix);
   }
   const Device* freest = Freest(state, job);
   if (freest == nullptr) {
@@ -86,6 +103,15 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
       HeldBackText(placement), suffix);
 }
 
+// In the order in which they may start.
+void Sort(const State& state, std::vector<const Job*>& jobs) {
+  std::sort(jobs.begin(), jobs.end(),
+            [](const Job* a, const Job* b) { return KeyOf(*a) < KeyOf(*b); });
+  if (state.policy().order == Order::kFairShare) {
+    SortByShare(state, absl::MakeSpan(jobs));
+  }
+}
+
 }  // namespace
 
 Need NeedOf(const Job& job) {
@@ -95,6 +121,7 @@ Need NeedOf(const Job& job) {
 std::vector<const Job*> Candidates(const State& state) {
   std::vector<const Job*> jobs;
   for (const auto& [shape, keys] : state.shapes()) {
+    if (LevelAtLimit(state, shape.tenant, shape.devices)) continue;
     for (const QueueKey& key : keys) {
       const Job& job = state.jobs().at(key.job);
       if (!job.reserved_devices.empty()) continue;
@@ -103,14 +130,11 @@ std::vector<const Job*> Candidates(const State& state) {
       break;
     }
   }
-  const auto goes_first = [](const Job* a, const Job* b) {
-    return KeyOf(*a) < KeyOf(*b);
-  };
-  std::sort(jobs.begin(), jobs.end(), goes_first);
+  Sort(state, jobs);
   if (jobs.size() > kMaxScan) jobs.resize(kMaxScan);
   // Always looked at: what is reserved for them stands idle meanwhile.
   for (JobId id : state.reserving()) jobs.push_back(&state.jobs().at(id));
-  std::sort(jobs.begin(), jobs.end(), goes_first);
+  Sort(state, jobs);
   return jobs;
 }
 
@@ -144,10 +168,13 @@ std::optional<NextStart> ChooseNext(const State& state,
 absl::btree_map<JobId, std::string> WaitingReasons(const State& state,
                                                    size_t limit) {
   absl::btree_map<JobId, std::string> reasons;
+  absl::btree_map<absl::string_view, size_t> aheads;  // by tenant
   for (const QueueKey& key : state.queue()) {
     if (reasons.size() >= limit) break;
-    const size_t ahead = reasons.size();
-    reasons[key.job] = ReasonFor(state, state.jobs().at(key.job), ahead);
+    const Job& job = state.jobs().at(key.job);
+    size_t& ahead =
+        aheads[state.policy().order == Order::kFairShare ? job.tenant : ""];
+    reasons[key.job] = ReasonFor(state, job, ahead++);
   }
   return reasons;
 }

@@ -1,6 +1,7 @@
 #include "scheduler/state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "scheduler/state_editor.h"
@@ -18,8 +19,17 @@ auto* FindIn(Map& map, const Key& key) {
 
 QueueKey KeyOf(const Job& job) { return {job.priority, job.standing, job.id}; }
 
-Shape ShapeOf(const Job& job) {
-  return {job.device_kind, job.device_count, job.bytes};
+Shape ShapeOf(const QueuePolicy& policy, const Job& job) {
+  Shape shape{job.device_kind, job.device_count, job.bytes};
+  if (policy.order == Order::kBackfill && job.expected_run) {
+    const double seconds =
+        absl::ToDoubleSeconds(*job.expected_run - job.attained);
+    shape.length = 1 + std::ilogb(std::max(seconds, 1.0));
+  }
+  if (policy.order == Order::kFairShare || !policy.tenants.empty()) {
+    shape.tenant = job.tenant;
+  }
+  return shape;
 }
 
 absl::Duration Job::Attained(absl::Time now) const {
@@ -49,6 +59,7 @@ DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
   device.name = std::string(name);
   device.kind = std::string(kind);
   device.site = static_cast<uint32_t>(site - sites_.begin());
+  usage_.AddCapacity(kind, 1, 0);
   StateEditor(*this).SetLimit(device, full_bytes, fraction);
   return id;
 }

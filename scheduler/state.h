@@ -39,6 +39,7 @@ struct Rank {
 
 struct Job {
   JobId id;
+  std::string tenant;
   int priority = 0;
   uint64_t bytes = 0;                  // on each device
   std::optional<uint64_t> next_bytes;  // once it holds none of `bytes`
@@ -156,10 +157,15 @@ struct Shape {
   std::string device_kind;
   uint32_t devices = 1;
   uint64_t bytes = 0;
+  // With backfill: of the time that it still needs, by powers of two; 0 when
+  // that is not known.
+  int length = 0;
+  // Where tenants are told apart.
+  std::string tenant;
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
 
-Shape ShapeOf(const Job& job);
+Shape ShapeOf(const QueuePolicy& policy, const Job& job);
 
 class State {
  public:
@@ -200,6 +206,9 @@ class State {
   const absl::btree_set<JobId>& reserving() const { return reserving_; }
   const QueuePolicy& policy() const { return policy_; }
   const ServiceHistory& history() const { return history_; }
+  const TenantUsage& usage() const { return usage_; }
+  // Of the last event.
+  absl::Time now() const { return now_; }
   bool draining() const { return draining_; }
   bool stopping() const { return stopping_; }
   bool starts_held() const { return starts_held_; }
@@ -238,6 +247,8 @@ class State {
   absl::btree_set<std::pair<absl::Time, JobId>> standing_changes_;
   QueuePolicy policy_;
   ServiceHistory history_;
+  TenantUsage usage_;
+  absl::Time now_ = absl::InfinitePast();
   absl::Time armed_timer_ = absl::InfiniteFuture();
   uint64_t last_load_ = 0;
   uint64_t last_request_ = 0;

@@ -77,12 +77,12 @@ void StateEditor::Enqueue(Job& job) {
   job.standing =
       StandingOf(state_.policy_, state_.history_, job, absl::InfinitePast());
   state_.queue_.insert(KeyOf(job));
-  state_.shapes_[ShapeOf(job)].insert(KeyOf(job));
+  state_.shapes_[ShapeOf(state_.policy_, job)].insert(KeyOf(job));
 }
 
 void StateEditor::Dequeue(const Job& job) {
   state_.queue_.erase(KeyOf(job));
-  auto shape = state_.shapes_.find(ShapeOf(job));
+  auto shape = state_.shapes_.find(ShapeOf(state_.policy_, job));
   shape->second.erase(KeyOf(job));
   if (shape->second.empty()) state_.shapes_.erase(shape);
 }
@@ -162,6 +162,8 @@ void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
     }
     device->jobs.insert(job.id);
     device->job_bytes += job.bytes;
+    state_.usage_.Take(job.tenant, device->kind, job.bytes, state_.now_,
+                       state_.policy_.usage_half_life);
   }
   job.ranks = std::move(ranks);
 }
@@ -187,6 +189,8 @@ void StateEditor::GiveBack(const Job& job, const Rank& rank) {
   Device* device = FindDevice(rank.device);
   device->jobs.erase(job.id);
   device->job_bytes -= job.bytes;
+  state_.usage_.GiveBack(job.tenant, device->kind, job.bytes, state_.now_,
+                         state_.policy_.usage_half_life);
 }
 
 void StateEditor::ReleaseJob(Job& job) {
@@ -235,6 +239,9 @@ void StateEditor::SetBytes(Version& version, uint64_t bytes) {
 
 void StateEditor::SetLimit(Device& device, uint64_t full_bytes,
                            double fraction) {
+  state_.usage_.AddCapacity(device.kind, 0,
+                            static_cast<int64_t>(full_bytes) -
+                                static_cast<int64_t>(device.full_bytes));
   device.full_bytes = full_bytes;
   device.fraction = fraction;
   device.limit_bytes = ShareOf(full_bytes, fraction);

@@ -4,6 +4,7 @@
 // Thread-safety: as State. The editor refers to the state; it owns nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace gpupool::scheduler {
 class StateEditor {
  public:
   explicit StateEditor(State& state) : state_(state) {}
+
+  // Time goes on; it never goes back.
+  void SetNow(absl::Time now) { state_.now_ = std::max(state_.now_, now); }
 
   // Null when unknown. Fields with an index (state, ranks, wake_time, bytes,
   // priority) must be changed through the functions below.

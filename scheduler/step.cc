@@ -10,6 +10,7 @@ namespace gpupool::scheduler {
 
 StepResult Step(State& state, const Event& event, absl::Time now) {
   StepContext context(state, now);
+  context.edit.SetNow(now);
   std::visit([&](const auto& concrete) { Apply(context, concrete); }, event);
   Schedule(context);
   return std::move(context.result);

@@ -105,6 +105,7 @@ void Apply(StepContext& context, const JobSubmitted& event) {
   if (context.edit.FindJob(event.job) != nullptr) return context.Stale();
   Job job;
   job.id = event.job;
+  job.tenant = event.tenant;
   job.priority = event.priority;
   job.bytes = event.bytes;
   job.device_kind = event.device_kind;

@@ -61,6 +61,7 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job) {
                                                      : kDefaultBackoffSeconds;
   return {
       .job = scheduler::JobId(job.id()),
+      .tenant = job.spec().tenant(),
       .priority = job.spec().priority(),
       .bytes = job.plan().training().peak(),
       .device_kind = job.spec().device_kind(),
@@ -93,6 +94,7 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   const scheduler::JobSubmitted submitted = ToEvent(row);
   scheduler::Job job;
   job.id = submitted.job;
+  job.tenant = submitted.tenant;
   job.priority = submitted.priority;
   job.bytes = submitted.bytes;
   job.device_kind = submitted.device_kind;

@@ -7,8 +7,8 @@
 namespace gpupool::scheduler {
 namespace {
 
-constexpr QueuePolicy kLeast{.order = Order::kLeastAttained};
-constexpr QueuePolicy kShortest{.order = Order::kShortestRemaining};
+const QueuePolicy kLeast{.order = Order::kLeastAttained};
+const QueuePolicy kShortest{.order = Order::kShortestRemaining};
 const absl::Time kNow = absl::UnixEpoch() + absl::Hours(100);
 
 Job Attained(absl::Duration attained, uint32_t devices = 1) {
@@ -19,8 +19,9 @@ Job Attained(absl::Duration attained, uint32_t devices = 1) {
 }
 
 TEST(OrderPolicyTest, EveryOrderHasAWord) {
-  for (Order order : {Order::kFirstCome, Order::kPriority, Order::kBackfill,
-                      Order::kLeastAttained, Order::kShortestRemaining}) {
+  for (Order order :
+       {Order::kFirstCome, Order::kPriority, Order::kBackfill,
+        Order::kFairShare, Order::kLeastAttained, Order::kShortestRemaining}) {
     const auto parsed = ParseOrder(ToString(order));
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_EQ(*parsed, order);
@@ -28,7 +29,7 @@ TEST(OrderPolicyTest, EveryOrderHasAWord) {
   const auto unknown = ParseOrder("first-come");
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(unknown.status().message(),
-            "must be fifo, priority, easy, las or srs");
+            "must be fifo, priority, easy, fair, las or srs");
 }
 
 TEST(OrderPolicyTest, FirstComeKnowsNoStanding) {

@@ -123,7 +123,11 @@ class Session::Impl {
   // To be called first wherever something is compiled or computed.
   absl::Status Enter() const { return compiling().MakeCurrent(); }
   DeviceContext context() const {
-    return {backend(), &allocator(), options_.blob_dir};
+    return {backend(), &allocator(), options_.blob_dir, device_->limit_bytes()};
+  }
+  // What a job may take where it will run.
+  uint64_t planned_limit() const {
+    return limit() != 0 ? limit() : compiling().limit_bytes();
   }
   absl::StatusOr<std::shared_ptr<const ModelSource>> Open(
       const v1::ModelSpec& spec) const {
@@ -196,8 +200,9 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
   RETURN_IF_ERROR(impl_->Enter());
   ASSIGN_OR_RETURN(const auto source, impl_->Open(spec.model()));
   ASSIGN_OR_RETURN(
-      const TrainingPrograms programs,
+      TrainingPrograms programs,
       CompileTraining(*source, spec, FactsOf(dataset), impl_->backend()));
+  PlanLanding(spec, impl_->planned_limit(), programs);
   InferenceOptions options =
       OptionsOf({.max_batch_size = spec.publish().serving().max_batch_size(),
                  .precision = spec.publish().serving().precision()});

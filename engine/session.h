@@ -34,10 +34,11 @@ namespace gpupool::engine {
 
 struct SessionOptions {
   Device device;
-  uint64_t memory_limit_bytes = 0;  // 0: what the device has
-  int threads = 1;                  // for computing; >= 1
-  std::string blob_dir;             // existing folder of content-named files
-  CudaOptions cuda;                 // cuda devices only
+  // 0: what the device has. Of meta, that of the devices it plans for.
+  uint64_t memory_limit_bytes = 0;
+  int threads = 1;       // for computing; >= 1
+  std::string blob_dir;  // existing folder of content-named files
+  CudaOptions cuda;      // cuda devices only
   // meta only: cpu or cuda. Where no such GPU can be opened, plans are those
   // of the CPU and carry a warning that says so.
   Device plan_for;

@@ -155,6 +155,7 @@ v1::PlannedBytes ToProto(const PlannedBytes& bytes) {
   proto.set_activations(bytes.activations);
   proto.set_workspace(bytes.workspace);
   proto.set_peak(bytes.peak);
+  proto.set_next_batch(bytes.next_batch);
   return proto;
 }
 

@@ -192,12 +192,23 @@ class Server::Impl {
     return name.substr(0, name.find(':'));
   }
 
+  // What a job may take at most; 0 where plans do not depend on it.
+  uint64_t PlannedLimit() const {
+    uint64_t limit = 0;
+    if (PlannedKind() != "cuda") return limit;
+    for (const DeviceChoice& device : devices_) {
+      limit = std::max(limit, device.limit_bytes);
+    }
+    return limit;
+  }
+
   // A number, not 0, that changes with what plans depend on beside their
-  // specs: the build, the kind of the devices, the threads of the meta worker.
+  // specs: the build, the kind of the devices, the threads of the meta worker,
+  // the bytes of a GPU.
   uint64_t Planner() const {
-    const std::string digest = engine::Sha256Hex(
-        absl::StrCat(build_.version, " ", build_.commit, " ",
-                     devices_.front().threads, " ", PlannedKind()));
+    const std::string digest = engine::Sha256Hex(absl::StrCat(
+        build_.version, " ", build_.commit, " ", devices_.front().threads, " ",
+        PlannedKind(), " ", PlannedLimit()));
     uint64_t number = 0;
     GPUPOOL_CHECK(absl::SimpleHexAtoi(digest.substr(0, 15), &number));
     return std::max<uint64_t>(number, 1);
@@ -228,6 +239,7 @@ class Server::Impl {
     // Kernel scratch depends on the thread count, and every device has the
     // same: a plan made with another would miss some bytes.
     options.devices.push_back({.name = kMetaDevice,
+                               .limit_bytes = PlannedLimit(),
                                .threads = devices_.front().threads,
                                .plan_for = devices_.front().name});
     return options;

@@ -24,6 +24,7 @@ void PrintBytes(const Context& context, const v1::Plan& plan) {
   add("gradients", training.gradients(), inference.gradients());
   add("activations", training.activations(), inference.activations());
   add("workspace", training.workspace(), inference.workspace());
+  if (training.next_batch() > 0) add("next batch", training.next_batch(), 0);
   add("peak", training.peak(), inference.peak());
   table.Print(context.out(), context.headers());
 }

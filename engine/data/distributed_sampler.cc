@@ -36,10 +36,15 @@ DistributedSampler::DistributedSampler(const DistributedSamplerOptions& options,
       batches_per_epoch_(rank_rows / options.batch_size) {}
 
 absl::Span<const uint32_t> DistributedSampler::Next() {
+  const absl::Span<const uint32_t> rows = Peek();
+  ++position_;
+  return rows;
+}
+
+absl::Span<const uint32_t> DistributedSampler::Peek() {
   const uint64_t epoch = position_ / batches_per_epoch_;
   const uint64_t batch = position_ % batches_per_epoch_;
   if (epoch != shuffled_epoch_) Shuffle(epoch);
-  ++position_;
   return absl::MakeConstSpan(order_).subspan(batch * options_.batch_size,
                                              options_.batch_size);
 }

@@ -50,8 +50,10 @@ class DistributedSampler {
   // As if `position` batches had been taken.
   void Seek(uint64_t position) { position_ = position; }
 
-  // This rank's rows of the next batch. The view holds until the next call.
+  // This rank's rows of the next batch. The view holds until the next call of
+  // either: the first takes the batch, the second does not.
   absl::Span<const uint32_t> Next();
+  absl::Span<const uint32_t> Peek();
 
  private:
   DistributedSampler(const DistributedSamplerOptions& options,

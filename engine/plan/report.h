@@ -44,6 +44,7 @@ struct PlannedBytes {
   uint64_t activations = 0;
   uint64_t workspace = 0;
   uint64_t peak = 0;
+  uint64_t next_batch = 0;  // training: where it lands; in the peak
 };
 
 // For programs that share one weight store and run in turn in one arena as

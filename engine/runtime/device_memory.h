@@ -57,6 +57,14 @@ class Transfer {
   // there was one.
   virtual absl::Status Synchronize() = 0;
 
+  // A transfer of the same device whose copies go on beside the work behind
+  // which this one queues: nothing is ordered between the two but by Await.
+  // Null where there is none. Lives as long as this one.
+  virtual Transfer* beside() { return nullptr; }
+  // What is queued here from now on waits, on the device, for what `other` has
+  // queued so far, which is this one's beside() or has this one as such.
+  virtual absl::Status Await(Transfer& /*other*/) { return absl::OkStatus(); }
+
   // `bytes` may be 0. RESOURCE_EXHAUSTED when the host has no more of it.
   virtual absl::StatusOr<std::unique_ptr<StagingBuffer>> AllocateStaging(
       uint64_t bytes) = 0;

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/align.h"
@@ -30,7 +31,8 @@ absl::StatusOr<std::byte*> FindWeight(const WeightStore& weights,
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     Program program, const WeightStore& weights, absl::Span<std::byte> arena,
-    const std::string& holder, CachingAllocator* allocator) {
+    const std::string& holder, CachingAllocator* allocator,
+    absl::Span<const std::string> brought) {
   GPUPOOL_CHECK(arena.size() >= program.bytes().arena);
   std::unique_ptr<Executor> executor(new Executor(std::move(program)));
   for (const ResidentItem& item : executor->program_.bytes().residents) {
@@ -40,7 +42,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
   executor->program_.backend().BeginRun();
   RETURN_IF_ERROR(executor->Bind(weights, arena));
   RETURN_IF_ERROR(executor->FillConstants());
-  RETURN_IF_ERROR(executor->Stage());
+  RETURN_IF_ERROR(executor->Stage(brought));
   Executor* self = executor.get();
   DeviceBackend& backend = executor->program_.backend();
   executor->recording_ = backend.Record([self]() { return self->QueueRun(); });
@@ -100,11 +102,12 @@ absl::Status Executor::FillConstants() {
   return transfer_->Synchronize();
 }
 
-absl::Status Executor::Stage() {
+absl::Status Executor::Stage(absl::Span<const std::string> brought) {
   if (transfer_->host_visible()) return absl::OkStatus();
   const Graph& graph = program_.graph();
   for (const Value& value : graph.values()) {
-    if (value.kind == ValueKind::kInput && address(value.id) != nullptr) {
+    if (value.kind == ValueKind::kInput && address(value.id) != nullptr &&
+        !absl::c_linear_search(brought, value.name)) {
       staged_inputs_.push_back({value.id, {}});
     }
   }
@@ -249,6 +252,15 @@ absl::Status Executor::RunOn(absl::Span<const HostInput> inputs,
     std::memcpy(output.bytes.data(), staged.data(), output.bytes.size());
   }
   return absl::OkStatus();
+}
+
+absl::Status Executor::Bring(absl::string_view name,
+                             absl::Span<const std::byte> from) {
+  const Value* value = program_.graph().FindValue(name);
+  GPUPOOL_CHECK(value != nullptr && value->kind == ValueKind::kInput);
+  GPUPOOL_CHECK(from.size() == value->bytes());
+  if (address(value->id) == nullptr) return absl::OkStatus();
+  return transfer_->CopyOnDevice(address(value->id), from.data(), from.size());
 }
 
 absl::Status Executor::Start() {

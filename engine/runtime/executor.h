@@ -40,13 +40,16 @@ class Executor {
  public:
   // Takes resident memory, labelled "<holder> / packed" and shared with the
   // other executors on `weights`, fills constants and binds the kernels.
-  // `arena` holds at least program.bytes().arena.
+  // `arena` holds at least program.bytes().arena. `brought`: inputs that Bring
+  // copies from elsewhere on the device before each run; where the host cannot
+  // reach the device's memory it has no bytes of these.
   //   INVALID_ARGUMENT    `weights` lacks a persistent value of the program
   //                       or has it with another type
   //   RESOURCE_EXHAUSTED  from the allocator
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
       Program program, const WeightStore& weights, absl::Span<std::byte> arena,
-      const std::string& holder, CachingAllocator* allocator);
+      const std::string& holder, CachingAllocator* allocator,
+      absl::Span<const std::string> brought = {});
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
@@ -72,6 +75,9 @@ class Executor {
   //   INVALID_ARGUMENT  there is no such input or output, or it has fewer bytes
   absl::Status RunOn(absl::Span<const HostInput> inputs,
                      absl::Span<const HostOutput> outputs);
+  // Queues a copy of all bytes of an input that is brought; nothing when no
+  // node reads it. Before Start, and after the last run was finished.
+  absl::Status Bring(absl::string_view name, absl::Span<const std::byte> from);
   // The two halves of Run: the first queues the work, the second waits for it
   // and makes the outputs readable. Inputs must not be written in between, nor
   // another executor on the same arena be started and finished out of turn.
@@ -97,7 +103,7 @@ class Executor {
         transfer_(&program_.backend().transfer()) {}
   absl::Status Bind(const WeightStore& weights, absl::Span<std::byte> arena);
   absl::Status FillConstants();
-  absl::Status Stage();
+  absl::Status Stage(absl::Span<const std::string> brought);
   absl::Status QueueInputs();
   absl::Status QueueKernels();
   absl::Status QueueRun();

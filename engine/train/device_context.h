@@ -2,7 +2,9 @@
 // session owns everything and outlives its users.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "engine/memory/caching_allocator.h"
 #include "engine/runtime/device_backend.h"
@@ -13,6 +15,7 @@ struct DeviceContext {
   DeviceBackend* backend = nullptr;
   CachingAllocator* allocator = nullptr;
   std::string blob_dir;
+  uint64_t limit_bytes = 0;  // of the device; 0: unknown
 };
 
 // The name under which the allocator counts what a run or a model takes.

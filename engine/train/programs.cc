@@ -142,8 +142,39 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   return programs;
 }
 
+void PlanLanding(const v1::JobSpec& spec, uint64_t limit_bytes,
+                 TrainingPrograms& programs) {
+  Program& train = programs.train;
+  if (train.backend().transfer().beside() == nullptr) return;
+  LandingLayout landing;
+  for (const std::string& name :
+       {programs.input_name, std::string("labels"), std::string("target")}) {
+    const Value* value = train.graph().FindValue(name);
+    if (value == nullptr || value->kind != ValueKind::kInput) continue;
+    landing.Add(name, value->bytes());
+  }
+  const uint64_t planned = BytesOf(programs).peak;
+  const uint64_t budget = spec.training().recompute().budget_bytes();
+  for (const auto& [what, limit] :
+       {std::pair("the limit", limit_bytes),
+        std::pair("recompute.budget_bytes", budget)}) {
+    if (limit == 0 || planned + landing.bytes <= limit) continue;
+    programs.warnings.push_back(
+        absl::StrCat("batches are not copied to the device ahead of their "
+                     "steps: that takes ",
+                     landing.bytes, " bytes, and ", what, " of ", limit,
+                     " leaves ", limit - std::min(limit, planned),
+                     " beside the ", planned, " of the job"));
+    return;
+  }
+  programs.landing = std::move(landing);
+}
+
 PlannedBytes BytesOf(const TrainingPrograms& programs) {
-  return ReportBytes(programs.layout.bytes(), AllBytes(programs));
+  PlannedBytes bytes = ReportBytes(programs.layout.bytes(), AllBytes(programs));
+  bytes.next_batch = programs.landing.bytes;
+  bytes.peak += bytes.next_batch;
+  return bytes;
 }
 
 uint64_t ArenaBytesOf(const TrainingPrograms& programs) {

@@ -15,6 +15,7 @@
 #include "engine/runtime/program.h"
 #include "engine/runtime/weight_store.h"
 #include "engine/tensor/shape.h"
+#include "engine/train/batch_landing.h"
 #include "engine/train/job_check.h"
 
 namespace gpupool::engine {
@@ -34,6 +35,7 @@ struct TrainingPrograms {
   uint64_t parameters = 0;
   int64_t eval_batch = 0;
   uint32_t batches_per_step = 1;
+  LandingLayout landing;  // of the next batch; empty before PlanLanding
 };
 
 // Of a job on the model `source`, which is what spec.model() names; those of
@@ -45,7 +47,15 @@ absl::StatusOr<TrainingPrograms> CompileTraining(
     const ModelSource& source, const v1::JobSpec& spec, const DataFacts& facts,
     DeviceBackend* backend, Collective* collective = nullptr);
 
-// Bytes of all programs with their weights, and of the arena they share.
+// Where the back end copies beside its work, the next batch gets a landing, so
+// that it is on the device when its step begins. It gets none where all that
+// the job then plans passes `limit_bytes` or its own recompute.budget_bytes (0:
+// there is no such limit); a warning says so.
+void PlanLanding(const v1::JobSpec& spec, uint64_t limit_bytes,
+                 TrainingPrograms& programs);
+
+// Bytes of all programs with their weights, of the arena they share and of the
+// landing.
 PlannedBytes BytesOf(const TrainingPrograms& programs);
 uint64_t ArenaBytesOf(const TrainingPrograms& programs);
 // FLOPs of one optimizer step with all its batches, on one device.

@@ -174,6 +174,10 @@ absl::Status TrainingRun::Impl::MakeExecutors() {
                       link_ == nullptr ? nullptr : link_->collective()));
   RETURN_IF_ERROR(CheckLabelValues(request_.spec.training(), table_,
                                    programs.output_shape));
+  PlanLanding(
+      request_.spec,
+      request_.limit_bytes != 0 ? request_.limit_bytes : device_.limit_bytes,
+      programs);
   input_name_ = std::move(programs.input_name);
   length_ = programs.length;
   eval_batch_ = programs.eval_batch;
@@ -187,14 +191,21 @@ absl::Status TrainingRun::Impl::MakeExecutors() {
   ASSIGN_OR_RETURN(arena_, device_.allocator->Allocate(
                                arena_bytes, {holder_.name(), "arena"}));
   const absl::Span<std::byte> arena(arena_.data(), arena_bytes);
-  ASSIGN_OR_RETURN(train_,
-                   Executor::Create(std::move(programs.train), *weights_, arena,
-                                    holder_.name(), device_.allocator));
+  const std::vector<std::string> brought = programs.landing.names();
+  if (programs.landing.bytes > 0) {
+    ASSIGN_OR_RETURN(
+        landing_,
+        BatchLanding::Create(std::move(programs.landing), holder_.name(),
+                             device_.allocator, &device_.backend->transfer()));
+  }
+  ASSIGN_OR_RETURN(
+      train_, Executor::Create(std::move(programs.train), *weights_, arena,
+                               holder_.name(), device_.allocator, brought));
   if (programs.accumulate.has_value()) {
     ASSIGN_OR_RETURN(
         accumulate_,
         Executor::Create(*std::move(programs.accumulate), *weights_, arena,
-                         holder_.name(), device_.allocator));
+                         holder_.name(), device_.allocator, brought));
   }
   if (programs.eval.has_value()) {
     ASSIGN_OR_RETURN(
@@ -278,28 +289,64 @@ absl::Status TrainingRun::Impl::Resume() {
   return absl::OkStatus();
 }
 
-void TrainingRun::Impl::FillBatch(const Executor& executor,
-                                  absl::Span<const uint32_t> rows) {
-  const Value* input = executor.program().graph().FindValue(input_name_);
-  GPUPOOL_CHECK(input != nullptr);
-  const absl::Span<std::byte> bytes = executor.input(input_name_);
-  if (input->dtype == DType::kFloat32) {
+void TrainingRun::Impl::FillBatch(const Graph& graph,
+                                  absl::Span<const uint32_t> rows,
+                                  InputBytes input) {
+  const Value* value = graph.FindValue(input_name_);
+  GPUPOOL_CHECK(value != nullptr);
+  const absl::Span<std::byte> bytes = input(input_name_);
+  if (value->dtype == DType::kFloat32) {
     GatherFeatures(table_, rows, As<float>(bytes));
   } else {
-    features_.resize(static_cast<size_t>(input->shape.elements()));
+    features_.resize(static_cast<size_t>(value->shape.elements()));
     GatherFeatures(table_, rows, absl::MakeSpan(features_));
-    if (input->dtype == DType::kInt64) {
+    if (value->dtype == DType::kInt64) {
       CopyWhole(features_, As<int64_t>(bytes));
     } else {
       CopyWhole(features_, As<int32_t>(bytes));
     }
   }
-  const absl::Span<std::byte> labels = executor.input("labels");
+  const absl::Span<std::byte> labels = input("labels");
   if (!labels.empty()) {
     GatherClasses(table_, rows, As<int64_t>(labels));
   } else {
-    GatherLabels(table_, rows, As<float>(executor.input("target")));
+    GatherLabels(table_, rows, As<float>(input("target")));
   }
+}
+
+absl::Status TrainingRun::Impl::SendBatch(uint64_t number,
+                                          absl::Span<const uint32_t> rows) {
+  FillBatch(train_->program().graph(), rows,
+            [this](absl::string_view name) { return landing_->input(name); });
+  return landing_->Send(number);
+}
+
+absl::Status TrainingRun::Impl::BringBatch() {
+  Executor& program = executor();
+  const uint64_t number = BatchNumber();
+  if (landing_ != nullptr && landing_->Holds(number)) {
+    return landing_->Take(program);
+  }
+  const auto rows = BatchRows(in_flight_->rows, in_flight_->batch);
+  if (landing_ != nullptr) {
+    RETURN_IF_ERROR(SendBatch(number, rows));
+    return landing_->Take(program);
+  }
+  FillBatch(program.program().graph(), rows,
+            [&program](absl::string_view name) { return program.input(name); });
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Impl::SendNextBatch() {
+  if (landing_ == nullptr) return absl::OkStatus();
+  const uint64_t number = BatchNumber() + 1;
+  if (!AtLastBatch()) {
+    return SendBatch(number,
+                     BatchRows(in_flight_->rows, in_flight_->batch + 1));
+  }
+  if (step() >= length_.total_steps) return absl::OkStatus();
+  // The sampler's position, which checkpoints hold, stays where it is.
+  return SendBatch(number, BatchRows(sampler_->Peek(), 0));
 }
 
 absl::Status TrainingRun::Impl::StartStep() {
@@ -375,21 +422,19 @@ uint64_t TrainingRun::Impl::ModelSeed() const {
 }
 
 absl::Status TrainingRun::Impl::StartBatch() {
-  const uint32_t batch = in_flight_->batch;
-  const size_t size = in_flight_->rows.size() / batches_per_step();
-  const uint64_t batches = (step() - 1) * batches_per_step() + batch + 1;
   Executor& program = executor();
   if (AtLastBatch()) {
     SetScalar<float>(program, "earlier_loss",
                      static_cast<float>(in_flight_->sum));
     SetScalar<float>(program, "stop_wanted", stop_requested_ ? 1.0f : 0.0f);
   }
-  FillBatch(program, in_flight_->rows.subspan(batch * size, size));
   SetScalar<double>(program, "learning_rate", in_flight_->rate);
   SetScalar<int64_t>(program, "step", static_cast<int64_t>(step()));
-  SetScalar<int64_t>(program, "batch", static_cast<int64_t>(batches));
+  SetScalar<int64_t>(program, "batch", static_cast<int64_t>(BatchNumber() + 1));
   SetScalar<int64_t>(program, "seed", std::bit_cast<int64_t>(ModelSeed()));
-  const absl::Status started = program.Start();
+  absl::Status started = BringBatch();
+  if (started.ok()) started = program.Start();
+  if (started.ok()) started = SendNextBatch();
   // What was queued before the error must end, and its faults be forgotten.
   if (!started.ok()) program.Finish().IgnoreError();
   return started;
@@ -530,7 +575,8 @@ absl::StatusOr<EvaluationSums> TrainingRun::Impl::SumHeldOutRows() {
   EvaluationSums sums;
   for (size_t done = 0; done < rows.size();) {
     const auto part = rows.subspan(done, static_cast<size_t>(eval_batch_));
-    FillBatch(*eval_, part);
+    FillBatch(eval_->program().graph(), part,
+              [this](absl::string_view name) { return eval_->input(name); });
     SetScalar<int64_t>(*eval_, "row_count", static_cast<int64_t>(part.size()));
     RETURN_IF_ERROR(eval_->Run());
     AddBatch(*eval_, static_cast<int64_t>(part.size()), sums);

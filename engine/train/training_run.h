@@ -8,12 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/distributed_sampler.h"
 #include "engine/data/table.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/weight_view.h"
+#include "engine/train/batch_landing.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/device_context.h"
 #include "engine/train/evaluation_history.h"
@@ -58,7 +60,7 @@ class TrainingRun::Impl {
  private:
   // A step from StartStep to FinishStep, and its batch that runs.
   struct StepInFlight {
-    absl::Span<const uint32_t> rows;  // of all its batches
+    absl::Span<const uint32_t> rows;  // of all its batches; not at the last
     double rate = 0;
     uint32_t batch = 0;   // from 0
     double sum = 0;       // of the losses of the batches before it
@@ -97,8 +99,27 @@ class TrainingRun::Impl {
   absl::StatusOr<EvaluationSums> SumHeldOutRows();
   // Tells the other ranks of an error that is this one's alone.
   absl::Status Share(absl::Status error);
-  // Copies rows and their labels into a program's inputs.
-  void FillBatch(const Executor& executor, absl::Span<const uint32_t> rows);
+  // Where an input of a program is written.
+  using InputBytes =
+      absl::FunctionRef<absl::Span<std::byte>(absl::string_view)>;
+  // Copies rows and their labels into inputs of a program.
+  void FillBatch(const Graph& graph, absl::Span<const uint32_t> rows,
+                 InputBytes input);
+  // The number, from 0, of the batch that runs, and its share of a step's rows.
+  uint64_t BatchNumber() const {
+    return (step() - 1) * batches_per_step() + in_flight_->batch;
+  }
+  absl::Span<const uint32_t> BatchRows(absl::Span<const uint32_t> step_rows,
+                                       uint32_t batch) const {
+    const size_t size = step_rows.size() / batches_per_step();
+    return step_rows.subspan(batch * size, size);
+  }
+  // Brings the rows of the batch that runs into its program.
+  absl::Status BringBatch();
+  // Sends a batch to the landing.
+  absl::Status SendBatch(uint64_t number, absl::Span<const uint32_t> rows);
+  // Sends the batch after the one that runs, if there is one.
+  absl::Status SendNextBatch();
   // With loss scaling, what became of the step; whether it was skipped.
   bool NoteScale();
   // Whether the loss of a step is as it may be, and so is the loss scale.
@@ -124,6 +145,7 @@ class TrainingRun::Impl {
   std::optional<DistributedSampler> sampler_;
   std::optional<WeightStore> weights_;
   Allocation arena_;
+  std::unique_ptr<BatchLanding> landing_;  // null: batches come with their runs
   std::unique_ptr<Executor> train_;
   std::unique_ptr<Executor> accumulate_;
   std::unique_ptr<Executor> eval_;

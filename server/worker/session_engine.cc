@@ -301,8 +301,12 @@ class SessionEngine : public Engine {
   absl::Status TakeOwnPlan(engine::TrainingRequest* training) {
     ASSIGN_OR_RETURN(const engine::TrainingPlan plan,
                      session_->PlanTraining(training->spec, training->dataset));
-    const uint64_t peak = plan.plan.training().peak();
-    if (peak <= training->limit_bytes) return absl::OkStatus();
+    const v1::PlannedBytes& planned = plan.plan.training();
+    const uint64_t peak = planned.peak();
+    // Without room for the next batch a job trains too.
+    if (peak - planned.next_batch() <= training->limit_bytes) {
+      return absl::OkStatus();
+    }
     SayPlanIsOld(absl::StrCat("job ", training->job_id), training->limit_bytes);
     training->limit_bytes = peak;
     return absl::OkStatus();

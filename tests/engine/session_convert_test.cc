@@ -83,7 +83,7 @@ TEST(SessionConvertTest, SnapshotKeepsBlocksInOrder) {
 }
 
 TEST(SessionConvertTest, PlannedBytesKeepEveryClass) {
-  const v1::PlannedBytes proto = ToProto(PlannedBytes{1, 2, 3, 4, 5, 6});
+  const v1::PlannedBytes proto = ToProto(PlannedBytes{1, 2, 3, 4, 5, 6, 7});
   EXPECT_EQ(proto.weights(), 1u);
   EXPECT_EQ(proto.optimizer(), 2u);
   EXPECT_EQ(proto.gradients(), 3u);

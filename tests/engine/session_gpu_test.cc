@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/engine/session_fixture.h"
 
 namespace gpupool::engine {
@@ -58,6 +61,7 @@ struct Outcome {
   double held_out_loss = 0;
   std::vector<std::vector<float>> answers;  // to 1 and to 3 rows
   uint64_t planned_peak = 0;
+  uint64_t next_batch = 0;  // of the planned peak
   uint64_t measured_peak = 0;
 };
 
@@ -95,6 +99,7 @@ class SessionGpuTest : public SessionFixture {
     ASSERT_TRUE(plan.ok()) << plan.status();
     EXPECT_TRUE(plan->plan.warnings().empty());
     outcome.planned_peak = plan->plan.training().peak();
+    outcome.next_batch = plan->plan.training().next_batch();
     session_->ResetPeak();
     auto first = Start(Job());
     ASSERT_TRUE(first.ok()) << first.status();
@@ -184,7 +189,8 @@ class SessionGpuTest : public SessionFixture {
     EXPECT_EQ(one.held_out_loss, other.held_out_loss);
     EXPECT_EQ(one.answers, other.answers);
     EXPECT_EQ(one.planned_peak, one.measured_peak);
-    EXPECT_EQ(one.planned_peak, other.planned_peak);
+    EXPECT_EQ(one.planned_peak - one.next_batch,
+              other.planned_peak - other.next_batch);
     EXPECT_EQ(other.planned_peak, other.measured_peak);
   }
 
@@ -230,6 +236,133 @@ TEST_F(SessionGpuTest, ServesBesideAStepWithTheBitsOfBothAlone) {
       EXPECT_EQ(answer, wanted[answer.size() / 10 - 1]);
     }
   }
+}
+
+// What training does to the digits in batches of 200, two a step and four steps
+// an epoch, with an evaluation and a checkpoint in the middle.
+class NextBatchTest : public SessionGpuTest {
+ protected:
+  static constexpr uint64_t kBatchBytes = 200 * (64 * 4 + 8);
+
+  static v1::JobSpec LargeBatches(uint64_t steps) {
+    v1::JobSpec spec = Job();
+    spec.mutable_training()->set_batch_size(200);
+    spec.mutable_training()->set_steps(steps);
+    return spec;
+  }
+  v1::Plan PlanOf(const v1::JobSpec& spec) {
+    auto plan = session_->PlanTraining(spec, Digits());
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan.ok() ? plan->plan : v1::Plan();
+  }
+  // The losses of all steps, and the digests at the end.
+  std::pair<std::vector<double>, std::string> Curve(const v1::JobSpec& spec,
+                                                    uint64_t limit_bytes = 0) {
+    auto run = session_->StartTraining({.job_id = 7,
+                                        .attempt = 1,
+                                        .spec = spec,
+                                        .dataset = Digits(),
+                                        .limit_bytes = limit_bytes});
+    EXPECT_TRUE(run.ok()) << run.status();
+    std::vector<double> losses;
+    while (!(*run)->done()) {
+      EXPECT_TRUE((*run)->Step().ok());
+      losses.push_back(*(*run)->Loss());
+      if ((*run)->step() == 3) {
+        EXPECT_TRUE((*run)->Evaluate().ok());
+        EXPECT_TRUE((*run)->SaveCheckpoint().ok());
+      }
+    }
+    measured_peak_ = (*run)->memory().measured_peak_bytes();
+    planned_peak_ = (*run)->memory().planned_peak_bytes();
+    return {losses, FilesOf(*(*run)->SaveCheckpoint())};
+  }
+
+  uint64_t planned_peak_ = 0;
+  uint64_t measured_peak_ = 0;
+};
+
+TEST_F(NextBatchTest, IsSentAheadAndChangesNoBit) {
+  const v1::JobSpec spec = LargeBatches(10);
+  for (const int gpu : {0, 1}) {
+    UseGpu(gpu);
+    const v1::PlannedBytes planned = PlanOf(spec).training();
+    EXPECT_EQ(planned.next_batch(), kBatchBytes);
+    // Straight behind the step before: so do jobs with nothing to serve.
+    const auto ahead = Curve(spec);
+    EXPECT_EQ(measured_peak_, planned.peak());
+    EXPECT_EQ(planned_peak_, planned.peak());
+    session_.reset();
+    EXPECT_THAT(log_, HasSubstr("copies beside 20"));
+    UseGpu(gpu);
+    const uint64_t without = planned.peak() - planned.next_batch();
+    EXPECT_EQ(Curve(spec, without), ahead);
+    EXPECT_EQ(measured_peak_, without);
+    EXPECT_EQ(planned_peak_, without);
+    session_.reset();
+    EXPECT_THAT(log_, HasSubstr("copies beside 0"));
+  }
+}
+
+TEST_F(NextBatchTest, GoesOnFromACheckpointThatWasSavedWithOneOnItsWay) {
+  const v1::JobSpec spec = LargeBatches(10);
+  for (const int gpu : {0, 1}) {
+    UseGpu(gpu);
+    const std::string wanted = Curve(spec).second;
+    for (const uint64_t step : {1u, 4u, 9u}) {  // 4: at the end of an epoch
+      auto first = Start(spec);
+      ASSERT_TRUE(first.ok()) << first.status();
+      StepTo(**first, step);
+      const auto saved = (*first)->SaveCheckpoint();
+      ASSERT_TRUE(saved.ok()) << saved.status();
+      first->reset();
+      auto run = Start(spec, saved->manifest_sha256());
+      ASSERT_TRUE(run.ok()) << run.status();
+      EXPECT_EQ((*run)->step(), step);
+      StepTo(**run, 10);
+      EXPECT_EQ(FilesOf(*(*run)->SaveCheckpoint()), wanted) << "step " << step;
+    }
+  }
+}
+
+TEST_F(NextBatchTest, HasNoPlaceWhereTheLimitHasNoRoomAndThePlanSaysSo) {
+  const v1::JobSpec spec = LargeBatches(10);
+  UseGpu(0);
+  const v1::PlannedBytes planned = PlanOf(spec).training();
+  const uint64_t without = planned.peak() - planned.next_batch();
+  for (const uint64_t spare : {uint64_t{0}, kBatchBytes - 1, kBatchBytes}) {
+    auto meta = Session::Create({.device = *ParseDevice("meta"),
+                                 .memory_limit_bytes = without + spare,
+                                 .blob_dir = blob_dir_,
+                                 .cuda = {.module_dirs = {GPUPOOL_STANDIN_DIR}},
+                                 .plan_for = {DeviceType::kCuda, 0}});
+    ASSERT_TRUE(meta.ok()) << meta.status();
+    const auto plan = (*meta)->PlanTraining(spec, Digits());
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const bool fits = spare == kBatchBytes;
+    EXPECT_EQ(plan->plan.training().next_batch(), fits ? kBatchBytes : 0);
+    EXPECT_EQ(plan->plan.training().peak(), fits ? planned.peak() : without);
+    ASSERT_EQ(plan->plan.warnings_size(), fits ? 0 : 1);
+    if (fits) continue;
+    EXPECT_THAT(plan->plan.warnings(0),
+                HasSubstr(absl::StrCat("takes ", kBatchBytes, " bytes")));
+    EXPECT_THAT(plan->plan.warnings(0),
+                HasSubstr(absl::StrCat("leaves ", spare, " beside")));
+  }
+}
+
+TEST_F(NextBatchTest, CountsForTheBudgetOfTheJob) {
+  v1::JobSpec spec = LargeBatches(10);
+  UseGpu(0);
+  const v1::PlannedBytes planned = PlanOf(spec).training();
+  const auto budget = spec.mutable_training()->mutable_recompute();
+  budget->set_budget_bytes(planned.peak());
+  EXPECT_EQ(PlanOf(spec).training().next_batch(), kBatchBytes);
+  budget->set_budget_bytes(planned.peak() - 1);
+  const v1::Plan plan = PlanOf(spec);
+  EXPECT_EQ(plan.training().next_batch(), 0u);
+  ASSERT_EQ(plan.warnings_size(), 1);
+  EXPECT_THAT(plan.warnings(0), HasSubstr("recompute.budget_bytes"));
 }
 
 TEST_F(SessionGpuTest, AStepThatNobodyFinishesIsOverBeforeItsMemoryGoes) {

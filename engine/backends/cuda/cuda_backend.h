@@ -1,7 +1,7 @@
 // Kernels for NVIDIA GPUs: those of the libraries first, where they take the
 // node, and the portable kernels for everything else. All that a back end
-// queues is on one stream, in order; a GPU has one for training and one for
-// serving (streams.h), which wait for their own work only.
+// queues is on one stream, in order, but copies beside it; a GPU has one for
+// training and one for serving (streams.h), which wait for their own work only.
 //
 // Thread-safety: the compute thread's; the device must be current there.
 // Kernels and recordings refer to the back end, which must outlive them.
@@ -29,6 +29,7 @@ namespace gpupool::engine::cuda {
 struct CudaBackendOptions {
   // These outlive the back end.
   const Stream* stream = nullptr;
+  const Stream* copy = nullptr;  // for copies beside it; null: there are none
   CudaLibraries* libraries = nullptr;  // of the stream; null: portable kernels
   HostRanges* registered = nullptr;    // of the GPU
   // Receives a line when a library refuses what it should take, no line twice;
@@ -59,7 +60,9 @@ class CudaBackend : public DeviceBackend {
  private:
   explicit CudaBackend(CudaBackendOptions options)
       : options_(std::move(options)),
-        transfer_(options_.stream, options_.registered),
+        beside_(options_.copy, options_.registered),
+        transfer_(options_.stream, options_.registered,
+                  options_.copy == nullptr ? nullptr : &beside_),
         capturer_(options_.stream),
         graphs_(&capturer_) {}
   void Report(const Node& node, const absl::Status& refusal);
@@ -71,6 +74,7 @@ class CudaBackend : public DeviceBackend {
 
   const CudaBackendOptions options_;
   absl::flat_hash_set<std::string> reported_;  // a bounded number
+  CudaTransfer beside_;                        // used with options_.copy only
   CudaTransfer transfer_;
   GraphCapturer capturer_;
   RecordingCache graphs_;

@@ -46,9 +46,11 @@ absl::Status CudaDevice::Start() {
   ASSIGN_OR_RETURN(timeline_, CudaTimeline::Create(driver, streams_));
   libraries_ = OpenLibraries(&streams_.compute, &streams_.communication);
   facts_.libraries = libraries_->Describe();
-  ASSIGN_OR_RETURN(backend_,
-                   CudaBackend::Create({&streams_.compute, libraries_.get(),
-                                        &registered_, options_.log}));
+  ASSIGN_OR_RETURN(backend_, CudaBackend::Create({.stream = &streams_.compute,
+                                                  .copy = &streams_.copy,
+                                                  .libraries = libraries_.get(),
+                                                  .registered = &registered_,
+                                                  .log = options_.log}));
   StartReadings();
   return absl::OkStatus();
 }
@@ -56,9 +58,11 @@ absl::Status CudaDevice::Start() {
 absl::StatusOr<DeviceBackend*> CudaDevice::ServingBackend() {
   if (serving_ != nullptr) return serving_.get();
   serving_libraries_ = OpenLibraries(&streams_.inference, nullptr);
-  ASSIGN_OR_RETURN(serving_, CudaBackend::Create({&streams_.inference,
-                                                  serving_libraries_.get(),
-                                                  &registered_, options_.log}));
+  ASSIGN_OR_RETURN(serving_,
+                   CudaBackend::Create({.stream = &streams_.inference,
+                                        .libraries = serving_libraries_.get(),
+                                        .registered = &registered_,
+                                        .log = options_.log}));
   return serving_.get();
 }
 

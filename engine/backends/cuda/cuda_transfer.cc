@@ -73,6 +73,19 @@ absl::Status CudaTransfer::Synchronize() {
                   "waiting for the GPU");
 }
 
+absl::Status CudaTransfer::Mark() {
+  if (!mark_.has_value()) {
+    ASSIGN_OR_RETURN(mark_, Event::Create());
+  }
+  return mark_->Record(*stream_);
+}
+
+absl::Status CudaTransfer::Await(Transfer& other) {
+  auto& earlier = static_cast<CudaTransfer&>(other);
+  RETURN_IF_ERROR(earlier.Mark());
+  return earlier.mark_->Await(*stream_);
+}
+
 absl::StatusOr<std::unique_ptr<StagingBuffer>> CudaTransfer::AllocateStaging(
     uint64_t bytes) {
   void* data = nullptr;

@@ -1,9 +1,11 @@
-// Copies between the host and a GPU, queued on the stream that computes, and
-// pinned memory for them.
+// Copies between the host and a GPU, queued on the stream that computes or on
+// the one that copies beside it, and pinned memory for them.
 //
 // Thread-safety: one thread at a time. The stream and the ranges must outlive
 // it.
 #pragma once
+
+#include <optional>
 
 #include "engine/backends/cuda/streams.h"
 #include "engine/runtime/device_memory.h"
@@ -13,9 +15,11 @@ namespace gpupool::engine::cuda {
 
 class CudaTransfer : public Transfer {
  public:
-  // `registered`: of the GPU, which all its transfers share.
-  CudaTransfer(const Stream* stream, HostRanges* registered)
-      : stream_(stream), registered_(registered) {}
+  // `registered`: of the GPU, which all its transfers share. `beside`, which
+  // may be null, must outlive it; that one is made first.
+  CudaTransfer(const Stream* stream, HostRanges* registered,
+               CudaTransfer* beside = nullptr)
+      : stream_(stream), registered_(registered), beside_(beside) {}
 
   bool host_visible() const override { return false; }
   absl::Status CopyToDevice(std::byte* to,
@@ -26,6 +30,9 @@ class CudaTransfer : public Transfer {
                             uint64_t bytes) override;
   absl::Status Clear(std::byte* to, uint64_t bytes) override;
   absl::Status Synchronize() override;
+  Transfer* beside() override { return beside_; }
+  // By an event; not within a capture.
+  absl::Status Await(Transfer& other) override;
   // Pinned.
   absl::StatusOr<std::unique_ptr<StagingBuffer>> AllocateStaging(
       uint64_t bytes) override;
@@ -39,9 +46,13 @@ class CudaTransfer : public Transfer {
  private:
   absl::Status Copy(void* to, const void* from, uint64_t bytes,
                     cudaMemcpyKind kind);
+  // Marks the present end of the stream.
+  absl::Status Mark();
 
   const Stream* const stream_;
   HostRanges* const registered_;
+  CudaTransfer* const beside_;
+  std::optional<Event> mark_;  // made when it is first wanted
 };
 
 }  // namespace gpupool::engine::cuda

@@ -58,13 +58,18 @@ class Event {
 // Of one device. What is ordered against what:
 //   compute        all work of training, in the order in which it was queued:
 //                  its copies, steps, evaluations
+//   copy           the next batch of a training, from pinned memory to a
+//   landing
+//                  (engine/train/batch_landing.h) while compute is at the batch
+//                  before it. Compute waits for the copy before it takes the
+//                  batch from there, and the next copy waits until it has, both
+//                  by events
 //   communication  sums over ranks: each begins behind what compute had when it
 //                  was queued, and compute waits for it where the sum is used,
 //                  both by events (nccl_all_reduce.h)
 //   inference      all work of serving, in order: the weights of models, their
 //                  packing, inputs, runs, outputs. Blocks of it that are ready
 //                  go before those of compute
-//   copy           nothing yet
 // Between compute and inference there is no event, since they share nothing
 // that either writes: models have their own weights, arena and scratch, and a
 // version's weights come from a checkpoint's file. Memory that one has given

@@ -57,6 +57,22 @@ TEST(DistributedSamplerTest, AnEpochVisitsNoRowTwiceAndDropsTheRest) {
   }
 }
 
+TEST(DistributedSamplerTest, LookingAheadTakesNothing) {
+  DistributedSampler sampler = One(1, 10, 3);
+  DistributedSampler other = One(1, 10, 3);
+  for (uint64_t batch = 0; batch < 8; ++batch) {  // over two ends of epochs
+    const auto seen = sampler.Peek();
+    const std::vector<uint32_t> ahead(seen.begin(), seen.end());
+    EXPECT_EQ(sampler.position(), batch);
+    EXPECT_EQ(Take(sampler), ahead);
+    EXPECT_EQ(Take(other), ahead);
+  }
+  sampler.Peek();
+  sampler.Seek(1);
+  other.Seek(1);
+  EXPECT_EQ(Take(sampler), Take(other));
+}
+
 TEST(DistributedSamplerTest, SeedsHaveTheirOwnOrder) {
   DistributedSampler first = One(1, 64, 64), same = One(1, 64, 64),
                      other = One(2, 64, 64);

@@ -106,6 +106,7 @@ class QueuedRegistration : public HostRegistration {
 void QueuedTransfer::AddCopy(absl::Span<const std::byte> host,
                              WorkQueue::Work copy) {
   if (host.empty()) return;
+  if (is_beside_) ++host_->copies_beside;
   if (host_->registered.Hold(host)) {
     GPUPOOL_CHECK(!queue_->capturing());
     ++host_->registered_copies;
@@ -117,10 +118,14 @@ void QueuedTransfer::AddCopy(absl::Span<const std::byte> host,
   }
   if (host_->staging.Hold(host)) {
     ++host_->staged_copies;
-  } else {
-    ++host_->pageable_copies;
-    pageable_ = true;
+    queue_->Add([side = host_, host, copy = std::move(copy)] {
+      GPUPOOL_CHECK(side->staging.Hold(host));  // still
+      return copy();
+    });
+    return;
   }
+  ++host_->pageable_copies;
+  pageable_ = true;
   queue_->Add(std::move(copy));
 }
 
@@ -166,6 +171,11 @@ absl::Status QueuedTransfer::Synchronize() {
   return absl::OkStatus();
 }
 
+absl::Status QueuedTransfer::Await(Transfer& other) {
+  queue_->Await(*static_cast<QueuedTransfer&>(other).queue_);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<StagingBuffer>> QueuedTransfer::AllocateStaging(
     uint64_t bytes) {
   ASSIGN_OR_RETURN(auto memory, HostMemory().AllocateStaging(bytes));
@@ -200,6 +210,7 @@ absl::Status QueuedBackend::FinishRun(const Graph& graph) {
   queue_.Drain();
   const absl::Status failed = queue_.TakeError();
   const absl::Status finished = kernels_->FinishRun(graph);
+  RETURN_IF_ERROR(beside_.TakePageableCopy());
   RETURN_IF_ERROR(transfer_.TakePageableCopy());
   return failed.ok() ? finished : failed;
 }

@@ -5,15 +5,16 @@
 // Copies know three kinds of host memory. Staging and what is registered may be
 // copied as part of a run. All other memory is pageable: fit for a copy that
 // the transfer is waited with (weights), but a run with one fails, since a GPU
-// would be slow at it. Registered memory that goes while a copy of it is queued
-// ends the process, and so does a capture of such a copy: addresses of slots
-// are of one request.
+// would be slow at it. Registered memory or staging that goes while a copy of
+// it is queued ends the process, and so does a capture of a copy of registered
+// memory: addresses of slots are of one request.
 //
 // Thread-safety: one thread.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/string_view.h"
@@ -37,12 +38,18 @@ struct HostSide {
   int registered_copies = 0;
   int staged_copies = 0;
   int pageable_copies = 0;
+  // Of all kinds, those beside a back end's work.
+  int copies_beside = 0;
 };
 
 class QueuedTransfer : public Transfer {
  public:
-  QueuedTransfer(const ProtectedPages* pages, WorkQueue* queue, HostSide* host)
-      : pages_(pages), queue_(queue), host_(host) {}
+  // `beside` may be null; it is beside this one from then on.
+  QueuedTransfer(const ProtectedPages* pages, WorkQueue* queue, HostSide* host,
+                 QueuedTransfer* beside = nullptr)
+      : pages_(pages), queue_(queue), host_(host), beside_(beside) {
+    if (beside_ != nullptr) beside_->is_beside_ = true;
+  }
 
   bool host_visible() const override { return false; }
   absl::Status CopyToDevice(std::byte* to,
@@ -53,6 +60,8 @@ class QueuedTransfer : public Transfer {
                             uint64_t bytes) override;
   absl::Status Clear(std::byte* to, uint64_t bytes) override;
   absl::Status Synchronize() override;
+  Transfer* beside() override { return beside_; }
+  absl::Status Await(Transfer& other) override;
   absl::StatusOr<std::unique_ptr<StagingBuffer>> AllocateStaging(
       uint64_t bytes) override;
   absl::StatusOr<std::unique_ptr<HostRegistration>> Register(
@@ -71,6 +80,8 @@ class QueuedTransfer : public Transfer {
   const ProtectedPages* const pages_;
   WorkQueue* const queue_;
   HostSide* const host_;
+  QueuedTransfer* const beside_;
+  bool is_beside_ = false;
   bool pageable_ = false;  // a copy since Synchronize
 };
 
@@ -86,12 +97,17 @@ class WorkCapturer : public Capturer {
 
 class QueuedBackend : public DeviceBackend {
  public:
-  // `pages` and `host` must outlive the back end.
+  // `pages` and `host` must outlive the back end. `copies`: whether there are
+  // copies beside its work, and how soon they happen.
   QueuedBackend(std::unique_ptr<DeviceBackend> kernels,
-                const ProtectedPages* pages, HostSide* host)
+                const ProtectedPages* pages, HostSide* host,
+                std::optional<WorkQueue::Pace> copies = std::nullopt)
       : kernels_(std::move(kernels)),
         pages_(pages),
-        transfer_(pages, &queue_, host) {}
+        copies_(copies.value_or(WorkQueue::Pace::kLate)),
+        beside_(pages, &copies_, host),
+        transfer_(pages, &queue_, host,
+                  copies.has_value() ? &beside_ : nullptr) {}
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(
       const CompileRequest& request) override;
@@ -114,6 +130,8 @@ class QueuedBackend : public DeviceBackend {
   const std::unique_ptr<DeviceBackend> kernels_;
   const ProtectedPages* const pages_;
   WorkQueue queue_;
+  WorkQueue copies_;  // beside it
+  QueuedTransfer beside_;
   QueuedTransfer transfer_;
   WorkCapturer capturer_{&queue_};
   RecordingCache recordings_{&capturer_, kCaptures};

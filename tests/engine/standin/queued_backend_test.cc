@@ -106,6 +106,74 @@ TEST_F(QueuedBackendTest, BackEndsOfOneDeviceDoNotWaitForEachOther) {
   EXPECT_EQ(out(), std::byte{0});
 }
 
+// A transfer with one beside it, and a number on its way from the one to the
+// other: staging, landing, result.
+class CopiesBesideTest : public QueuedBackendTest,
+                         public testing::WithParamInterface<WorkQueue::Pace> {
+ protected:
+  Transfer& beside() { return *backend_.transfer().beside(); }
+  absl::Status Send(int number) {
+    in() = std::byte(number);
+    return beside().CopyToDevice(data(), {&in(), 1});
+  }
+  absl::Status Take() {
+    EXPECT_TRUE(backend_.transfer().CopyOnDevice(data() + 64, data(), 1).ok());
+    return backend_.transfer().CopyFromDevice({&out(), 1}, data() + 64);
+  }
+
+  QueuedBackend backend_{std::make_unique<AddBackend>(), &pages_, &host_,
+                         GetParam()};
+};
+
+TEST_P(CopiesBesideTest, WhatIsAwaitedBothWaysComesInTurn) {
+  for (const int number : {1, 2, 3}) {
+    ASSERT_TRUE(Send(number).ok());
+    ASSERT_TRUE(backend_.transfer().Await(beside()).ok());
+    ASSERT_TRUE(Take().ok());
+    ASSERT_TRUE(beside().Await(backend_.transfer()).ok());
+    ASSERT_TRUE(backend_.FinishRun(graph_).ok());
+    EXPECT_EQ(out(), std::byte(number));
+  }
+  EXPECT_EQ(host_.copies_beside, 3);
+}
+
+TEST_P(CopiesBesideTest, ACopyThatIsNotAwaitedComesTooLateWhereAllIsLate) {
+  ASSERT_TRUE(Send(1).ok());
+  ASSERT_TRUE(Take().ok());
+  ASSERT_TRUE(backend_.FinishRun(graph_).ok());
+  const bool late = GetParam() == WorkQueue::Pace::kLate;
+  EXPECT_EQ(out(), std::byte(late ? 0 : 1));
+  EXPECT_TRUE(beside().Synchronize().ok());
+  EXPECT_EQ(pages_.Real(data())[0], std::byte{1});
+}
+
+TEST_P(CopiesBesideTest, ACopyThatDoesNotAwaitComesTooEarlyWhereItIsEager) {
+  ASSERT_TRUE(Send(1).ok());
+  ASSERT_TRUE(backend_.transfer().Await(beside()).ok());
+  ASSERT_TRUE(Take().ok());
+  staging_->data()[1] = std::byte{2};
+  ASSERT_TRUE(beside().CopyToDevice(data(), {staging_->data() + 1, 1}).ok());
+  ASSERT_TRUE(backend_.FinishRun(graph_).ok());
+  const bool eager = GetParam() == WorkQueue::Pace::kEager;
+  EXPECT_EQ(out(), std::byte(eager ? 2 : 1));
+}
+
+TEST_P(CopiesBesideTest, WaitingForThemWaitsForWhatTheyAwait) {
+  ASSERT_TRUE(Send(1).ok());
+  ASSERT_TRUE(backend_.transfer().Await(beside()).ok());
+  ASSERT_TRUE(Take().ok());
+  ASSERT_TRUE(beside().Await(backend_.transfer()).ok());
+  staging_->data()[1] = std::byte{2};
+  ASSERT_TRUE(beside().CopyToDevice(data(), {staging_->data() + 1, 1}).ok());
+  ASSERT_TRUE(beside().Synchronize().ok());
+  EXPECT_EQ(out(), std::byte{1});
+  EXPECT_EQ(pages_.Real(data())[0], std::byte{2});
+}
+
+INSTANTIATE_TEST_SUITE_P(Paces, CopiesBesideTest,
+                         testing::Values(WorkQueue::Pace::kLate,
+                                         WorkQueue::Pace::kEager));
+
 TEST_F(QueuedBackendTest, ARecordingDoesAgainWhatItsCaptureHeld) {
   int runs = 0;
   const auto recording = backend_.Record([this, &runs] {

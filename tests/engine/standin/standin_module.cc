@@ -1,7 +1,10 @@
 // A CUDA module for machines without a GPU: three devices whose kernels run on
 // the host, for tests of all that lies above kernels.
-//   cuda:0  portable kernels (those of GPUs), protected memory, work that waits
-//   cuda:1  the kernels of the CPU, likewise
+//   cuda:0  portable kernels (those of GPUs), protected memory, work that
+//   waits;
+//           copies beside it are as late as they may be
+//   cuda:1  the kernels of the CPU, likewise; copies beside it are as early as
+//           they may be
 //   cuda:2  portable kernels on plain memory, at once
 // Each says that it is "GPU-fake", which the stand-in of the management library
 // knows. Those with protected memory serve by a queue of its own, and tell the
@@ -71,7 +74,8 @@ class StandinDevice : public ModuleDevice {
     log_(absl::StrCat("stand-in: registrations ", host_.registrations,
                       ", left ", host_.registrations - host_.unregistrations,
                       "; copies of registered memory ", host_.registered_copies,
-                      ", of staging ", host_.staged_copies));
+                      ", of staging ", host_.staged_copies, "; copies beside ",
+                      host_.copies_beside));
   }
   StandinDevice(const StandinDevice&) = delete;
   StandinDevice& operator=(const StandinDevice&) = delete;
@@ -80,12 +84,11 @@ class StandinDevice : public ModuleDevice {
     pages_ = &plain_;
     backend_ = kernels();
   }
-  void UseProtectedMemory(const Kernels& kernels) {
+  void UseProtectedMemory(const Kernels& kernels, WorkQueue::Pace copies) {
     pages_ = &protected_;
-    for (auto* backend : {&backend_, &serving_}) {
-      *backend =
-          std::make_unique<QueuedBackend>(kernels(), &protected_, &host_);
-    }
+    backend_ =
+        std::make_unique<QueuedBackend>(kernels(), &protected_, &host_, copies);
+    serving_ = std::make_unique<QueuedBackend>(kernels(), &protected_, &host_);
   }
 
   absl::Status MakeCurrent() override { return absl::OkStatus(); }
@@ -145,10 +148,10 @@ class StandinModule : public DeviceModule {
       return std::make_unique<portable::PortableBackend>();
     };
     if (options.index == 1) {
-      device->UseProtectedMemory(
-          [] { return std::make_unique<CpuBackend>(1); });
+      device->UseProtectedMemory([] { return std::make_unique<CpuBackend>(1); },
+                                 WorkQueue::Pace::kEager);
     } else if (options.index == 0) {
-      device->UseProtectedMemory(portable);
+      device->UseProtectedMemory(portable, WorkQueue::Pace::kLate);
     } else {
       device->UsePlainMemory(portable);
     }

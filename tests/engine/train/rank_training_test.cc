@@ -94,17 +94,24 @@ class RankTrainingTest : public ::testing::Test {
  protected:
   RankTrainingTest() {
     std::filesystem::create_directory(meeting_);
+    StoreRows();
+  }
+
+  // Makes rows, one of which may have a first number of its own.
+  void StoreRows(int odd_row = -1, double odd_number = 0) {
     Philox random(kSeed);
     std::string text;
     for (int row = 0; row < 215; ++row) {
       double sum = 0;
       for (int i = 0; i < 64; ++i) {
-        const double x = random.NextFloat();
+        double x = random.NextFloat();
+        if (row == odd_row && i == 0) x = odd_number;
         sum += i % 3 == 0 ? x : 0;
         absl::StrAppend(&text, x, ",");
       }
       absl::StrAppend(&text, static_cast<int>(sum * 4) % 4, "\n");
     }
+    dataset_.Clear();
     v1::DatasetFile* file = dataset_.add_files();
     file->set_role(v1::DatasetFile::TABLE);
     file->set_file_name("table.csv");
@@ -114,8 +121,9 @@ class RankTrainingTest : public ::testing::Test {
         << text;
   }
 
-  // What each rank says: lines "loss", "evaluation", "weight", "digest",
-  // "memory", "checkpoint", or the status that ended the training.
+  // What each rank says: lines "loss", "scale", "skipped", "evaluation",
+  // "weight", "digest", "memory", "checkpoint", or the status that ended the
+  // training.
   std::vector<std::string> Train(const v1::JobSpec& spec,
                                  const Script& script = {}) {
     const int ranks = static_cast<int>(spec.devices());
@@ -180,6 +188,8 @@ class RankTrainingTest : public ::testing::Test {
       if (status.ok()) status = run.FinishStep();
       if (!status.ok()) break;
       Line(text, "loss", *run.Loss());
+      Line(text, "scale", run.loss_scale());
+      Line(text, "skipped", static_cast<double>(run.skipped_steps()));
       if (script.evaluate_every > 0 &&
           run.step() % script.evaluate_every == 0) {
         const auto evaluation = run.Evaluate();
@@ -263,7 +273,8 @@ class RankTrainingTest : public ::testing::Test {
 
   static void ExpectRanksAgree(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
-      for (const char* what : {"loss", "evaluation", "accuracy", "digest"}) {
+      for (const char* what :
+           {"loss", "scale", "skipped", "evaluation", "accuracy", "digest"}) {
         EXPECT_EQ(Words(text, what), Words(texts[0], what));
       }
     }
@@ -406,6 +417,39 @@ TEST_F(RankTrainingTest, ALossThatIsNotFiniteIsTheFaultOfAll) {
   for (const std::string& text : texts) {
     EXPECT_THAT(text, StartsWith("INVALID_ARGUMENT"));
     EXPECT_THAT(text, HasSubstr("hint: lower the learning rate"));
+  }
+}
+
+// One row leaves the range of float16, so in each epoch one rank overflows at
+// most, in one step; one device alone skips the same steps.
+TEST_F(RankTrainingTest, AnOverflowOfOneRankIsSkippedByAll) {
+  constexpr char kHalf[] =
+      "adam {} precision: FP16 "
+      "loss_scaling { initial: 1024 growth_interval: 5 }";
+  StoreRows(17, 1e6);
+  const Script script{.save_at = 10};
+  const std::string single = Train(Job(kMlp, 1, kHalf), script)[0];
+  const std::vector<double> skipped = Numbers(single, "skipped");
+  ASSERT_EQ(skipped.size(), 24u) << single.substr(0, 500);
+  EXPECT_GE(skipped.back(), 1);
+  EXPECT_LE(skipped.back(), 4);  // there are four epochs
+  for (const uint32_t ranks : {2u, 3u}) {
+    SCOPED_TRACE(ranks);
+    const v1::JobSpec spec = Job(kMlp, ranks, kHalf);
+    const auto texts = Train(spec, script);
+    ExpectRanksAgree(texts);
+    EXPECT_EQ(Words(texts[0], "skipped"), Words(single, "skipped"));
+    EXPECT_EQ(Words(texts[0], "scale"), Words(single, "scale"));
+    const std::vector<double> scales = Numbers(texts[0], "scale");
+    for (size_t i = 1; i < scales.size(); ++i) {
+      if (skipped[i] == skipped[i - 1]) continue;
+      EXPECT_EQ(scales[i], scales[i - 1] / 2) << "step " << i + 1;
+    }
+    const auto saved = Words(texts[0], "saved");
+    ASSERT_EQ(saved.size(), 1u) << texts[0].substr(0, 500);
+    const auto rest = Train(spec, {.resume = saved[0]});
+    ExpectRanksAgree(rest);
+    EXPECT_EQ(Words(rest[0], "digest"), Words(texts[0], "digest"));
   }
 }
 

@@ -48,9 +48,10 @@ class CudaBackend : public DeviceBackend {
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(
       const CompileRequest& request) override;
   Transfer& transfer() override { return transfer_; }
-  // With a group a run is done at once: only FinishRun notices lost ranks.
+  // With a group also when a rank is lost, which FinishRun then says.
   bool RunIsDone() override {
-    return ranks() != nullptr || !options_.stream->IsBusy();
+    return ranks() != nullptr ? ranks()->ComputeIsDone()
+                              : !options_.stream->IsBusy();
   }
   // Waits for the stream; then what functors reported about the data.
   absl::Status FinishRun(const Graph& graph) override;

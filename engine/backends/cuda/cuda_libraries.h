@@ -42,7 +42,7 @@ class CudaLibraries {
   portable::KernelOr MakeKernel(const CompileRequest& request,
                                 const portable::PortableContext& context);
 
-  // Of the job's ranks; null until they have found each other.
+  // Of the ranks of the job whose programs there are; null without such.
   NcclGroup* ranks() const {
     return nccl_ == nullptr ? nullptr : nccl_->group();
   }

@@ -34,10 +34,10 @@ class PlanOnlyKernel : public Kernel {
 
 class StartKernel : public Kernel {
  public:
-  StartKernel(NcclGroup* group, const Stream* compute,
+  StartKernel(std::shared_ptr<NcclGroup> group, const Stream* compute,
               std::vector<uint64_t> parts, Event begin,
               std::shared_ptr<Event> done)
-      : group_(group),
+      : group_(std::move(group)),
         compute_(compute),
         parts_(std::move(parts)),
         begin_(std::move(begin)),
@@ -59,7 +59,7 @@ class StartKernel : public Kernel {
   }
 
  private:
-  NcclGroup* const group_;
+  const std::shared_ptr<NcclGroup> group_;
   const Stream* const compute_;
   const std::vector<uint64_t> parts_;
   Event begin_;
@@ -111,17 +111,20 @@ class WaitKernel : public Kernel {
 
 }  // namespace
 
-absl::Status NcclAllReduce::Join(const CompileRequest& request) {
+absl::StatusOr<std::shared_ptr<NcclGroup>> NcclAllReduce::Join(
+    const CompileRequest& request) {
   Collective* const collective = request.options.collective;
   const int ranks = request.node.get<AllReduceAttributes>().ranks;
   if (collective->size() != ranks) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a sum over ", ranks, " ranks in a group of ", collective->size()));
   }
-  if (joined_ == collective) return absl::OkStatus();
-  ASSIGN_OR_RETURN(group_, NcclGroup::Join(functions_, collective, place_));
+  std::shared_ptr<NcclGroup> group = group_.lock();
+  if (group != nullptr && joined_ == collective) return group;
+  ASSIGN_OR_RETURN(group, NcclGroup::Join(functions_, collective, place_));
+  group_ = group;
   joined_ = collective;
-  return absl::OkStatus();
+  return group;
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> NcclAllReduce::MakeKernel(
@@ -129,7 +132,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> NcclAllReduce::MakeKernel(
   if (request.options.collective == nullptr) {
     return std::make_unique<PlanOnlyKernel>();
   }
-  RETURN_IF_ERROR(Join(request));
+  ASSIGN_OR_RETURN(std::shared_ptr<NcclGroup> group, Join(request));
   const Graph& graph = request.graph;
   const Node& node = request.node;
   if (graph_ != &graph) sums_.clear();
@@ -139,7 +142,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> NcclAllReduce::MakeKernel(
     ASSIGN_OR_RETURN(Event done, Event::Create());
     auto sum = std::make_shared<Event>(std::move(done));
     sums_[node.outputs[0].index] = sum;
-    return std::make_unique<StartKernel>(group_.get(), place_.compute,
+    return std::make_unique<StartKernel>(std::move(group), place_.compute,
                                          BytesOf(graph, node.inputs),
                                          std::move(begin), std::move(sum));
   }

@@ -32,16 +32,19 @@ class NcclAllReduce {
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(
       const CompileRequest& request);
 
-  // Null until ranks have found each other.
-  NcclGroup* group() const { return group_.get(); }
+  // Of the programs that sum over ranks; null while there is none.
+  NcclGroup* group() const { return group_.lock().get(); }
 
  private:
-  absl::Status Join(const CompileRequest& request);
+  absl::StatusOr<std::shared_ptr<NcclGroup>> Join(
+      const CompileRequest& request);
 
   const NcclFunctions functions_;
   const NcclGroup::Place place_;
-  Collective* joined_ = nullptr;  // whose ranks the group has
-  std::unique_ptr<NcclGroup> group_;
+  // Owned by the kernels: the next job is not asked about the ranks of the last
+  // one. The collective whose ranks it has lives as long.
+  std::weak_ptr<NcclGroup> group_;
+  Collective* joined_ = nullptr;
   // The ends of sums, by the flats of the graph that was compiled last.
   const Graph* graph_ = nullptr;
   absl::flat_hash_map<int32_t, std::shared_ptr<Event>> sums_;

@@ -94,9 +94,21 @@ absl::Status NcclGroup::QueueMean(float* values, size_t count, Event& begin,
   return done.Record(*place_.communication);
 }
 
+absl::Time NcclGroup::Deadline() {
+  if (!deadline_.has_value()) deadline_ = absl::Now() + place_.timeout;
+  return *deadline_;
+}
+
+bool NcclGroup::ComputeIsDone() {
+  return !place_.compute->IsBusy() || !Poll().ok() || absl::Now() > Deadline();
+}
+
 absl::Status NcclGroup::AwaitCompute() {
-  const absl::Time deadline = absl::Now() + place_.timeout;
+  const absl::Time deadline = Deadline();
+  deadline_.reset();
   for (;;) {
+    // A stream whose sums were aborted is done too.
+    if (communicator_ == nullptr) return broken_;
     if (!place_.compute->IsBusy()) {
       return StatusOf(cudaStreamQuery(place_.compute->handle()),
                       "waiting for the GPU");

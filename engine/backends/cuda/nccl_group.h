@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -45,6 +46,10 @@ class NcclGroup {
   // the compute stream has now; `done` marks its end. May be captured.
   absl::Status QueueMean(float* values, size_t count, Event& begin,
                          Event& done);
+  // Whether AwaitCompute would return at once: the compute stream is done, or a
+  // rank was lost or has not come within the time-out, which runs from the
+  // first question after the last AwaitCompute.
+  bool ComputeIsDone();
   // Waits until the compute stream is done. UNAVAILABLE when a rank was lost.
   absl::Status AwaitCompute();
 
@@ -56,11 +61,14 @@ class NcclGroup {
   // Waits while a call goes on behind us.
   absl::Status AwaitCall();
   void Abort(const absl::Status& why);
+  // Of the run that is asked about or waited for.
+  absl::Time Deadline();
 
   const NcclFunctions functions_;
   const Place place_;
   ncclComm_t communicator_ = nullptr;
   absl::Status broken_;  // why the communicator was aborted
+  std::optional<absl::Time> deadline_;
 };
 
 }  // namespace gpupool::engine::cuda

@@ -11,6 +11,8 @@ constexpr SimulatedPolicy kPolicies[] = {
     {Order::kBackfill, true,
      "first come, and what ends before the first one's reservation may pass "
      "it"},
+    {Order::kFairShare, false,
+     "fair share: the tenant that has had least goes first; nobody gives way"},
     {Order::kLeastAttained, false,
      "least attained service: what has run for long gives way to what will "
      "probably end sooner"},

@@ -22,6 +22,7 @@ TEST(PoliciesTest, OnlyThoseThatNeedRunTimesSeeThem) {
   EXPECT_TRUE(FindPolicy("srs")->sees_run_times);
   EXPECT_TRUE(FindPolicy("easy")->sees_run_times);
   EXPECT_FALSE(FindPolicy("las")->sees_run_times);
+  EXPECT_FALSE(FindPolicy("fair")->sees_run_times);
   EXPECT_FALSE(FindPolicy("fifo")->sees_run_times);
 }
 

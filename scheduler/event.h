@@ -27,9 +27,31 @@ struct JobSubmitted {
   absl::Duration first_backoff = absl::Seconds(1);
   bool publish_on_success = false;
   std::optional<absl::Duration> expected_run;  // in all, when it is known
+  std::optional<absl::Duration> max_run;       // in all attempts; > 0
+  // It fails when it has not been started, or has not ended, by then.
+  absl::Time start_before = absl::InfiniteFuture();
+  absl::Time deadline = absl::InfiniteFuture();
+  // Jobs that have not ended: it starts only after those of the first have
+  // succeeded and those of the second have ended.
+  std::vector<JobId> after_ok;
+  std::vector<JobId> after_any;
+  bool held = false;
 };
 
 struct JobCancelRequested {
+  JobId job;
+};
+
+// It does not start until it is released; a live attempt checkpoints and stops.
+struct JobHoldRequested {
+  JobId job;
+};
+struct JobReleaseRequested {
+  JobId job;
+};
+// Back to the queue, as if it had never failed; a live attempt checkpoints and
+// stops.
+struct JobRequeueRequested {
   JobId job;
 };
 
@@ -86,6 +108,8 @@ struct WorkerLost {
 struct AttemptStarted {
   DeviceId device;
   AttemptRef attempt;
+  // How long the worker took to begin, when it resumed from a checkpoint.
+  std::optional<absl::Duration> restored_in;
 };
 struct ProgressMade {
   DeviceId device;
@@ -97,6 +121,7 @@ struct CheckpointSaved {
   DeviceId device;
   AttemptRef attempt;
   uint64_t step = 0;
+  absl::Duration took;  // that the training stood still for it
 };
 struct AttemptEnded {
   DeviceId device;
@@ -149,7 +174,8 @@ struct StartsHeld {
 struct TimerFired {};
 
 using Event = std::variant<
-    JobSubmitted, JobCancelRequested, VersionCreated, VersionLoadRequested,
+    JobSubmitted, JobCancelRequested, JobHoldRequested, JobReleaseRequested,
+    JobRequeueRequested, VersionCreated, VersionLoadRequested,
     VersionUnloadRequested, VersionDeleted, MemoryFractionSet, DrainRequested,
     WorkerReady, WorkerLost, AttemptStarted, ProgressMade, CheckpointSaved,
     AttemptEnded, VersionLoaded, VersionLoadFailed, VersionUnloaded,

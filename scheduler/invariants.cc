@@ -51,10 +51,33 @@ absl::Status CheckJob(const State& state, const Job& job) {
   const uint64_t id = job.id.value();
   if (absl::Status ranks = CheckRanks(state, job); !ranks.ok()) return ranks;
   const bool queued = state.queue().contains(KeyOf(job));
-  if (queued != (job.state == JobState::kQueued)) {
-    return Broken("job ", id, " is ", ToString(job.state), " and ",
+  if (queued != job.MayStart()) {
+    return Broken("job ", id, " is ", ToString(job.state),
+                  job.MayStart() ? ", may start" : ", may not start", " and ",
                   queued ? "in" : "not in", " the queue");
   }
+  const bool is_aside = job.state == JobState::kQueued && !job.MayStart();
+  if (is_aside != state.aside().contains(job.id)) {
+    return Broken("job ", id, is_aside ? " does not stand" : " stands",
+                  " aside");
+  }
+  for (const auto* jobs : {&job.after_ok, &job.after_any}) {
+    for (JobId before : *jobs) {
+      const Job* found = state.FindJob(before);
+      if (found != nullptr && !IsEnded(found->state) &&
+          state.dependents().contains({before, job.id})) {
+        continue;
+      }
+      return Broken("job ", id, " waits for job ", before.value(),
+                    ", which will not tell it");
+    }
+  }
+  const bool waits = !job.after_ok.empty() || !job.after_any.empty();
+  if (waits && job.attempt > 0) {
+    return Broken("job ", id, " ran before what it waits for");
+  }
+  if (job.held && (!job.held_devices.empty() || !job.reserved_devices.empty()))
+    return Broken("job ", id, " is held and holds a device");
   if (!IsEnded(job.state) && job.failures >= job.max_attempts) {
     return Broken("job ", id, " goes on after ", job.failures, " failures");
   }
@@ -188,7 +211,7 @@ absl::Status CheckInvariants(const State& state, bool restoring) {
     if (absl::Status status = CheckJob(state, job); !status.ok()) {
       return status;
     }
-    if (job.state == JobState::kQueued) ++queued;
+    if (job.MayStart()) ++queued;
   }
   if (queued != state.queue().size()) {
     return Broken("the queue has ", state.queue().size(), " entries for ",

@@ -110,7 +110,8 @@ absl::btree_set<JobId> GuaranteedJobs(const State& state) {
 
 RunningJobs::RunningJobs(const State& state, absl::Time now) : state_(state) {
   const QueuePolicy& policy = state.policy();
-  const absl::Duration before_a_move = policy.restart_cost * kMoveAfterRestarts;
+  const absl::Duration before_a_move =
+      state.restart_cost() * kMoveAfterRestarts;
   spots_.reserve(state.devices().size() + 1);
   running_.reserve(state.devices().size());
   const Job* last = nullptr;  // mostly the next device runs it too

@@ -1,9 +1,11 @@
 #include "scheduler/queue_policy.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "scheduler/backfill_policy.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/tenant_order.h"
@@ -66,6 +68,25 @@ std::string RoomText(const Job& job, const Placement& placement,
   }
   return absl::StrCat("waits for ", bytes, " on a device; the largest free is ",
                       FormatBytes(freest.free_bytes()), " on ", freest.name);
+}
+
+std::string AfterText(const absl::btree_set<JobId>& jobs,
+                      absl::string_view what) {
+  const auto add = [](std::string* out, JobId id) {
+    absl::StrAppend(out, id.value());
+  };
+  return absl::StrCat("waits for ", jobs.size() == 1 ? "job " : "jobs ",
+                      absl::StrJoin(jobs, ", ", add), " to ", what);
+}
+
+// Of a job that may not start yet.
+std::string AsideText(const Job& job) {
+  if (job.held) {
+    return absl::StrCat("held; `gpupool release ", job.id.value(),
+                        "` lets it start");
+  }
+  return job.after_ok.empty() ? AfterText(job.after_any, "end")
+                              : AfterText(job.after_ok, "succeed");
 }
 
 std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
@@ -165,6 +186,13 @@ std::optional<NextStart> ChooseNext(const State& state,
   return std::nullopt;
 }
 
+std::string WaitingReason(const State& state, const Job& job) {
+  if (!job.MayStart()) return AsideText(job);
+  const auto place = state.queue().find(KeyOf(job));
+  const auto ahead = std::distance(state.queue().begin(), place);
+  return ReasonFor(state, job, static_cast<size_t>(ahead));
+}
+
 absl::btree_map<JobId, std::string> WaitingReasons(const State& state,
                                                    size_t limit) {
   absl::btree_map<JobId, std::string> reasons;
@@ -175,6 +203,10 @@ absl::btree_map<JobId, std::string> WaitingReasons(const State& state,
     size_t& ahead =
         aheads[state.policy().order == Order::kFairShare ? job.tenant : ""];
     reasons[key.job] = ReasonFor(state, job, ahead++);
+  }
+  for (JobId id : state.aside()) {
+    if (reasons.size() >= limit) break;
+    reasons[id] = AsideText(state.jobs().at(id));
   }
   return reasons;
 }

@@ -57,7 +57,13 @@ std::optional<NextStart> ChooseNext(const State& state,
 // "waits for 1.2 GiB on a device; the largest free is 300.0 MiB on cpu:0;
 // 3 jobs are ahead", "waits for 2 cuda devices with 3.1 GiB each; 1 is free; it
 // is next". Cost is linear in `limit`.
+//
+// Of jobs that may not start yet: what they wait for, if the queue has fewer
+// than `limit`.
 absl::btree_map<JobId, std::string> WaitingReasons(const State& state,
                                                    size_t limit);
+
+// The same of one QUEUED job, wherever it stands. Linear in those ahead.
+std::string WaitingReason(const State& state, const Job& job);
 
 }  // namespace gpupool::scheduler

@@ -97,11 +97,20 @@ void StartOn(StepContext& context, Job& job,
   }
 }
 
+PreemptionReason ReasonOf(const Stop& stop, const Job& first,
+                          const Job& other) {
+  if (stop.reason == StopReason::kMoved) return PreemptionReason::kMove;
+  return other.priority < first.priority ? PreemptionReason::kPriority
+                                         : PreemptionReason::kOrder;
+}
+
 void CarryOut(StepContext& context, Job& job, const Room& room) {
   for (const Stop& stop : room.stops) {
     Job& other = *context.edit.FindJob(stop.job);
-    other.stop_sent = stop.reason;
-    StopRanks(context, other, stop.reason);
+    AskToStop(context, other, stop.reason);
+    other.gives_way_to = job.id;
+    context.result.preemptions.push_back(
+        {other.id, job.id, ReasonOf(stop, job, other)});
   }
   context.edit.Reserve(job, room.devices);
 }

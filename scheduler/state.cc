@@ -36,6 +36,28 @@ absl::Duration Job::Attained(absl::Time now) const {
   return run_since < now ? attained + (now - run_since) : attained;
 }
 
+bool Job::MayStart() const {
+  return state == JobState::kQueued && !held && after_ok.empty() &&
+         after_any.empty();
+}
+
+absl::Time Job::NextLimit() const {
+  if (IsEnded(state) || state == JobState::kCancelling) {
+    return absl::InfiniteFuture();
+  }
+  if (IsLive(state)) {
+    const bool runs = max_run && run_since != absl::InfiniteFuture();
+    return runs ? std::min(deadline, run_since + (*max_run - attained))
+                : deadline;
+  }
+  if (max_run && attained >= *max_run) return absl::InfinitePast();
+  const absl::Duration left =
+      expected_run ? std::max(*expected_run - attained, absl::ZeroDuration())
+                   : absl::ZeroDuration();
+  return attempt == 0 ? std::min(start_before, deadline - left)
+                      : deadline - left;
+}
+
 const Rank* Job::FindRank(DeviceId device) const {
   for (const Rank& rank : ranks) {
     if (rank.device == device) return &rank;
@@ -120,6 +142,15 @@ const Device* State::StrayDevice(JobId job) const {
 std::optional<JobId> State::DueJob(absl::Time now) const {
   if (wakes_.empty() || wakes_.begin()->first > now) return std::nullopt;
   return wakes_.begin()->second;
+}
+
+std::optional<JobId> State::JobAtLimit(absl::Time now) const {
+  if (NextLimit() > now) return std::nullopt;
+  return limits_.begin()->second;
+}
+
+absl::Time State::NextLimit() const {
+  return limits_.empty() ? absl::InfiniteFuture() : limits_.begin()->first;
 }
 
 std::optional<JobId> State::JobWithDueStanding(absl::Time now) const {

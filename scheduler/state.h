@@ -9,7 +9,8 @@
 //      the `jobs` of those devices whose rank has not ended; one has not.
 //   2. A version names a device exactly while it may hold bytes there.
 //   3. What was placed on a device never exceeds its limit.
-//   4. The queue holds exactly the QUEUED jobs, and so do its shapes.
+//   4. The queue holds exactly the QUEUED jobs that may start, and so do its
+//      shapes; the other QUEUED ones stand aside.
 //   5. A device is reserved for a QUEUED job only.
 #pragma once
 
@@ -24,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "scheduler/order_policy.h"
+#include "scheduler/restart_cost.h"
 #include "scheduler/service_history.h"
 #include "scheduler/types.h"
 
@@ -58,6 +60,18 @@ struct Job {
   uint64_t checkpoint_step = 0;
   // Why the live attempt was told to checkpoint and stop.
   std::optional<StopReason> stop_sent;
+  // With kPreempted and kMoved: for whom.
+  std::optional<JobId> gives_way_to;
+
+  bool held = false;
+  // Jobs that it waits for, which have not ended.
+  absl::btree_set<JobId> after_ok;
+  absl::btree_set<JobId> after_any;
+  std::optional<absl::Duration> max_run;
+  absl::Time start_before = absl::InfiniteFuture();
+  absl::Time deadline = absl::InfiniteFuture();
+  absl::Time limit_time = absl::InfiniteFuture();  // index of the state
+  absl::Duration save_time;                        // of its last checkpoint
 
   // How long it ran in RUNNING attempts that are over, and since when it runs.
   absl::Duration attained;
@@ -77,6 +91,12 @@ struct Job {
   std::vector<DeviceId> reserved_devices;
 
   absl::Duration Attained(absl::Time now) const;
+  // Queued, and neither held nor waiting for other jobs.
+  bool MayStart() const;
+  // When one of its limits (max_run, start_before, deadline) takes effect if
+  // nothing happens before. While it waits its deadline does so as soon as the
+  // time left is less than it is known to need.
+  absl::Time NextLimit() const;
   // Null when no rank of the live attempt was placed there.
   const Rank* FindRank(DeviceId device) const;
   // A rank that has not ended is there.
@@ -187,6 +207,9 @@ class State {
   // Before the first event: nothing starts until StartsHeld{false}.
   void HoldStarts() { starts_held_ = true; }
 
+  // A job that ended by itself earlier, after having run so long in all.
+  void LearnRunTime(absl::Duration run) { history_.Add(run); }
+
   // Drops an ended job. Late messages about it change nothing.
   void ForgetJob(JobId id);
 
@@ -202,6 +225,12 @@ class State {
   const absl::btree_map<Shape, absl::btree_set<QueueKey>>& shapes() const {
     return shapes_;
   }
+  // Jobs that are QUEUED but may not start yet.
+  const absl::btree_set<JobId>& aside() const { return aside_; }
+  // Pairs of a job and one that waits for its end.
+  const absl::btree_set<std::pair<JobId, JobId>>& dependents() const {
+    return dependents_;
+  }
   // Jobs for which devices are reserved.
   const absl::btree_set<JobId>& reserving() const { return reserving_; }
   const QueuePolicy& policy() const { return policy_; }
@@ -209,6 +238,10 @@ class State {
   const TenantUsage& usage() const { return usage_; }
   // Of the last event.
   absl::Time now() const { return now_; }
+  // Of stopping and resuming: as measured, or as the policy says at first.
+  absl::Duration restart_cost() const {
+    return restart_cost_.OrElse(policy_.restart_cost);
+  }
   bool draining() const { return draining_; }
   bool stopping() const { return stopping_; }
   bool starts_held() const { return starts_held_; }
@@ -226,6 +259,9 @@ class State {
   const Device* StrayDevice(JobId job) const;
   // A job whose wake_time has come, earliest first.
   std::optional<JobId> DueJob(absl::Time now) const;
+  // A job that has come to a limit, earliest first; when the next one does.
+  std::optional<JobId> JobAtLimit(absl::Time now) const;
+  absl::Time NextLimit() const;
   // A running job whose standing may have risen, earliest first.
   std::optional<JobId> JobWithDueStanding(absl::Time now) const;
   // InfiniteFuture when none will by itself.
@@ -241,14 +277,18 @@ class State {
   absl::btree_set<QueueKey> queue_;
   absl::btree_map<Shape, absl::btree_set<QueueKey>> shapes_;
   absl::btree_set<JobId> reserving_;
+  absl::btree_set<JobId> aside_;
+  absl::btree_set<std::pair<JobId, JobId>> dependents_;
   // Of all devices.
   absl::btree_set<std::pair<AttemptRef, DeviceId>> strays_;
   absl::btree_set<std::pair<absl::Time, JobId>> wakes_;
   absl::btree_set<std::pair<absl::Time, JobId>> standing_changes_;
+  absl::btree_set<std::pair<absl::Time, JobId>> limits_;
   QueuePolicy policy_;
   ServiceHistory history_;
   TenantUsage usage_;
   absl::Time now_ = absl::InfinitePast();
+  RestartCost restart_cost_;
   absl::Time armed_timer_ = absl::InfiniteFuture();
   uint64_t last_load_ = 0;
   uint64_t last_request_ = 0;

@@ -37,6 +37,10 @@ Job& StateEditor::AddJob(Job job) {
   if (added.wake_time != absl::InfiniteFuture()) {
     state_.wakes_.insert({added.wake_time, id});
   }
+  for (JobId before : added.after_ok) state_.dependents_.insert({before, id});
+  for (JobId before : added.after_any) state_.dependents_.insert({before, id});
+  added.limit_time = absl::InfiniteFuture();
+  FindLimit(added);
   return added;
 }
 
@@ -53,6 +57,9 @@ void StateEditor::RemoveJob(JobId id) {
   SetWakeTime(*job, absl::InfiniteFuture());
   if (job->state == JobState::kQueued) Dequeue(*job);
   Unreserve(*job);
+  for (JobId before : job->after_ok) state_.dependents_.erase({before, id});
+  for (JobId before : job->after_any) state_.dependents_.erase({before, id});
+  ForgetLimit(*job);
   state_.jobs_.erase(id);
 }
 
@@ -71,9 +78,46 @@ void StateEditor::SetJobState(Job& job, JobState state) {
   }
   job.state = state;
   if (state == JobState::kQueued) Enqueue(job);
+  FindLimit(job);
+}
+
+void StateEditor::SetHeld(Job& job, bool held) {
+  const bool queued = job.state == JobState::kQueued;
+  if (queued) Dequeue(job);
+  job.held = held;
+  if (held) {
+    job.held_devices.clear();
+    Unreserve(job);
+  }
+  if (queued) Enqueue(job);
+}
+
+void StateEditor::RemovePrerequisite(Job& job, JobId prerequisite) {
+  const bool queued = job.state == JobState::kQueued;
+  if (queued) Dequeue(job);
+  job.after_ok.erase(prerequisite);
+  job.after_any.erase(prerequisite);
+  state_.dependents_.erase({prerequisite, job.id});
+  if (queued) Enqueue(job);
+}
+
+void StateEditor::FindLimit(Job& job) { SetLimitTime(job, job.NextLimit()); }
+
+void StateEditor::ForgetLimit(Job& job) {
+  SetLimitTime(job, absl::InfiniteFuture());
+}
+
+void StateEditor::SetLimitTime(Job& job, absl::Time time) {
+  state_.limits_.erase({job.limit_time, job.id});
+  job.limit_time = time;
+  if (time != absl::InfiniteFuture()) state_.limits_.insert({time, job.id});
 }
 
 void StateEditor::Enqueue(Job& job) {
+  if (!job.MayStart()) {
+    state_.aside_.insert(job.id);
+    return;
+  }
   job.standing =
       StandingOf(state_.policy_, state_.history_, job, absl::InfinitePast());
   state_.queue_.insert(KeyOf(job));
@@ -81,6 +125,10 @@ void StateEditor::Enqueue(Job& job) {
 }
 
 void StateEditor::Dequeue(const Job& job) {
+  if (!job.MayStart()) {
+    state_.aside_.erase(job.id);
+    return;
+  }
   state_.queue_.erase(KeyOf(job));
   auto shape = state_.shapes_.find(ShapeOf(state_.policy_, job));
   shape->second.erase(KeyOf(job));
@@ -91,6 +139,7 @@ void StateEditor::StartClock(Job& job, absl::Time now) {
   if (job.run_since != absl::InfiniteFuture()) return;
   job.run_since = now;
   NoteStandingChange(job, now);
+  FindLimit(job);
 }
 
 void StateEditor::StopClock(Job& job, absl::Time now) {
@@ -121,6 +170,7 @@ void StateEditor::SetExpectedRun(Job& job, absl::Duration expected,
   job.expected_run = expected;
   if (queued) Enqueue(job);
   NoteStandingChange(job, now);
+  if (!IsLive(job.state)) FindLimit(job);
 }
 
 void StateEditor::Reserve(Job& job, std::vector<DeviceId> devices) {

@@ -31,6 +31,13 @@ class StateEditor {
   void RemoveJob(JobId id);
   void RemoveVersion(VersionId id);
 
+  // Gives up held and reserved devices when it is held.
+  void SetHeld(Job& job, bool held);
+  // The job waits for that one no longer.
+  void RemovePrerequisite(Job& job, JobId prerequisite);
+  // Nothing more happens at its limits until its state changes.
+  void ForgetLimit(Job& job);
+
   // Keeps the queue in line. Leaving QUEUED gives up held and reserved devices.
   void SetJobState(Job& job, JobState state);
   // The job's time runs from `now` on, or no longer. Calling twice is a no-op.
@@ -43,6 +50,7 @@ class StateEditor {
   void LearnRunTime(const Job& job);
   void SetExpectedRun(Job& job, absl::Duration expected, absl::Time now);
   void SetWakeTime(Job& job, absl::Time time);
+  void AddRestartCost(absl::Duration cost) { state_.restart_cost_.Add(cost); }
 
   // Book and give back planned bytes. Releasing what is not placed is a no-op.
   // A job is booked on the devices of those ranks that have not ended.
@@ -81,6 +89,8 @@ class StateEditor {
  private:
   void Enqueue(Job& job);
   void Dequeue(const Job& job);
+  void FindLimit(Job& job);
+  void SetLimitTime(Job& job, absl::Time time);
   void GiveBack(const Job& job, const Rank& rank);
 
   State& state_;

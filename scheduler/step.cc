@@ -12,7 +12,9 @@ StepResult Step(State& state, const Event& event, absl::Time now) {
   StepContext context(state, now);
   context.edit.SetNow(now);
   std::visit([&](const auto& concrete) { Apply(context, concrete); }, event);
+  SettleDependents(context);
   Schedule(context);
+  WatchLimits(context);
   return std::move(context.result);
 }
 

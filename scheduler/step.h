@@ -8,8 +8,10 @@
 //   STARTING ----> RUNNING     the worker has begun
 //   STARTING, RUNNING -> SUCCEEDED, FAILED         as the worker says
 //   STARTING, RUNNING -> BACKING_OFF               interrupted, worker lost
-//   STARTING, RUNNING -> QUEUED                    stopped by a drain
-//   BACKING_OFF -> QUEUED      its time has come
+//   STARTING, RUNNING -> QUEUED     stopped: a drain, another job, a hold
+//   QUEUED, BACKING_OFF -> FAILED   a limit of time, a job that it waits for
+//   STARTING, RUNNING -> FAILED     told to stop at a limit of time
+//   BACKING_OFF -> QUEUED      its time has come, or it is queued again
 //   BACKING_OFF, STARTING, RUNNING -> FAILED       max_attempts failures
 //   BACKING_OFF, QUEUED -> RUNNING                 the worker is back with it
 //   BACKING_OFF, QUEUED -> SUCCEEDED, FAILED       a late report of its end
@@ -35,9 +37,17 @@ struct JobChange {
   std::string reason;  // for people
 };
 
+// A running job was told to checkpoint and to make room for another.
+struct Preemption {
+  JobId job;
+  JobId gives_way_to;
+  PreemptionReason reason = PreemptionReason::kOrder;
+};
+
 struct StepResult {
   std::vector<Action> actions;  // to perform in this order, after the commit
   std::vector<JobChange> job_changes;  // in order
+  std::vector<Preemption> preemptions;
   // Whose rows differ from before.
   absl::btree_set<JobId> changed_jobs;
   absl::btree_set<VersionId> changed_versions;

@@ -37,6 +37,9 @@ struct StepContext {
 // ------------------------------------------------------------- step_jobs.cc
 void Apply(StepContext& context, const JobSubmitted& event);
 void Apply(StepContext& context, const JobCancelRequested& event);
+void Apply(StepContext& context, const JobHoldRequested& event);
+void Apply(StepContext& context, const JobReleaseRequested& event);
+void Apply(StepContext& context, const JobRequeueRequested& event);
 void Apply(StepContext& context, const DrainRequested& event);
 void Apply(StepContext& context, const AttemptStarted& event);
 void Apply(StepContext& context, const ProgressMade& event);
@@ -56,7 +59,19 @@ void SucceedJob(StepContext& context, Job& job);
 // since, so it does not end a doubt; only being listed does.
 void NoteRunning(StepContext& context, Job& job);
 
+// ----------------------------------------------------------- step_limits.cc
+// Jobs whose time has come: those that wait fail, the others are told to stop.
+void EnforceLimits(StepContext& context);
+// A job that was told to stop because of a limit has stopped.
+void FailAtLimit(StepContext& context, Job& job);
+// What jobs that ended in this step mean for those that wait for them.
+void SettleDependents(StepContext& context);
+// Asks for the timer of the next limit.
+void WatchLimits(StepContext& context);
+
 // ------------------------------------------------------------ step_ranks.cc
+// Tells the live attempt to checkpoint and to stop, unless it was already.
+void AskToStop(StepContext& context, Job& job, StopReason reason);
 // Tells all ranks that have not ended.
 void StopRanks(StepContext& context, const Job& job, StopReason reason);
 // The live attempt's rank on the device has ended, or is lost (kInterrupted).

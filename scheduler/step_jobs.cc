@@ -23,15 +23,34 @@ Job* LastLostJob(StepContext& context, AttemptRef attempt) {
   return waits ? job : nullptr;
 }
 
-absl::string_view StopText(StopReason reason) {
-  switch (reason) {
+std::string StopText(const Job& job) {
+  const std::string other =
+      job.gives_way_to ? absl::StrCat("job ", job.gives_way_to->value())
+                       : std::string("another job");
+  switch (*job.stop_sent) {
     case StopReason::kPreempted:
-      return "made room for another job";
+      return absl::StrCat("preempted by ", other, "; waits to resume");
     case StopReason::kMoved:
-      return "made room for another job and moves";
+      return absl::StrCat("moves to make room for ", other,
+                          "; waits to resume");
+    case StopReason::kHeld:
+      return "held; when it is released it resumes";
+    case StopReason::kRequeued:
+      return "queued again as asked; resumes";
     default:
-      return "stopped by a drain";
+      return "stopped by a drain; resumes";
   }
+}
+
+// How far off what is known of a job's time may be before it is renewed: less
+// would change the order of the queue with every report.
+constexpr double kRemainingTolerance = 0.1;
+
+bool IsNews(const Job& job, absl::Duration remaining, absl::Time now) {
+  if (!job.expected_run) return true;
+  const absl::Duration known = *job.expected_run - job.Attained(now);
+  return absl::AbsDuration(remaining - known) >
+         kRemainingTolerance * absl::AbsDuration(known);
 }
 
 }  // namespace
@@ -42,6 +61,7 @@ void MoveJob(StepContext& context, Job& job, JobState to, std::string reason) {
   if (!IsLive(to)) {
     context.edit.StopClock(job, context.now);
     job.stop_sent.reset();
+    job.gives_way_to.reset();
     for (const Rank& rank : job.ranks) context.Touch(rank.device);
     context.edit.ReleaseJob(job);
   }
@@ -73,9 +93,10 @@ void RequeueJob(StepContext& context, Job& job) {
   const std::string from = job.checkpoint_step > 0
                                ? absl::StrCat("step ", job.checkpoint_step)
                                : std::string("the start");
+  if (job.stop_sent == StopReason::kOverTime) return FailAtLimit(context, job);
   if (job.stop_sent) {
     MoveJob(context, job, JobState::kQueued,
-            absl::StrCat(StopText(*job.stop_sent), "; resumes from ", from));
+            absl::StrCat(StopText(job), " from ", from));
     return;
   }
   // Nobody here asked for it: the worker is ending by itself. Not a failure
@@ -114,7 +135,14 @@ void Apply(StepContext& context, const JobSubmitted& event) {
   job.first_backoff = event.first_backoff;
   job.publish_on_success = event.publish_on_success;
   job.expected_run = event.expected_run;
+  job.max_run = event.max_run;
+  job.start_before = event.start_before;
+  job.deadline = event.deadline;
+  for (JobId before : event.after_ok) job.after_ok.insert(before);
+  for (JobId before : event.after_any) job.after_any.insert(before);
+  job.held = event.held;
   context.Touch(context.edit.AddJob(std::move(job)));
+  EnforceLimits(context);
 }
 
 void Apply(StepContext& context, const JobCancelRequested& event) {
@@ -131,6 +159,39 @@ void Apply(StepContext& context, const JobCancelRequested& event) {
   MoveJob(context, *job, JobState::kCancelling, "cancel was asked for");
   context.edit.SetWakeTime(*job, wake);
   StopRanks(context, *job, StopReason::kCancelled);
+}
+
+void Apply(StepContext& context, const JobHoldRequested& event) {
+  Job* job = context.edit.FindJob(event.job);
+  if (job == nullptr || IsEnded(job->state) || job->held ||
+      job->state == JobState::kCancelling) {
+    return context.Stale();
+  }
+  context.edit.SetHeld(*job, true);
+  context.Touch(*job);
+  if (IsLive(job->state)) AskToStop(context, *job, StopReason::kHeld);
+}
+
+void Apply(StepContext& context, const JobReleaseRequested& event) {
+  Job* job = context.edit.FindJob(event.job);
+  if (job == nullptr || !job->held) return context.Stale();
+  context.edit.SetHeld(*job, false);
+  context.Touch(*job);
+}
+
+void Apply(StepContext& context, const JobRequeueRequested& event) {
+  Job* job = context.edit.FindJob(event.job);
+  if (job == nullptr || IsEnded(job->state) ||
+      job->state == JobState::kCancelling) {
+    return context.Stale();
+  }
+  job->failures = 0;
+  context.Touch(*job);
+  if (job->state == JobState::kBackingOff) {
+    MoveJob(context, *job, JobState::kQueued, "queued again as asked");
+  } else if (IsLive(job->state)) {
+    AskToStop(context, *job, StopReason::kRequeued);
+  }
 }
 
 void Apply(StepContext& context, const DrainRequested& event) {
@@ -151,13 +212,15 @@ void Apply(StepContext& context, const AttemptStarted& event) {
   Job* job = LiveJob(context, event.device, event.attempt);
   if (job == nullptr) return context.Stale();
   NoteRunning(context, *job);
+  if (!event.restored_in || job->save_time <= absl::ZeroDuration()) return;
+  context.edit.AddRestartCost(job->save_time + *event.restored_in);
 }
 
 void Apply(StepContext& context, const ProgressMade& event) {
   Job* job = LiveJob(context, event.device, event.attempt);
   if (job == nullptr) return context.Stale();
   NoteRunning(context, *job);
-  if (!event.remaining) return;
+  if (!event.remaining || !IsNews(*job, *event.remaining, context.now)) return;
   context.edit.SetExpectedRun(
       *job, job->Attained(context.now) + *event.remaining, context.now);
 }
@@ -169,6 +232,7 @@ void Apply(StepContext& context, const CheckpointSaved& event) {
     return context.Stale();
   }
   job->checkpoint_step = event.step;
+  job->save_time = event.took;
   context.Touch(*job);
 }
 
@@ -205,6 +269,7 @@ void Apply(StepContext& context, const TimerFired&) {
       MoveJob(context, due, JobState::kQueued, "its wait is over");
     }
   }
+  EnforceLimits(context);
 }
 
 }  // namespace gpupool::scheduler

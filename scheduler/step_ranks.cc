@@ -52,6 +52,12 @@ void StopRanks(StepContext& context, const Job& job, StopReason reason) {
   }
 }
 
+void AskToStop(StepContext& context, Job& job, StopReason reason) {
+  if (job.stop_sent || job.interruption) return;
+  job.stop_sent = reason;
+  StopRanks(context, job, reason);
+}
+
 void EndRank(StepContext& context, Job& job, DeviceId device,
              const AttemptEnded& event) {
   context.edit.EndRank(job, device, event.outcome);

@@ -45,7 +45,11 @@ void Adopt(StepContext& context, Job& job, DeviceId device) {
   if (job.state == JobState::kRunning) {
     context.edit.StartClock(job, context.now);
   }
-  if (context.state.stopping()) job.stop_sent = StopReason::kDrain;
+  if (context.state.stopping()) {
+    job.stop_sent = StopReason::kDrain;
+  } else if (job.held && !job.stop_sent) {
+    job.stop_sent = StopReason::kHeld;
+  }
   if (job.stop_sent) {
     context.Act(StopJob{attempt, device, *job.stop_sent});
   }

@@ -79,6 +79,16 @@ enum class StopReason {
   kDrain,      // the server stops
   kPreempted,  // it makes room for another job
   kMoved,      // it makes room and goes on elsewhere
+  kHeld,       // somebody holds it
+  kRequeued,   // somebody wants it to start again
+  kOverTime,   // it has run for too long, or its deadline has come: it fails
+};
+
+// Why a job was told to make room.
+enum class PreemptionReason {
+  kPriority,  // the other one's is higher
+  kOrder,     // the other one goes first (order_policy.h)
+  kMove,      // it goes on elsewhere
 };
 
 // True when nothing can change the state any more.

@@ -20,7 +20,11 @@ void Print(uint64_t seed, const WorldReport& report) {
             << " taken_back=" << report.taken_back << " stale=" << report.stale
             << " versions_ready=" << report.versions_ready
             << " gangs=" << report.gangs
-            << " gangs_succeeded=" << report.gangs_succeeded << "\n";
+            << " gangs_succeeded=" << report.gangs_succeeded
+            << " preemptions=" << report.preemptions << " held=" << report.held
+            << " requeued=" << report.requeued
+            << " after_others=" << report.after_others
+            << " at_limits=" << report.at_limits << "\n";
 }
 
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
@@ -40,9 +44,30 @@ TEST(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
     EXPECT_GT(report.restarts, 0);
     EXPECT_GT(report.lost_workers, 0);
     EXPECT_GT(report.gangs_succeeded, 0);
+    EXPECT_GT(report.held, 0);
+    EXPECT_GT(report.requeued, 0);
+    EXPECT_GT(report.after_others, 0);
+    EXPECT_GT(report.at_limits, 0);
     events += report.events;
   }
   EXPECT_GE(events, 20000 * static_cast<int>(Seeds()));
+}
+
+TEST(SimTest, JobsThatGiveWayEndToo) {
+  for (Order order : {Order::kLeastAttained, Order::kShortestRemaining}) {
+    for (uint64_t seed = FirstSeed(); seed < FirstSeed() + 4; ++seed) {
+      const WorldReport report =
+          World({.seed = seed,
+                 .policy = {.order = order,
+                            .min_run = absl::Milliseconds(100),
+                            .restart_cost = absl::Milliseconds(50)}})
+              .Run();
+      Print(seed, report);
+      ASSERT_EQ(report.failure, "");
+      EXPECT_GT(report.preemptions, 0);
+      EXPECT_GT(report.gangs_succeeded, 0);
+    }
+  }
 }
 
 TEST(SimTest, TheSameSeedGivesTheSameRun) {

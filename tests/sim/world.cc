@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace gpupool::scheduler {
 
 World::World(WorldOptions options)
     : options_(std::move(options)), random_(options_.seed) {
+  state_.SetPolicy(options_.policy);
   for (int i = 0; i < options_.devices; ++i) {
     Worker worker;
     worker.device = state_.AddDevice(absl::StrCat("cpu:", i), "cpu",
@@ -47,6 +49,7 @@ WorldReport World::Run() {
   At(Latency(), [this] { SubmitJobs(); });
   At(Latency(), [this] { Disturb(); });
   At(Latency(), [this] { TouchVersions(); });
+  At(Latency(), [this] { AskForJobs(); });
   while (!pending_.empty() && report_.failure.empty()) {
     if (report_.events >= options_.max_events) troubled_ = false;
     if (report_.events > 10 * options_.max_events) Fail("never quiet");
@@ -88,6 +91,7 @@ void World::Deliver(const Event& event) {
   const StepResult result = Step(state_, event, now_);
   if (options_.sabotage) options_.sabotage(state_, report_.events);
   Check(result);
+  Count(result);
   for (const Action& action : result.actions) Perform(action);
   // Ended jobs leave the state after a while, as in the server.
   for (const JobChange& change : result.job_changes) {
@@ -182,6 +186,7 @@ void World::RestartServer() {
   ++server_boot_;
   restoring_ = true;
   State fresh;
+  fresh.SetPolicy(options_.policy);
   for (const auto& [id, device] : state_.devices()) {
     fresh.AddDevice(device.name, device.kind, device.limit_bytes);
   }
@@ -191,6 +196,11 @@ void World::RestartServer() {
     copy.passes = 0;
     copy.held_devices.clear();
     copy.stop_sent.reset();
+    copy.gives_way_to.reset();
+    copy.reserved_devices.clear();
+    copy.run_since = absl::InfiniteFuture();
+    copy.standing_change = absl::InfiniteFuture();
+    copy.attained = job.Attained(now_);
     copy.wake_time = absl::InfiniteFuture();
     if (job.state == JobState::kBackingOff) {
       copy.wake_time = std::max(now_, job.wake_time);
@@ -328,7 +338,7 @@ void World::Stop(Worker& worker, AttemptRef attempt, StopReason reason) {
   auto it = worker.running.find(attempt);
   if (it == worker.running.end()) return;
   it->second.stop = true;
-  if (it->second.ranks == 1 || reason == StopReason::kDrain) return;
+  if (it->second.ranks == 1 || reason != StopReason::kCancelled) return;
   EndAttempt(worker, attempt, Outcome::kStopped);
   BreakGroup(attempt);
 }
@@ -423,7 +433,7 @@ void World::SubmitJobs() {
     devices = 2 + static_cast<uint32_t>(Below(workers_.size() - 1));
     gangs_.insert(id);
   }
-  Deliver(JobSubmitted{
+  JobSubmitted submitted{
       .job = id,
       .priority = static_cast<int>(Below(5)) - 2,
       .bytes = 1 + Below(options_.device_bytes),
@@ -431,7 +441,25 @@ void World::SubmitJobs() {
       .max_attempts = static_cast<uint32_t>(1 + Below(6)),
       .first_backoff = absl::Milliseconds(Below(500)),
       .publish_on_success = Chance(0.3),
-  });
+  };
+  if (Chance(options_.waits)) {
+    for (const auto& [other, job] : state_.jobs()) {
+      if (IsEnded(job.state) || !Chance(0.1)) continue;
+      (Chance(0.5) ? submitted.after_ok : submitted.after_any).push_back(other);
+    }
+  }
+  if (Chance(options_.limits)) {
+    submitted.max_run = absl::Milliseconds(1 + Below(3000));
+  }
+  if (Chance(options_.limits)) {
+    submitted.start_before = now_ + absl::Milliseconds(Below(20000));
+  }
+  if (Chance(options_.limits)) {
+    submitted.deadline = now_ + absl::Milliseconds(Below(20000));
+    submitted.expected_run = absl::Milliseconds(Below(5000));
+  }
+  submitted.held = Chance(0.05);
+  Deliver(submitted);
   if (Chance(0.15)) {
     At(absl::Milliseconds(Below(4000)),
        [this, id] { Deliver(JobCancelRequested{id}); });
@@ -450,6 +478,49 @@ void World::Disturb() {
     At(absl::Milliseconds(Below(800)), [this] { RestartServer(); });
   }
   At(absl::Milliseconds(Below(400)), [this] { Disturb(); });
+}
+
+void World::Count(const StepResult& result) {
+  report_.preemptions += static_cast<int>(result.preemptions.size());
+  for (const JobChange& change : result.job_changes) {
+    if (change.to != JobState::kFailed) continue;
+    if (absl::StrContains(change.reason, "after which it was to run")) {
+      ++report_.after_others;
+    }
+    for (const char* limit : {"max_run_seconds", "start_before", "deadline"}) {
+      if (absl::StrContains(change.reason, limit)) ++report_.at_limits;
+    }
+  }
+}
+
+void World::AskForJobs() {
+  if (!troubled_) return ReleaseAll();
+  if (!state_.jobs().empty() && Chance(options_.asked)) {
+    auto it = state_.jobs().begin();
+    std::advance(it, Below(state_.jobs().size()));
+    const JobId id = it->first;
+    if (Chance(0.3)) {
+      ++report_.held;
+      Deliver(JobHoldRequested{id});
+      At(absl::Milliseconds(Below(3000)),
+         [this, id] { Deliver(JobReleaseRequested{id}); });
+    } else if (Chance(0.5)) {
+      ++report_.requeued;
+      Deliver(JobRequeueRequested{id});
+    } else {
+      Deliver(JobReleaseRequested{id});
+    }
+  }
+  At(absl::Milliseconds(Below(400)), [this] { AskForJobs(); });
+}
+
+void World::ReleaseAll() {
+  std::vector<JobId> held;
+  for (const auto& [id, job] : state_.jobs()) {
+    if (job.held && !IsEnded(job.state)) held.push_back(id);
+  }
+  for (JobId id : held) Deliver(JobReleaseRequested{id});
+  if (!Quiet()) At(absl::Seconds(1), [this] { ReleaseAll(); });
 }
 
 void World::TouchVersions() {

@@ -32,7 +32,11 @@ struct WorldOptions {
   double restart_server = 0.01;
   double drain_and_restart = 0.005;
   double doubled_message = 0.05;
-  double gang = 0.3;  // share of jobs on several devices
+  double gang = 0.3;    // share of jobs on several devices
+  double asked = 0.2;   // per tick: somebody holds, releases or requeues a job
+  double waits = 0.2;   // share of jobs that wait for others
+  double limits = 0.1;  // share of jobs with each kind of time limit
+  QueuePolicy policy;
   // Called before each invariant check; lets a test break the state.
   std::function<void(State&, int events)> sabotage;
 };
@@ -45,6 +49,8 @@ struct WorldReport {
   int lost_workers = 0, restarts = 0, taken_back = 0, stale = 0;
   int versions_ready = 0;
   int gangs = 0, gangs_succeeded = 0;  // jobs on several devices
+  int preemptions = 0, held = 0, requeued = 0;
+  int after_others = 0, at_limits = 0;  // jobs that failed by these
 };
 
 class World {
@@ -117,6 +123,9 @@ class World {
   void SubmitJobs();
   void Disturb();
   void TouchVersions();
+  void AskForJobs();
+  void ReleaseAll();
+  void Count(const StepResult& result);
 
   WorldOptions options_;
   std::mt19937_64 random_;

@@ -1,0 +1,220 @@
+#include "scheduler/explain.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "scheduler/order_policy.h"
+#include "scheduler/placement_policy.h"
+#include "scheduler/queue_policy.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+constexpr absl::string_view kSeparator = "; ";  // of HeldBackText
+
+std::string SpanText(absl::Duration span) {
+  const absl::Duration unit =
+      span < absl::Seconds(10) ? absl::Milliseconds(100) : absl::Seconds(1);
+  return absl::FormatDuration(absl::Trunc(span, unit));
+}
+
+std::string NameOf(JobId id) { return absl::StrCat("job ", id.value()); }
+
+std::optional<absl::Duration> LeftOf(const Job& job, absl::Time now) {
+  if (!job.expected_run) return std::nullopt;
+  return std::max(*job.expected_run - job.Attained(now), absl::ZeroDuration());
+}
+
+using Keeping = absl::btree_map<DeviceId, JobId>;
+
+// Devices that earlier jobs hold.
+Keeping HeldBefore(const State& state, const Job& job) {
+  Keeping held;
+  for (const QueueKey& key : state.queue()) {
+    if (key.job == job.id) break;
+    const Job& before = state.jobs().at(key.job);
+    for (DeviceId id : before.held_devices) held.emplace(id, before.id);
+  }
+  return held;
+}
+
+std::string ObstacleOn(const State& state, const Device& device, const Job& job,
+                       const Keeping& held) {
+  if (!device.ready) return "its worker is not ready";
+  if (device.full_bytes < job.bytes) {
+    return absl::StrCat("too small: it has ", FormatBytes(device.full_bytes),
+                        " in all");
+  }
+  if (device.limit_bytes < job.bytes) {
+    return absl::StrCat("its memory fraction of ", device.fraction,
+                        " leaves only ", FormatBytes(device.limit_bytes));
+  }
+  if (device.reserved_for && *device.reserved_for != job.id) {
+    return absl::StrCat("others make room here for ",
+                        NameOf(*device.reserved_for));
+  }
+  if (const auto it = held.find(device.id); it != held.end()) {
+    return absl::StrCat("kept free for ", NameOf(it->second),
+                        ", which is ahead");
+  }
+  if (device.settling > 0) return "a job on several devices is just ending";
+  if (job.device_count > 1) {
+    for (JobId id : device.jobs) {
+      if (state.jobs().at(id).device_count <= 1) continue;
+      return absl::StrCat(NameOf(id), " runs here on several devices, too");
+    }
+  }
+  if (device.free_bytes() >= job.bytes) return "";
+  return absl::StrCat("lacks ", FormatBytes(job.bytes - device.free_bytes()));
+}
+
+// As the preemption policy decides; here with its reason.
+Explanation::RunningView ViewOf(const State& state, const Job& running,
+                                const Job& job, absl::Time now) {
+  const QueuePolicy& policy = state.policy();
+  Explanation::RunningView view;
+  view.job = running.id;
+  view.left = LeftOf(running, now);
+  if (running.gives_way_to == job.id) {
+    view.gives_way = true;
+    view.reason = "was told to checkpoint and to make room for it";
+  } else if (running.stop_sent || running.interruption ||
+             running.state == JobState::kCancelling) {
+    view.reason = "is stopping";
+  } else if (!policy.order_preempts()) {
+    view.reason = absl::StrCat("keeps its device until it ends: the order is ",
+                               ToString(policy.order));
+  } else if (running.priority > job.priority) {
+    view.reason = absl::StrCat("has the higher priority, ", running.priority);
+  } else if (running.state != JobState::kRunning) {
+    view.reason = "is only starting";
+  } else if (const absl::Duration run = now - running.run_since;
+             run < policy.min_run) {
+    view.reason = absl::StrCat("is in its minimum run for another ",
+                               SpanText(policy.min_run - run));
+  } else if (running.priority < job.priority) {
+    view.gives_way = true;
+    view.reason = "has the lower priority";
+  } else if (!policy.by_standing()) {
+    view.reason = "has the same priority";
+  } else {
+    const double standing = KeptStandingOf(policy, running, now);
+    const double above = job.standing * policy.hysteresis;
+    view.gives_way = standing > above;
+    view.reason = absl::StrFormat(
+        "stands at %.0f device seconds; jobs above %.0f give "
+        "way",
+        standing, above);
+  }
+  return view;
+}
+
+void AddPosition(const State& state, const Job& job, Explanation& explained) {
+  if (!job.MayStart()) return;
+  for (const QueueKey& key : state.queue()) {
+    ++explained.position;
+    if (key.job == job.id) return;
+    if (explained.ahead.size() < kMostAhead) {
+      explained.ahead.push_back(key.job);
+    }
+  }
+}
+
+void AddChangesAside(const Job& job, Explanation& explained) {
+  if (job.held) {
+    explained.changes.push_back(
+        absl::StrCat("`gpupool release ", job.id.value(), "`"));
+  }
+  for (JobId id : job.after_ok) {
+    explained.changes.push_back(absl::StrCat(NameOf(id), " succeeds"));
+  }
+  for (JobId id : job.after_any) {
+    explained.changes.push_back(absl::StrCat(NameOf(id), " ends"));
+  }
+}
+
+void AddChangesOnDevices(const State& state, const Job& job,
+                         Explanation& explained) {
+  for (const Explanation::RunningView& view : explained.running) {
+    const std::string when =
+        view.left ? absl::StrCat(", in about ", SpanText(*view.left)) : "";
+    explained.changes.push_back(
+        absl::StrCat(NameOf(view.job),
+                     view.gives_way ? " stops after its checkpoint" : " ends",
+                     view.gives_way ? "" : when));
+  }
+  for (const Explanation::DeviceView& view : explained.devices) {
+    const Device& device = state.devices().at(view.device);
+    if (view.obstacle.empty()) continue;
+    if (!device.ready) {
+      explained.changes.push_back(
+          absl::StrCat("the worker of ", device.name, " comes back"));
+      continue;
+    }
+    if (view.missing_bytes == 0 || device.full_bytes < job.bytes) continue;
+    for (VersionId id : device.versions) {
+      const Version& version = state.versions().at(id);
+      explained.changes.push_back(absl::StrCat(
+          "`gpupool models unload ", version.model, "` gives back ",
+          FormatBytes(version.bytes), " on ", device.name));
+    }
+  }
+  const Placement placement = Place(state, NeedOf(job));
+  if (placement.fit == Fit::kNever) {
+    explained.changes.push_back(
+        "only larger devices, or a smaller batch_size or model in a new job");
+  }
+  const std::string held_back = HeldBackText(placement);
+  if (held_back.size() > kSeparator.size()) {
+    explained.changes.push_back(held_back.substr(kSeparator.size()));
+  }
+}
+
+void AddDevices(const State& state, const Job& job, absl::Time now,
+                Explanation& explained) {
+  const Need need = NeedOf(job);
+  const Keeping held = HeldBefore(state, job);
+  absl::btree_set<JobId> seen;
+  for (const auto& [id, device] : state.devices()) {
+    if (!KindMatches(device, need)) continue;
+    const uint64_t free = device.free_bytes();
+    explained.devices.push_back({id, job.bytes > free ? job.bytes - free : 0,
+                                 ObstacleOn(state, device, job, held)});
+    for (JobId running : device.jobs) {
+      if (!seen.insert(running).second) continue;
+      explained.running.push_back(
+          ViewOf(state, state.jobs().at(running), job, now));
+    }
+  }
+}
+
+}  // namespace
+
+Explanation Explain(const State& state, const Job& job, absl::Time now) {
+  Explanation explained;
+  if (IsLive(job.state) || IsEnded(job.state)) return explained;
+  if (job.state == JobState::kBackingOff) {
+    explained.waits_for = absl::StrCat(
+        "backs off for another ",
+        SpanText(std::max(job.wake_time - now, absl::ZeroDuration())),
+        " after ", job.failures, " of ", job.max_attempts, " attempts");
+    explained.changes.push_back(
+        absl::StrCat("`gpupool requeue ", job.id.value(), "` ends the wait"));
+    return explained;
+  }
+  explained.waits_for = WaitingReason(state, job);
+  AddPosition(state, job, explained);
+  AddChangesAside(job, explained);
+  if (state.draining()) {
+    explained.changes.push_back("the server is started again");
+  }
+  AddDevices(state, job, now, explained);
+  if (job.MayStart()) AddChangesOnDevices(state, job, explained);
+  return explained;
+}
+
+}  // namespace gpupool::scheduler

@@ -72,6 +72,26 @@ void TenantUsage::Change(absl::string_view tenant, absl::string_view kind,
   }
 }
 
+void TenantUsage::Remember(const Past& past, absl::Time now,
+                           absl::Duration half_life) {
+  if (half_life <= absl::ZeroDuration()) return;
+  Node job;
+  job.held.push_back({past.kind, past.devices,
+                      static_cast<int64_t>(past.devices * past.bytes)});
+  job.share = ShareOf(job);
+  job.since = std::min(past.end, now) - past.run;
+  job.mean = MeanAt(job, std::min(past.end, now), half_life);
+  job.since = std::min(past.end, now);
+  job.share = 0;
+  const double mean = MeanAt(job, now, half_life);
+  if (nodes_.size() >= most_nodes_) DropFaded(now, half_life);
+  for (absl::string_view path : PathOf(past.tenant)) {
+    Node& node = nodes_[std::string(path)];
+    node.mean = MeanAt(node, now, half_life) + mean;
+    node.since = now;
+  }
+}
+
 double TenantUsage::ShareOf(const Node& node) const {
   double share = 0;
   for (const Held& held : node.held) {

@@ -51,6 +51,18 @@ class TenantUsage {
   void GiveBack(absl::string_view tenant, absl::string_view kind,
                 uint64_t bytes, absl::Time now, absl::Duration half_life);
 
+  // What a job took that ended before this was made, as if it had run in one
+  // piece until then. Its dominant share counts, also beside those of others.
+  struct Past {
+    std::string tenant;
+    std::string kind;
+    uint32_t devices = 1;
+    uint64_t bytes = 0;  // on each
+    absl::Duration run;
+    absl::Time end;
+  };
+  void Remember(const Past& past, absl::Time now, absl::Duration half_life);
+
   // Of the tenant at the end of a path, its children included.
   uint32_t Devices(absl::string_view path) const;
   // Between 0 and 1 unless jobs share devices.

@@ -120,6 +120,28 @@ TEST_F(FairShareTest, AGuaranteeHoldsUpToItsDevices) {
   EXPECT_FALSE(usage_.IsGuaranteed("b", 1, shares_));
 }
 
+TEST_F(FairShareTest, WhatIsRememberedCountsAsIfItHadBeenSeen) {
+  Take("a.x", 30);
+  Take("a.x", 30);
+  now_ += absl::Hours(3);
+  GiveBack("a.x", 30);
+  GiveBack("a.x", 30);
+  const absl::Time end = now_;
+  now_ += absl::Hours(2);
+  const double seen = Standing("a");
+  TenantUsage restarted;
+  restarted.AddCapacity("cuda", 10, 1000);
+  restarted.Remember({.tenant = "a.x",
+                      .kind = "cuda",
+                      .devices = 2,
+                      .bytes = 30,
+                      .run = absl::Hours(3),
+                      .end = end},
+                     now_, kHalfLife);
+  EXPECT_NEAR(restarted.Standing("a", shares_, now_, kHalfLife), seen, 1e-12);
+  EXPECT_NEAR(restarted.Standing("a.x", shares_, now_, kHalfLife), seen, 1e-12);
+}
+
 TEST_F(FairShareTest, TenantsOfThePastAreForgotten) {
   for (int i = 0; i < 10000; ++i) {
     Take(std::to_string(i));

@@ -168,6 +168,11 @@ const std::vector<Setting>& Settings() {
        "folder of NVIDIA's libraries, or several with colons between them; "
        "default where the system keeps them",
        [](View v, Config* c) { return SetText(v, &c->cuda_lib_dir); }},
+      {"disk-reserve", "BYTES",
+       "kept for the time when the disk is full; 0: none",
+       [](View value, Config* config) {
+         return SetBytes(value, 0, kTiB, &config->disk_reserve_bytes);
+       }},
       {"dataset-limit", "BYTES", "largest dataset; default 8GiB",
        [](View v, Config* c) {
          return SetBytes(v, 1, 64 * kTiB, &c->dataset_limit_bytes);

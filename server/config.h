@@ -27,6 +27,7 @@ struct Config {
   std::string worker_binary;  // empty: gpupool-worker beside this program
   std::string cuda_lib_dir;   // of NVIDIA's libraries; empty: the system's
   uint64_t dataset_limit_bytes = uint64_t{8} << 30;
+  uint64_t disk_reserve_bytes = uint64_t{64} << 20;  // 0: none
   uint64_t message_limit_bytes = uint64_t{64} << 20;  // of one gRPC message
   uint32_t event_queue_size = 4096;                   // control's bounded queue
   uint32_t watch_limit = 1024;  // open WatchJob and WatchDevices streams

@@ -137,7 +137,8 @@ class Server::Impl {
   absl::Status OpenStorage() {
     ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
     const std::string& folder = state_dir_->path();
-    ASSIGN_OR_RETURN(store_, Store::Open(folder + "/gpupool.db"));
+    ASSIGN_OR_RETURN(store_, Store::Open(folder + "/gpupool.db",
+                                         {config_.disk_reserve_bytes}));
     ASSIGN_OR_RETURN(blobs_, BlobStore::Open(folder + "/blobs"));
     metrics_.SetBuildInfo(build_.version, build_.commit);
     return absl::OkStatus();

@@ -201,6 +201,8 @@ void SubmitJob(const ControlContext& context,
         "the server is draining and takes no jobs; try again after its "
         "restart"));
   }
+  const absl::Status room = context.store->CheckRoom();
+  if (!room.ok()) return callback(room);
   auto dataset = FindDataset(*context.store, request.spec().data().dataset());
   if (!dataset.ok()) return callback(dataset.status());
 

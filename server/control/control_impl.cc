@@ -123,6 +123,7 @@ absl::Time ControlLoop::Impl::NextDeadline() const {
 bool ControlLoop::Impl::RunOnce() {
   const std::vector<Work> batch =
       queue_.PopBatch(options_.batch_limit, NextDeadline());
+  dependencies_.store->LookAtDisk(dependencies_.now());
   Transaction transaction(&ledger_, dependencies_.store, dependencies_.now());
   FireTimers(transaction);
   for (const Work& work : batch) work(transaction);

@@ -113,6 +113,8 @@ void RegisterDataset(const ControlContext& context, const v1::Dataset& dataset,
   auto stored = context.store->GetDataset(dataset.name());
   if (stored.ok()) return callback(SameOrRefuse(*stored, dataset));
   if (!absl::IsNotFound(stored.status())) return callback(stored.status());
+  const absl::Status room = context.store->CheckRoom();
+  if (!room.ok()) return callback(room);
   worker::v1::ToWorker message;
   *message.mutable_inspect_dataset()->mutable_layout() = dataset.layout();
   *message.mutable_inspect_dataset()->mutable_files() = dataset.files();

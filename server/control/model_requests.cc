@@ -168,6 +168,8 @@ void Delete(const ControlContext& context, Transaction& transaction,
 void ImportModel(const ControlContext& context,
                  const v1::UploadModelRequest::Header& model,
                  VersionCallback callback) {
+  const absl::Status room = context.store->CheckRoom();
+  if (!room.ok()) return callback(room);
   worker::v1::ToWorker message;
   worker::v1::ImportModel& import = *message.mutable_import_model();
   *import.mutable_spec() = model.spec();

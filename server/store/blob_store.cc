@@ -23,6 +23,8 @@ namespace {
 // Not a digest, so a temporary file is never taken for a blob.
 constexpr char kTemporaryPrefix[] = ".incoming-";
 constexpr size_t kReadChunkBytes = 1 << 20;
+// Left to the database and the workers.
+constexpr uint64_t kSpareBytes = uint64_t{4} << 20;
 
 absl::Status FileError(absl::string_view what) {
   const int error = errno;
@@ -175,6 +177,13 @@ absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(
 absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Create(
     absl::string_view sha256, uint64_t bytes) const {
   RETURN_IF_ERROR(CheckDigest(sha256));
+  ASSIGN_OR_RETURN(const uint64_t free, FreeBytes());
+  if (free < kSpareBytes || free - kSpareBytes < bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the disk of ", directory_, " has no room for ", bytes, " bytes: ",
+        free, " are free, of which ", kSpareBytes,
+        " are kept; delete files there or enlarge the disk"));
+  }
   std::string temporary = PathOf(absl::StrCat(kTemporaryPrefix, "XXXXXX"));
   BlobFile file(mkostemp(temporary.data(), O_CLOEXEC));
   if (file.fd() < 0) return FileError("creating a file");

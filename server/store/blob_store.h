@@ -61,6 +61,7 @@ class BlobStore {
       const std::string& directory);
 
   // `sha256` is 64 lower-case hexadecimal digits, `bytes` the exact size.
+  // ResourceExhausted, with path, free bytes and remedy, without room for it.
   absl::StatusOr<std::unique_ptr<BlobWriter>> Create(absl::string_view sha256,
                                                      uint64_t bytes) const;
   // Stores bytes that are in memory; returns their digest.

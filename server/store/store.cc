@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
+#include "server/store/disk_reserve.h"
 #include "server/store/migrations.h"
 #include "server/store/page.h"
 #include "server/store/store_reader.h"
@@ -114,16 +115,28 @@ bool WriteBatch::empty() const {
          set_memory_fractions.empty();
 }
 
-Store::Store(std::unique_ptr<StoreWriter> writer,
+Store::Store(std::unique_ptr<DiskReserve> reserve,
+             std::unique_ptr<StoreWriter> writer,
              std::unique_ptr<StoreReader> reader)
-    : writer_(std::move(writer)), reader_(std::move(reader)) {}
+    : reserve_(std::move(reserve)),
+      writer_(std::move(writer)),
+      reader_(std::move(reader)) {}
 
 Store::~Store() = default;
 
-absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(auto writer, StoreWriter::Open(path));
+absl::StatusOr<std::unique_ptr<Store>> Store::Open(
+    const std::string& path, const StoreOptions& options) {
+  ASSIGN_OR_RETURN(
+      auto reserve,
+      DiskReserve::Open(absl::StrCat(path, "-reserve"), options.reserve_bytes));
+  auto writer = StoreWriter::Open(path, reserve.get());
+  if (absl::IsResourceExhausted(writer.status()) && reserve->Release()) {
+    writer = StoreWriter::Open(path, reserve.get());
+  }
+  if (!writer.ok()) return writer.status();
   ASSIGN_OR_RETURN(auto reader, StoreReader::Open(path));
-  return absl::WrapUnique(new Store(std::move(writer), std::move(reader)));
+  return absl::WrapUnique(
+      new Store(std::move(reserve), *std::move(writer), std::move(reader)));
 }
 
 uint64_t Store::AllocateId(IdKind kind) {
@@ -137,6 +150,10 @@ uint64_t Store::AllocateVersion(const std::string& model) {
 absl::Status Store::Commit(const WriteBatch& batch) {
   return writer_->Commit(batch);
 }
+
+void Store::LookAtDisk(absl::Time now) { reserve_->Look(now); }
+
+absl::Status Store::CheckRoom() const { return reserve_->CheckRoom(); }
 
 // -------------------------------------------------------------------- jobs
 

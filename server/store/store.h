@@ -10,7 +10,8 @@
 // Durability: when Commit returns OK the batch is on stable storage. When it
 // fails nothing of the batch is, and the store refuses every later Commit: the
 // kernel may have dropped the pages, so trying again would lie. The process
-// must exit at once; the next start reads what was committed before.
+// must exit at once; the next start reads what was committed before. A full
+// disk alone is no failure as long as the reserve holds (disk_reserve.h).
 #pragma once
 
 #include <cstdint>
@@ -24,14 +25,21 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::server {
 
+class DiskReserve;
 class StoreReader;
 class StoreWriter;
+
+struct StoreOptions {
+  // Kept beside the database for the time when the disk is full.
+  uint64_t reserve_bytes = 0;
+};
 
 enum class IdKind { kJob, kDataset, kVersion };
 
@@ -59,7 +67,8 @@ class Store {
   //   FailedPrecondition  written by a newer gpupool
   //   DataLoss            not a database, or damaged
   //   Unavailable         cannot be opened, locked by another process
-  static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<Store>> Open(
+      const std::string& path, const StoreOptions& options = {});
   ~Store();
 
   // ------------------------------------------------------- writer thread
@@ -71,8 +80,12 @@ class Store {
   uint64_t AllocateVersion(const std::string& model);
   // Writes the batch and all allocated ids in one transaction.
   absl::Status Commit(const WriteBatch& batch);
+  // To be called now and then: sees that the disk has room again.
+  void LookAtDisk(absl::Time now);
 
   // --------------------------------------------------------------- reads
+  // ResourceExhausted while the disk is too full for anything new.
+  absl::Status CheckRoom() const;
   // NotFound names the id.
   absl::StatusOr<v1::Job> GetJob(uint64_t id) const;
   absl::StatusOr<std::optional<v1::Job>> FindByRequestId(
@@ -129,9 +142,11 @@ class Store {
   uint32_t schema_version() const;
 
  private:
-  Store(std::unique_ptr<StoreWriter> writer,
+  Store(std::unique_ptr<DiskReserve> reserve,
+        std::unique_ptr<StoreWriter> writer,
         std::unique_ptr<StoreReader> reader);
 
+  std::unique_ptr<DiskReserve> reserve_;
   std::unique_ptr<StoreWriter> writer_;
   std::unique_ptr<StoreReader> reader_;
 };

@@ -1,5 +1,7 @@
 #include "server/store/store_writer.h"
 
+#include <sqlite3.h>
+
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -46,16 +48,19 @@ constexpr char kUpsertId[] =
     "INSERT INTO ids(name, last) VALUES(?, ?)"
     " ON CONFLICT(name) DO UPDATE SET last = MAX(last, excluded.last)";
 
+constexpr int kCheckpointPages = 1000;
+
 }  // namespace
 
-StoreWriter::StoreWriter(const std::string& path)
-    : connection_(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {}
+StoreWriter::StoreWriter(const std::string& path, DiskReserve* reserve)
+    : connection_(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE),
+      reserve_(reserve) {}
 
 absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Open(
-    const std::string& path) {
+    const std::string& path, DiskReserve* reserve) {
   using Result = absl::StatusOr<std::unique_ptr<StoreWriter>>;
   return Guarded("opening the database", [&]() -> Result {
-    auto writer = absl::WrapUnique(new StoreWriter(path));
+    auto writer = absl::WrapUnique(new StoreWriter(path, reserve));
     SQLite::Database& database = writer->connection_.database();
     const std::string mode =
         database.execAndGet("PRAGMA journal_mode = WAL").getString();
@@ -68,6 +73,14 @@ absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Open(
     database.exec("PRAGMA synchronous = FULL");
     database.exec("PRAGMA foreign_keys = ON");
     database.exec("PRAGMA journal_size_limit = 67108864");
+    // Instead of SQLite's own checkpoints, which hide their errors.
+    sqlite3_wal_hook(
+        database.getHandle(),
+        [](void* pages, sqlite3*, const char*, int count) {
+          *static_cast<int*>(pages) = count;
+          return SQLITE_OK;
+        },
+        &writer->log_pages_);
     RETURN_IF_ERROR(Migrate(database));
     SQLite::Statement ids(database, "SELECT name, last FROM ids");
     while (ids.executeStep()) {
@@ -87,15 +100,48 @@ uint64_t StoreWriter::Allocate(const std::string& name) {
 absl::Status StoreWriter::Commit(const WriteBatch& batch) {
   if (!failure_.ok()) return failure_;
   if (batch.empty() && dirty_ids_.empty()) return absl::OkStatus();
-  failure_ = Guarded("writing the database", [&]() -> absl::Status {
-    SQLite::Transaction transaction(connection_.database(),
-                                    SQLite::TransactionBehavior::IMMEDIATE);
-    Write(batch);
-    transaction.commit();
-    dirty_ids_.clear();
-    return absl::OkStatus();
-  });
+  failure_ = WriteOrGiveRoom(batch);
+  if (failure_.ok()) dirty_ids_.clear();
+  if (failure_.ok()) failure_ = Checkpoint();
   return failure_;
+}
+
+// A write that found no room has written nothing, so it may be tried again; a
+// failed fsync may not.
+absl::Status StoreWriter::WriteOrGiveRoom(const WriteBatch& batch) {
+  const auto write = [&] {
+    return Guarded("writing the database", [&]() -> absl::Status {
+      SQLite::Transaction transaction(connection_.database(),
+                                      SQLite::TransactionBehavior::IMMEDIATE);
+      Write(batch);
+      transaction.commit();
+      return absl::OkStatus();
+    });
+  };
+  const absl::Status written = write();
+  if (!absl::IsResourceExhausted(written) || !reserve_->Release()) {
+    return written;
+  }
+  return write();
+}
+
+absl::Status StoreWriter::Checkpoint() {
+  if (log_pages_ < kCheckpointPages) return absl::OkStatus();
+  const int code =
+      sqlite3_wal_checkpoint_v2(connection_.database().getHandle(), nullptr,
+                                SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  switch (code & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_BUSY:
+      return absl::OkStatus();
+    case SQLITE_FULL:  // the log holds everything still
+      reserve_->Release();
+      return absl::OkStatus();
+    default:
+      return ToStatus(
+          "writing the database",
+          SQLite::Exception(connection_.database().getHandle(), code));
+  }
 }
 
 // Jobs before what refers to them.

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/store/database.h"
+#include "server/store/disk_reserve.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
@@ -15,14 +16,18 @@ namespace gpupool::server {
 class StoreWriter {
  public:
   // Opens, migrates and reads the id counters.
+  // `reserve` outlives the writer.
   static absl::StatusOr<std::unique_ptr<StoreWriter>> Open(
-      const std::string& path);
+      const std::string& path, DiskReserve* reserve);
 
   uint64_t Allocate(const std::string& name);
   absl::Status Commit(const WriteBatch& batch);
 
  private:
-  explicit StoreWriter(const std::string& path);
+  StoreWriter(const std::string& path, DiskReserve* reserve);
+  absl::Status WriteOrGiveRoom(const WriteBatch& batch);
+  // Moves the write-ahead log into the database when it has grown long.
+  absl::Status Checkpoint();
   void Write(const WriteBatch& batch);
   void WriteJob(const v1::Job& job);
   void WriteEvent(const v1::JobEvent& event);
@@ -33,6 +38,8 @@ class StoreWriter {
   void DeleteById(const char* sql, uint64_t id);
 
   Connection connection_;
+  DiskReserve* const reserve_;
+  int log_pages_ = 0;  // of the write-ahead log, after the last commit
   std::map<std::string, uint64_t> last_ids_;   // given out
   std::map<std::string, uint64_t> dirty_ids_;  // given out, not committed
   absl::Status failure_;                       // of an earlier Commit

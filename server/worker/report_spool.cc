@@ -67,6 +67,14 @@ absl::StatusOr<std::string> ReadAll(int fd) {
   }
 }
 
+// A file's name is durable when its folder is.
+bool SyncFolderOf(const std::string& path) {
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  const UniqueFd file(::open(folder.empty() ? "." : folder.c_str(),
+                             O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return file.valid() && ::fsync(file.get()) == 0;
+}
+
 // The record at `offset`; its end is put into `end`. False when there is no
 // whole, undamaged one.
 bool ParseRecord(const std::string& bytes, size_t offset, Report* report,
@@ -95,6 +103,10 @@ absl::StatusOr<ReportSpool> ReportSpool::Open(const std::string& path,
   if (!file.valid()) {
     return absl::UnavailableError(
         absl::StrCat("cannot open ", path, " (errno ", errno, ")"));
+  }
+  if (!SyncFolderOf(path)) {
+    return absl::UnavailableError(absl::StrCat("cannot sync the folder of ",
+                                               path, " (errno ", errno, ")"));
   }
   ReportSpool spool(path, std::move(file), now_micros);
   RETURN_IF_ERROR(spool.Load());
@@ -195,6 +207,10 @@ void ReportSpool::Compact() {
   }
   file_ = std::move(file);
   file_bytes_ = bytes.size();
+  // Until then a power cut brings the old file back, which holds all of this.
+  if (!SyncFolderOf(path_)) {
+    spdlog::error("cannot sync the folder of {} errno={}", path_, errno);
+  }
 }
 
 }  // namespace gpupool::server

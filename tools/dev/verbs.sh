@@ -7,7 +7,8 @@ usage: ./dev VERB [arguments]
   demo             set up, build, and run the main job on real data: train the
                    digits model, serve it, classify the held-out images
   test [regex]     set up, build and run every test that this machine can run
-                   (with a regex: those tests only)
+                   (with a regex: those tests only; --long first: the daemon is
+                   killed 10,000 times, not 20)
   build [preset]   build one of: release (default), dev, asan, tsan
   lint             formatting, headers that compile alone, clang-tidy, house rules
                    (--since REVISION: the slow ones for changed files only)
@@ -44,6 +45,10 @@ verb_test() {
   if [ -n "${GPUPOOL_INSIDE_TEST:-}" ]; then
     say "already inside the tests; not starting them again"
     return
+  fi
+  if [ "${1:-}" = --long ]; then
+    shift
+    export GPUPOOL_KILLS=10000
   fi
   need build test
   build_preset release

@@ -13,10 +13,27 @@ struct FaultyVfs::State {
   sqlite3_vfs* real = nullptr;
   std::atomic<int> calls = 0;
   std::atomic<int> fail_from = INT_MAX;
+  std::atomic<int> fail_until = INT_MAX;
   std::atomic<int> code = SQLITE_OK;
+  bool short_writes = false;
+  bool keep_image = false;
+  bool real_syncs = true;
+  bool lie = false;
+  std::string unsyncable;
+  std::atomic<bool> off = false;
+  DiskImage image;
 
   int Next() {
-    return calls.fetch_add(1) >= fail_from ? code.load() : SQLITE_OK;
+    const int call = calls.fetch_add(1);
+    if (call < fail_from || call >= fail_until) return SQLITE_OK;
+    if (keep_image) off = true;
+    return code;
+  }
+  void Reset(int from, int until, int fault) {
+    calls = 0;
+    code = fault;
+    fail_until = until;
+    fail_from = from;
   }
 };
 
@@ -26,33 +43,64 @@ namespace {
 struct File {
   sqlite3_file base;
   FaultyVfs::State* state;
+  const char* name;  // null: a temporary file, which may be lost
   sqlite3_file* real() { return reinterpret_cast<sqlite3_file*>(this + 1); }
+  DiskImage* image() {
+    return state->keep_image && name != nullptr ? &state->image : nullptr;
+  }
 };
 
 File* Of(sqlite3_file* file) { return reinterpret_cast<File*>(file); }
 sqlite3_file* Real(sqlite3_file* file) { return Of(file)->real(); }
 
 int Write(sqlite3_file* file, const void* data, int bytes, sqlite3_int64 at) {
-  const int fault = Of(file)->state->Next();
-  if (fault != SQLITE_OK) return fault;
-  return Real(file)->pMethods->xWrite(Real(file), data, bytes, at);
+  FaultyVfs::State* state = Of(file)->state;
+  const int fault = state->Next();
+  if (fault != SQLITE_OK && !state->short_writes) return fault;
+  if (fault != SQLITE_OK) bytes /= 2;
+  const int done = Real(file)->pMethods->xWrite(Real(file), data, bytes, at);
+  if (done == SQLITE_OK && Of(file)->image() != nullptr) {
+    Of(file)->image()->Write(
+        Of(file)->name, static_cast<uint64_t>(at),
+        {static_cast<const char*>(data), static_cast<size_t>(bytes)});
+  }
+  return fault != SQLITE_OK ? fault : done;
 }
 
 int Sync(sqlite3_file* file, int flags) {
-  const int fault = Of(file)->state->Next();
-  if (fault == SQLITE_OK) {
+  FaultyVfs::State* state = Of(file)->state;
+  const int fault = state->Next();
+  if (Of(file)->name != nullptr && state->unsyncable == Of(file)->name) {
+    return SQLITE_IOERR_FSYNC;
+  }
+  if (fault != SQLITE_OK) {
+    return fault == SQLITE_FULL ? SQLITE_IOERR_FSYNC : fault;
+  }
+  if (state->real_syncs) {
     return Real(file)->pMethods->xSync(Real(file), flags);
   }
-  return fault == SQLITE_FULL ? SQLITE_IOERR_FSYNC : fault;
+  if (!state->lie && Of(file)->image() != nullptr) {
+    Of(file)->image()->Sync(Of(file)->name);
+  }
+  return SQLITE_OK;
+}
+
+int Truncate(sqlite3_file* file, sqlite3_int64 size) {
+  const int fault = Of(file)->state->Next();
+  if (fault != SQLITE_OK) return SQLITE_IOERR_TRUNCATE;
+  const int done = Real(file)->pMethods->xTruncate(Real(file), size);
+  if (done == SQLITE_OK && Of(file)->image() != nullptr) {
+    Of(file)->image()->Truncate(Of(file)->name, static_cast<uint64_t>(size));
+  }
+  return done;
+}
+
+int Read(sqlite3_file* f, void* data, int bytes, sqlite3_int64 at) {
+  if (Of(f)->state->off) return SQLITE_IOERR_READ;
+  return Real(f)->pMethods->xRead(Real(f), data, bytes, at);
 }
 
 int Close(sqlite3_file* f) { return Real(f)->pMethods->xClose(Real(f)); }
-int Read(sqlite3_file* f, void* data, int bytes, sqlite3_int64 at) {
-  return Real(f)->pMethods->xRead(Real(f), data, bytes, at);
-}
-int Truncate(sqlite3_file* f, sqlite3_int64 size) {
-  return Real(f)->pMethods->xTruncate(Real(f), size);
-}
 int FileSize(sqlite3_file* f, sqlite3_int64* size) {
   return Real(f)->pMethods->xFileSize(Real(f), size);
 }
@@ -110,13 +158,31 @@ int Open(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags,
          int* out_flags) {
   auto* state = static_cast<FaultyVfs::State*>(vfs->pAppData);
   file->pMethods = nullptr;
+  if (state->off) return SQLITE_CANTOPEN;
+  int exists = 0;
+  if (name != nullptr) {
+    state->real->xAccess(state->real, name, SQLITE_ACCESS_EXISTS, &exists);
+  }
+  const bool creates = exists == 0 && (flags & SQLITE_OPEN_CREATE) != 0;
+  if (creates && state->Next() != SQLITE_OK) return SQLITE_CANTOPEN;
   const int result =
       state->real->xOpen(state->real, name, Real(file), flags, out_flags);
-  if (result == SQLITE_OK) {
-    Of(file)->state = state;
-    file->pMethods = &kMethods;
+  if (result != SQLITE_OK) return result;
+  Of(file)->state = state;
+  Of(file)->name = name;  // SQLite keeps it while the file is open
+  file->pMethods = &kMethods;
+  if (Of(file)->image() != nullptr) Of(file)->image()->Create(name);
+  return SQLITE_OK;
+}
+
+int Delete(sqlite3_vfs* vfs, const char* name, int sync_folder) {
+  auto* state = static_cast<FaultyVfs::State*>(vfs->pAppData);
+  if (state->Next() != SQLITE_OK) return SQLITE_IOERR_DELETE;
+  const int done = state->real->xDelete(state->real, name, sync_folder);
+  if (done == SQLITE_OK && state->keep_image) {
+    state->image.Remove(name, sync_folder != 0 && !state->lie);
   }
-  return result;
+  return done;
 }
 
 }  // namespace
@@ -130,6 +196,7 @@ FaultyVfs::FaultyVfs() : state_(std::make_unique<State>()) {
   state_->vfs.szOsFile =
       static_cast<int>(sizeof(File)) + state_->real->szOsFile;
   state_->vfs.xOpen = Open;
+  state_->vfs.xDelete = Delete;
   sqlite3_vfs_register(&state_->vfs, /*makeDflt=*/1);
 }
 
@@ -139,16 +206,35 @@ FaultyVfs::~FaultyVfs() {
 }
 
 void FaultyVfs::FailFrom(int call, int code) {
-  state_->calls = 0;
-  state_->code = code;
-  state_->fail_from = call;
+  state_->Reset(call, INT_MAX, code);
 }
 
+void FaultyVfs::FailOnce(int call, int code) {
+  state_->Reset(call, call + 1, code);
+}
+
+void FaultyVfs::FailSyncsOf(const std::string& path) {
+  state_->unsyncable = path;
+}
+
+void FaultyVfs::ShortWrites() { state_->short_writes = true; }
+
 void FaultyVfs::Heal() {
-  state_->calls = 0;
-  state_->fail_from = INT_MAX;
+  state_->Reset(INT_MAX, INT_MAX, SQLITE_OK);
+  state_->keep_image = false;
+  state_->off = false;
 }
 
 int FaultyVfs::calls() const { return state_->calls; }
+
+void FaultyVfs::CutPowerAt(int call) {
+  state_->keep_image = true;
+  state_->real_syncs = false;
+  state_->Reset(call, INT_MAX, SQLITE_IOERR_WRITE);
+}
+
+bool FaultyVfs::power_is_off() const { return state_->off; }
+void FaultyVfs::LieAboutSyncs() { state_->lie = true; }
+const DiskImage& FaultyVfs::image() const { return state_->image; }
 
 }  // namespace gpupool::server

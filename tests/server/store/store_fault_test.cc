@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/store/store.h"
@@ -75,6 +77,70 @@ TEST_P(StoreFaultTest, FailureAtAnyWriteOrSyncLosesNoAcknowledgedBatch) {
 
 INSTANTIATE_TEST_SUITE_P(Errors, StoreFaultTest,
                          ::testing::Values(SQLITE_IOERR_WRITE, SQLITE_FULL));
+
+// The same with a fault that goes away: the store still refuses.
+TEST_P(StoreFaultTest, FaultThatGoesAwayIsNotTriedAgain) {
+  for (bool short_writes : {false, true}) {
+    for (int call = 0; call < 20; ++call) {
+      TempDir directory;
+      FaultyVfs vfs;
+      if (short_writes) vfs.ShortWrites();
+      auto store = Store::Open(directory / "gpupool.db");
+      ASSERT_TRUE(store.ok()) << store.status();
+      vfs.FailOnce(call, GetParam());
+      const bool acknowledged = (*store)->Commit(BatchOf(**store)).ok();
+      EXPECT_EQ(acknowledged, vfs.calls() <= call) << "fault at " << call;
+      EXPECT_EQ((*store)->Commit(BatchOf(**store)).ok(), acknowledged);
+      EXPECT_EQ((*store)->GetJob(1).ok(), acknowledged);
+    }
+  }
+}
+
+TEST(StoreFullTest, AFullDiskTakesTheReserveAndRefusesWhatIsNew) {
+  for (int call = 0; call < 3; ++call) {
+    TempDir directory;
+    FaultyVfs vfs;
+    auto store = Store::Open(directory / "gpupool.db", {1 << 20});
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_TRUE((*store)->CheckRoom().ok());
+    vfs.FailOnce(call, SQLITE_FULL);
+    const absl::Status committed = (*store)->Commit(BatchOf(**store));
+    ASSERT_TRUE(committed.ok()) << committed;
+    EXPECT_TRUE((*store)->GetJob(2).ok());
+    const absl::Status refused = (*store)->CheckRoom();
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_NE(refused.ToString().find(directory.path()), std::string::npos);
+    // There is room again.
+    (*store)->LookAtDisk(absl::Now());
+    EXPECT_TRUE((*store)->CheckRoom().ok());
+    EXPECT_EQ(std::filesystem::file_size(directory / "gpupool.db-reserve"),
+              1 << 20);
+  }
+}
+
+TEST(StoreFullTest, WithoutReserveOrWhenItIsUsedUpTheStoreFails) {
+  for (uint64_t reserve : {0, 1 << 20}) {
+    TempDir directory;
+    FaultyVfs vfs;
+    auto store = Store::Open(directory / "gpupool.db", {reserve});
+    ASSERT_TRUE(store.ok()) << store.status();
+    vfs.FailFrom(0, SQLITE_FULL);
+    EXPECT_TRUE(absl::IsResourceExhausted((*store)->Commit(BatchOf(**store))));
+  }
+}
+
+// The log is moved into the database by us, since SQLite would hide the error.
+TEST(StoreCheckpointTest, ADatabaseFileThatDoesNotSyncFailsTheStore) {
+  TempDir directory;
+  FaultyVfs vfs;
+  auto store = Store::Open(directory / "gpupool.db");
+  ASSERT_TRUE(store.ok()) << store.status();
+  vfs.FailSyncsOf(directory / "gpupool.db");
+  int batches = 0;
+  while (batches < 1000 && (*store)->Commit(BatchOf(**store)).ok()) ++batches;
+  EXPECT_GT(batches, 10) << "the log itself did not fail";
+  EXPECT_LT(batches, 1000) << "the failed sync went unnoticed";
+}
 
 // Commits for ever; tells each committed id through `acknowledged`.
 [[noreturn]] void CommitForEver(const std::string& path, int acknowledged) {

@@ -19,6 +19,9 @@
 namespace gpupool::server {
 namespace {
 
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kTiB = uint64_t{1} << 40;
+
 absl::Status SetText(absl::string_view value, std::string* field) {
   if (value.empty()) return absl::InvalidArgumentError("must not be empty");
   *field = std::string(value);
@@ -87,8 +90,17 @@ absl::Status SetHangTimeout(absl::string_view value, Config* config) {
   return absl::OkStatus();
 }
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kTiB = uint64_t{1} << 40;
+absl::Status SetDiskReserve(absl::string_view value, Config* config) {
+  return SetBytes(value, 0, kTiB, &config->disk_reserve_bytes);
+}
+
+absl::Status SetKeepJobs(absl::string_view value, Config* config) {
+  return SetInteger(value, 0, UINT32_MAX, &config->keep_jobs);
+}
+
+absl::Status SetKeepJobEvents(absl::string_view value, Config* config) {
+  return SetInteger(value, 0, UINT32_MAX, &config->keep_job_events);
+}
 
 std::string Normal(absl::string_view name) {
   return absl::StrReplaceAll(name, {{"_", "-"}});
@@ -168,11 +180,11 @@ const std::vector<Setting>& Settings() {
        "folder of NVIDIA's libraries, or several with colons between them; "
        "default where the system keeps them",
        [](View v, Config* c) { return SetText(v, &c->cuda_lib_dir); }},
-      {"disk-reserve", "BYTES",
-       "kept for the time when the disk is full; 0: none",
-       [](View value, Config* config) {
-         return SetBytes(value, 0, kTiB, &config->disk_reserve_bytes);
-       }},
+      {"disk-reserve", "BYTES", "for a full disk; default 64MiB; 0: none",
+       SetDiskReserve},
+      {"keep-jobs", "COUNT", "ended jobs kept; default 100000", SetKeepJobs},
+      {"keep-job-events", "COUNT", "of so many of those; default 10000",
+       SetKeepJobEvents},
       {"dataset-limit", "BYTES", "largest dataset; default 8GiB",
        [](View v, Config* c) {
          return SetBytes(v, 1, 64 * kTiB, &c->dataset_limit_bytes);

@@ -28,6 +28,8 @@ struct Config {
   std::string cuda_lib_dir;   // of NVIDIA's libraries; empty: the system's
   uint64_t dataset_limit_bytes = uint64_t{8} << 30;
   uint64_t disk_reserve_bytes = uint64_t{64} << 20;  // 0: none
+  uint32_t keep_jobs = 100000;                       // that have ended; 0: all
+  uint32_t keep_job_events = 10000;  // of so many of those; 0: of all
   uint64_t message_limit_bytes = uint64_t{64} << 20;  // of one gRPC message
   uint32_t event_queue_size = 4096;                   // control's bounded queue
   uint32_t watch_limit = 1024;  // open WatchJob and WatchDevices streams

@@ -28,6 +28,12 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   app.add_option("--config", config_file,
                  "YAML file with the same names; flags win")
       ->option_text("FILE");
+  app.add_flag("--check", result.check,
+               "look at the whole database, say what is wrong and exit");
+  app.add_option("--backup", result.backup,
+                 "copy the database to a new file and exit; a server may be "
+                 "at work on it")
+      ->option_text("FILE");
   bool print_version = false;
   app.add_flag("--version", print_version, "print the version and exit");
   std::deque<Given> given;  // keeps addresses

@@ -13,6 +13,9 @@ struct CommandLine {
   Config config;
   // Set by --help and --version: print it and end with 0.
   std::optional<std::string> answer;
+  // Instead of serving: look at the database, or copy it to this file.
+  bool check = false;
+  std::string backup;
 };
 
 // Reads the file of --config first, then the flags. InvalidArgument says what

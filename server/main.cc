@@ -11,12 +11,14 @@
 
 #include "server/config_flags.h"
 #include "server/server.h"
+#include "server/store/check.h"
 
 namespace gpupool::server {
 namespace {
 
-// sysexits.h: EX_USAGE, EX_UNAVAILABLE.
+// sysexits.h: EX_USAGE, EX_DATAERR, EX_UNAVAILABLE.
 constexpr int kExitUsage = 64;
+constexpr int kExitDamaged = 65;
 constexpr int kExitCannotStart = 69;
 constexpr int kExitSecondSignal = 130;
 
@@ -78,6 +80,40 @@ int Run(const Config& config) {
   return 0;
 }
 
+std::string Database(const Config& config) {
+  return config.state_dir + "/gpupool.db";
+}
+
+int Fail(const absl::Status& status, int code) {
+  std::fprintf(stderr, "gpupoold: %s\n", std::string(status.message()).c_str());
+  return code;
+}
+
+int Check(const Config& config) {
+  const auto report = CheckDatabase(Database(config));
+  if (!report.ok()) {
+    return Fail(report.status(), absl::IsDataLoss(report.status())
+                                     ? kExitDamaged
+                                     : kExitCannotStart);
+  }
+  std::printf("%s has schema %u\n", Database(config).c_str(), report->schema);
+  for (const auto& [table, rows] : report->rows) {
+    std::printf("  %-12s %12lu rows\n", table.c_str(), rows);
+  }
+  for (const std::string& problem : report->problems) {
+    std::printf("  %s\n", problem.c_str());
+  }
+  std::printf(report->problems.empty()
+                  ? "nothing is wrong\n"
+                  : "damaged: restore the state folder from a backup\n");
+  return report->problems.empty() ? 0 : kExitDamaged;
+}
+
+int BackUp(const Config& config, const std::string& to) {
+  const absl::Status copied = BackUpDatabase(Database(config), to);
+  return copied.ok() ? 0 : Fail(copied, kExitCannotStart);
+}
+
 int Main(int argc, char** argv) {
   const auto line = ParseCommandLine(argc, argv, GPUPOOL_VERSION);
   if (!line.ok()) {
@@ -89,6 +125,8 @@ int Main(int argc, char** argv) {
     std::fputs(line->answer->c_str(), stdout);
     return 0;
   }
+  if (line->check) return Check(line->config);
+  if (!line->backup.empty()) return BackUp(line->config, line->backup);
   return Run(line->config);
 }
 

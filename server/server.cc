@@ -138,10 +138,16 @@ class Server::Impl {
     ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
     const std::string& folder = state_dir_->path();
     ASSIGN_OR_RETURN(store_, Store::Open(folder + "/gpupool.db",
-                                         {config_.disk_reserve_bytes}));
+                                         StoreSettings()));
     ASSIGN_OR_RETURN(blobs_, BlobStore::Open(folder + "/blobs"));
     metrics_.SetBuildInfo(build_.version, build_.commit);
     return absl::OkStatus();
+  }
+
+  StoreOptions StoreSettings() const {
+    return {.reserve_bytes = config_.disk_reserve_bytes,
+            .keep_jobs = config_.keep_jobs,
+            .keep_job_events = config_.keep_job_events};
   }
 
   absl::Status StartWork() {

@@ -126,6 +126,7 @@ bool ControlLoop::Impl::RunOnce() {
   dependencies_.store->LookAtDisk(dependencies_.now());
   Transaction transaction(&ledger_, dependencies_.store, dependencies_.now());
   FireTimers(transaction);
+  retention_.Run(transaction);
   for (const Work& work : batch) work(transaction);
   if (!Commit(transaction)) return false;
   AfterCommit(transaction);

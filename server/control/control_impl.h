@@ -17,6 +17,7 @@
 #include "server/control/control_loop.h"
 #include "server/control/event_streams.h"
 #include "server/control/plan_renewal.h"
+#include "server/control/retention.h"
 #include "server/metrics/metrics.h"
 
 namespace gpupool::server {
@@ -70,6 +71,7 @@ class ControlLoop::Impl {
   Ledger ledger_;
   BlobJanitor janitor_;
   PlanRenewal renewal_;
+  Retention retention_;
   std::unique_ptr<ActionRunner> runner_;
   ServingSink* serving_ = nullptr;
   absl::btree_set<absl::Time> timers_;

@@ -79,6 +79,15 @@ CREATE TABLE device_settings(
   memory_fraction REAL NOT NULL
 ) WITHOUT ROWID;
 )sql",
+    // Jobs that had ended before are as if they had ended now.
+    R"sql(
+ALTER TABLE jobs ADD COLUMN end_time_ns INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN has_events INTEGER NOT NULL DEFAULT 1;
+UPDATE jobs SET end_time_ns =
+  CAST(strftime('%s', 'now') AS INTEGER) * 1000000000 WHERE state >= 6;
+CREATE INDEX jobs_by_end ON jobs(has_events, end_time_ns)
+  WHERE end_time_ns > 0;
+)sql",
 };
 
 int Pragma(SQLite::Database& database, const char* name) {

@@ -23,6 +23,12 @@ static_assert(v1::SUCCEEDED == 6 && v1::FAILED == 7 && v1::CANCELLED == 8 &&
 constexpr char kActiveJobs[] =
     "SELECT row, checksum FROM jobs WHERE state < 6 ORDER BY id";
 constexpr char kJobCounts[] = "SELECT state, COUNT(*) FROM jobs GROUP BY state";
+// ?1: whether they have events; ?2: ended at the latest.
+constexpr char kEndedCount[] =
+    "SELECT COUNT(*) FROM jobs WHERE end_time_ns > 0 AND has_events = ?1";
+constexpr char kLongEnded[] =
+    "SELECT id, state FROM jobs WHERE end_time_ns > 0 AND has_events = ?1"
+    " AND end_time_ns <= ?2 ORDER BY end_time_ns LIMIT ?3";
 constexpr char kEvents[] =
     "SELECT row, checksum FROM job_events WHERE job_id = ? AND sequence > ?"
     " ORDER BY sequence LIMIT ?";
@@ -107,18 +113,19 @@ std::string ListJobsSql(const v1::ListJobsRequest& request) {
 }  // namespace
 
 bool WriteBatch::empty() const {
-  return upsert_jobs.empty() && append_events.empty() &&
-         upsert_datasets.empty() && delete_datasets.empty() &&
-         upsert_versions.empty() && delete_versions.empty() &&
-         upsert_checkpoints.empty() && delete_checkpoints.empty() &&
-         set_counters.empty() && delete_counters.empty() &&
-         set_memory_fractions.empty();
+  return upsert_jobs.empty() && append_events.empty() && delete_jobs.empty() &&
+         delete_events.empty() && upsert_datasets.empty() &&
+         delete_datasets.empty() && upsert_versions.empty() &&
+         delete_versions.empty() && upsert_checkpoints.empty() &&
+         delete_checkpoints.empty() && set_counters.empty() &&
+         delete_counters.empty() && set_memory_fractions.empty();
 }
 
-Store::Store(std::unique_ptr<DiskReserve> reserve,
+Store::Store(StoreOptions options, std::unique_ptr<DiskReserve> reserve,
              std::unique_ptr<StoreWriter> writer,
              std::unique_ptr<StoreReader> reader)
-    : reserve_(std::move(reserve)),
+    : options_(options),
+      reserve_(std::move(reserve)),
       writer_(std::move(writer)),
       reader_(std::move(reader)) {}
 
@@ -135,8 +142,8 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(
   }
   if (!writer.ok()) return writer.status();
   ASSIGN_OR_RETURN(auto reader, StoreReader::Open(path));
-  return absl::WrapUnique(
-      new Store(std::move(reserve), *std::move(writer), std::move(reader)));
+  return absl::WrapUnique(new Store(options, std::move(reserve),
+                                    *std::move(writer), std::move(reader)));
 }
 
 uint64_t Store::AllocateId(IdKind kind) {
@@ -204,6 +211,51 @@ absl::StatusOr<v1::ListJobsResponse> Store::ListJobs(
 
 absl::StatusOr<std::vector<v1::Job>> Store::LoadAllActiveJobs() const {
   return reader_->Select<v1::Job>("jobs", kActiveJobs, BindNothing);
+}
+
+absl::StatusOr<RetiredJobs> Store::FindRetired(absl::Time now) const {
+  constexpr uint64_t kMostAtOnce = 64;
+  RetiredJobs retired;
+  uint64_t with_events = 0;
+  uint64_t without = 0;
+  const auto count = [&](int has_events, uint64_t& into) {
+    return reader_->ForEach(
+        kEndedCount,
+        [&](CachedStatement& statement) { statement->bind(1, has_events); },
+        [&](SQLite::Statement& row) {
+          into = static_cast<uint64_t>(row.getColumn(0).getInt64());
+        });
+  };
+  const auto find = [&](int has_events, uint64_t most, auto take) {
+    return reader_->ForEach(
+        kLongEnded,
+        [&](CachedStatement& statement) {
+          statement->bind(1, has_events);
+          statement->bind(2, absl::ToUnixNanos(now - options_.keep_at_least));
+          statement.BindId(3, std::min(most, kMostAtOnce));
+        },
+        [&](SQLite::Statement& row) {
+          take(static_cast<uint64_t>(row.getColumn(0).getInt64()),
+               static_cast<v1::JobState>(row.getColumn(1).getInt()));
+        });
+  };
+  RETURN_IF_ERROR(count(1, with_events));
+  RETURN_IF_ERROR(count(0, without));
+  const uint64_t all = with_events + without;
+  const auto above = [](uint64_t number, uint64_t kept) {
+    return kept == 0 || number < kept ? 0 : number - kept;
+  };
+  // Jobs lose their events before they go; those without any go first.
+  const uint64_t too_many = above(all, options_.keep_jobs);
+  RETURN_IF_ERROR(find(
+      1,
+      std::max(above(with_events, options_.keep_job_events),
+               too_many > without ? too_many - without : 0),
+      [&](uint64_t id, v1::JobState) { retired.events_of.push_back(id); }));
+  RETURN_IF_ERROR(find(0, too_many, [&](uint64_t id, v1::JobState state) {
+    retired.jobs.emplace_back(id, state);
+  }));
+  return retired;
 }
 
 absl::StatusOr<std::map<v1::JobState, uint64_t>> Store::CountJobs() const {

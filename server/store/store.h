@@ -39,6 +39,18 @@ class StoreWriter;
 struct StoreOptions {
   // Kept beside the database for the time when the disk is full.
   uint64_t reserve_bytes = 0;
+  // Of jobs that have ended so many are kept, the last to end, and of so many
+  // of those the events. 0: all. Whatever ended less than `keep_at_least` ago
+  // stays: so long a request id is known after its job's end.
+  uint64_t keep_jobs = 0;
+  uint64_t keep_job_events = 0;
+  absl::Duration keep_at_least = absl::Hours(24);
+};
+
+// Jobs that need not be kept, a part of them at a time.
+struct RetiredJobs {
+  std::vector<std::pair<uint64_t, v1::JobState>> jobs;  // without events
+  std::vector<uint64_t> events_of;                      // ids of jobs
 };
 
 enum class IdKind { kJob, kDataset, kVersion };
@@ -53,6 +65,9 @@ struct WriteBatch {
   std::vector<uint64_t> delete_versions;           // ids
   std::vector<v1::Checkpoint> upsert_checkpoints;  // key: job_id, step
   std::vector<std::pair<uint64_t, uint64_t>> delete_checkpoints;
+  std::vector<uint64_t> delete_jobs;  // ids, with their checkpoints
+  // Ids of jobs; the first 10,000 events of each go.
+  std::vector<uint64_t> delete_events;
   // Named numbers, such as the last report seen of a worker's boot.
   std::map<std::string, uint64_t> set_counters;
   std::vector<std::string> delete_counters;
@@ -96,6 +111,9 @@ class Store {
       const v1::ListJobsRequest& request) const;
   // Jobs that have not ended, by rising id.
   absl::StatusOr<std::vector<v1::Job>> LoadAllActiveJobs() const;
+  // What has been kept longer than the options ask for; empty when that is
+  // nothing.
+  absl::StatusOr<RetiredJobs> FindRetired(absl::Time now) const;
   // Number of jobs per state; states without jobs are absent.
   absl::StatusOr<std::map<v1::JobState, uint64_t>> CountJobs() const;
 
@@ -142,10 +160,11 @@ class Store {
   uint32_t schema_version() const;
 
  private:
-  Store(std::unique_ptr<DiskReserve> reserve,
+  Store(StoreOptions options, std::unique_ptr<DiskReserve> reserve,
         std::unique_ptr<StoreWriter> writer,
         std::unique_ptr<StoreReader> reader);
 
+  const StoreOptions options_;
   std::unique_ptr<DiskReserve> reserve_;
   std::unique_ptr<StoreWriter> writer_;
   std::unique_ptr<StoreReader> reader_;

@@ -12,9 +12,20 @@ namespace {
 
 constexpr char kUpsertJob[] =
     "INSERT INTO jobs(id, tenant, request_id, name, state, create_time_ns,"
-    " row, checksum) VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
+    " end_time_ns, row, checksum) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT(id) DO UPDATE SET state = excluded.state,"
-    " row = excluded.row, checksum = excluded.checksum";
+    " end_time_ns = excluded.end_time_ns, row = excluded.row,"
+    " checksum = excluded.checksum";
+constexpr char kDeleteCheckpointsOf[] =
+    "DELETE FROM checkpoints WHERE job_id = ?";
+constexpr char kDeleteJob[] = "DELETE FROM jobs WHERE id = ?";
+constexpr char kDeleteEvents[] =
+    "DELETE FROM job_events WHERE job_id = ?1 AND sequence IN"
+    " (SELECT sequence FROM job_events WHERE job_id = ?1"
+    " ORDER BY sequence LIMIT 10000)";
+constexpr char kNoteEvents[] =
+    "UPDATE jobs SET has_events ="
+    " EXISTS(SELECT 1 FROM job_events WHERE job_id = ?1) WHERE id = ?1";
 constexpr char kInsertEvent[] =
     "INSERT INTO job_events(job_id, sequence, row, checksum)"
     " VALUES(?, ?, ?, ?)";
@@ -47,6 +58,10 @@ constexpr char kUpsertMemoryFraction[] =
 constexpr char kUpsertId[] =
     "INSERT INTO ids(name, last) VALUES(?, ?)"
     " ON CONFLICT(name) DO UPDATE SET last = MAX(last, excluded.last)";
+
+int64_t Nanoseconds(const google::protobuf::Timestamp& time) {
+  return time.seconds() * int64_t{1000000000} + time.nanos();
+}
 
 constexpr int kCheckpointPages = 1000;
 
@@ -151,6 +166,14 @@ void StoreWriter::Write(const WriteBatch& batch) {
   }
   for (const auto& job : batch.upsert_jobs) WriteJob(job);
   for (const auto& event : batch.append_events) WriteEvent(event);
+  for (uint64_t id : batch.delete_events) {
+    DeleteById(kDeleteEvents, id);
+    DeleteById(kNoteEvents, id);
+  }
+  for (uint64_t id : batch.delete_jobs) {
+    DeleteById(kDeleteCheckpointsOf, id);
+    DeleteById(kDeleteJob, id);
+  }
   for (uint64_t id : batch.delete_datasets) DeleteById(kDeleteDataset, id);
   for (const auto& dataset : batch.upsert_datasets) WriteDataset(dataset);
   for (uint64_t id : batch.delete_versions) DeleteById(kDeleteVersion, id);
@@ -187,9 +210,9 @@ void StoreWriter::WriteJob(const v1::Job& job) {
   statement.BindText(3, job.request_id());
   statement.BindText(4, job.spec().name());
   statement->bind(5, static_cast<int>(job.state()));
-  statement->bind(6, job.create_time().seconds() * int64_t{1000000000} +
-                         job.create_time().nanos());
-  statement.BindRow(7, job);
+  statement->bind(6, Nanoseconds(job.create_time()));
+  statement->bind(7, Nanoseconds(job.end_time()));
+  statement.BindRow(8, job);
   statement->exec();
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "SQLiteCpp/SQLiteCpp.h"
+#include "absl/time/clock.h"
 #include "server/store/store.h"
 #include "tests/server/store/temp_dir.h"
 
@@ -23,6 +24,12 @@ class MigrationsTest : public ::testing::Test {
   }
 
   absl::Status Open() { return Store::Open(path_).status(); }
+
+  void GoBackToSecondSchema() {
+    Execute(
+        "DROP INDEX jobs_by_end; ALTER TABLE jobs DROP COLUMN end_time_ns;"
+        "ALTER TABLE jobs DROP COLUMN has_events; PRAGMA user_version = 2");
+  }
 
   TempDir directory_;
   std::string path_ = directory_ / "gpupool.db";
@@ -81,11 +88,32 @@ TEST_F(MigrationsTest, AFileOfTheFirstSchemaKeepsItsRowsAndGetsTheSettings) {
     auto store = *Store::Open(path_);
     ASSERT_TRUE(store->Commit({.set_counters = {{"kept", 7}}}).ok());
   }
+  GoBackToSecondSchema();
   Execute("DROP TABLE device_settings; PRAGMA user_version = 1");
   auto store = Store::Open(path_);
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ(*(*store)->GetCounter("kept"), 7u);
   EXPECT_TRUE((*store)->Commit({.set_memory_fractions = {{"a", 0.5}}}).ok());
+}
+
+// Nothing tells when, so they are kept from now on.
+TEST_F(MigrationsTest, JobsThatHadEndedBeforeTheThirdSchemaEndNow) {
+  {
+    WriteBatch batch;
+    batch.upsert_jobs.emplace_back().set_id(1);
+    batch.upsert_jobs.back().set_state(v1::FAILED);
+    ASSERT_TRUE((*Store::Open(path_))->Commit(batch).ok());
+  }
+  GoBackToSecondSchema();
+  auto store = Store::Open(path_, {.keep_jobs = 1, .keep_job_events = 1});
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_TRUE((*store)->FindRetired(absl::Now())->events_of.empty());
+  SQLite::Database database(path_);
+  EXPECT_EQ(database
+                .execAndGet("SELECT abs(end_time_ns / 1000000000 -"
+                            " strftime('%s', 'now')) < 600 FROM jobs")
+                .getInt(),
+            1);
 }
 
 }  // namespace

@@ -1,0 +1,35 @@
+#include "server/control/retention.h"
+
+#include <string>
+
+#include "spdlog/spdlog.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr absl::Duration kBetweenLooks = absl::Seconds(10);
+
+}  // namespace
+
+void Retention::Run(Transaction& transaction) {
+  const absl::Time now = transaction.now();
+  // A clock that was set back must not delay it for long.
+  if (now < next_ && next_ - now <= kBetweenLooks) return;
+  next_ = now + kBetweenLooks;
+  const auto retired = transaction.store().FindRetired(now);
+  if (!retired.ok()) {
+    spdlog::warn("event=retention_failed error=\"{}\"",
+                 std::string(retired.status().message()));
+    return;
+  }
+  if (retired->jobs.empty() && retired->events_of.empty()) return;
+  next_ = now;
+  WriteBatch& batch = transaction.batch();
+  batch.delete_events = retired->events_of;
+  for (const auto& [id, state] : retired->jobs) {
+    batch.delete_jobs.push_back(id);
+    --transaction.ledger().job_counts[state];
+  }
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,226 @@
+#include "server/store/check.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+
+#include "SQLiteCpp/Backup.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "server/store/database.h"
+#include "server/store/migrations.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr size_t kMostProblems = 100;
+
+absl::Status CheckThere(const std::string& path) {
+  if (std::filesystem::exists(path)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("there is no database ", path));
+}
+
+class Checker {
+ public:
+  // A WAL reader needs write access to the shared index.
+  explicit Checker(const std::string& path)
+      : connection_(path, SQLite::OPEN_READWRITE) {
+    connection_.database().exec("PRAGMA query_only = ON");
+  }
+
+  absl::StatusOr<CheckReport> Run() {
+    // One moment, whatever is committed meanwhile.
+    SQLite::Transaction snapshot(connection_.database());
+    report_.schema = static_cast<uint32_t>(
+        connection_.database().execAndGet("PRAGMA user_version").getInt());
+    if (report_.schema != CurrentSchemaVersion()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the database has schema ", report_.schema,
+                       ", this gpupoold ", CurrentSchemaVersion(),
+                       report_.schema < CurrentSchemaVersion()
+                           ? "; a start of this gpupoold brings it up to date"
+                           : "; use the newer gpupoold that wrote it"));
+    }
+    CheckPages();
+    CheckJobs();
+    CheckEvents();
+    CheckRows<v1::Checkpoint>(
+        "checkpoints", "SELECT row, checksum, job_id, step FROM checkpoints",
+        [](const v1::Checkpoint& row, SQLite::Statement& at) {
+          return row.job_id() == Id(at, 2) && row.step() == Id(at, 3);
+        });
+    CheckRows<v1::Dataset>("datasets",
+                           "SELECT row, checksum, id, name FROM datasets",
+                           [](const v1::Dataset& row, SQLite::Statement& at) {
+                             return row.id() == Id(at, 2) &&
+                                    row.name() == at.getColumn(3).getString();
+                           });
+    CheckRows<v1::ModelVersion>(
+        "versions", "SELECT row, checksum, id, model, version FROM versions",
+        [](const v1::ModelVersion& row, SQLite::Statement& at) {
+          return row.id() == Id(at, 2) &&
+                 row.model() == at.getColumn(3).getString() &&
+                 row.version() == Id(at, 4);
+        });
+    CheckIds();
+    return report_;
+  }
+
+ private:
+  static uint64_t Id(SQLite::Statement& row, int column) {
+    return static_cast<uint64_t>(row.getColumn(column).getInt64());
+  }
+
+  void Say(std::string problem) {
+    if (report_.problems.size() < kMostProblems) {
+      report_.problems.push_back(std::move(problem));
+    }
+  }
+
+  void ForEach(const char* sql,
+               const std::function<void(SQLite::Statement&)>& take) {
+    CachedStatement statement(connection_.Prepare(sql));
+    while (statement->executeStep()) take(*statement);
+  }
+
+  void CheckPages() {
+    ForEach("PRAGMA integrity_check(100)", [&](SQLite::Statement& row) {
+      const std::string text = row.getColumn(0).getString();
+      if (text != "ok") Say(absl::StrCat("pages: ", text));
+    });
+    ForEach("PRAGMA foreign_key_check", [&](SQLite::Statement& row) {
+      Say(absl::StrCat("a row of ", row.getColumn(0).getString(),
+                       " refers to a row of ", row.getColumn(2).getString(),
+                       " that is not there"));
+    });
+  }
+
+  // Columns 0 and 1 hold message and checksum.
+  template <typename Message>
+  void CheckRows(
+      const char* table, const char* sql,
+      const std::function<bool(const Message&, SQLite::Statement&)>& agrees) {
+    ForEach(sql, [&](SQLite::Statement& at) {
+      ++report_.rows[table];
+      const auto row = ReadRow<Message>(at, 0, table);
+      const std::string where =
+          absl::StrCat("row ", report_.rows[table], " of ", table);
+      if (!row.ok()) {
+        Say(absl::StrCat(where, ": its checksum differs"));
+      } else if (!agrees(*row, at)) {
+        Say(absl::StrCat(where, ": its columns differ from what it says"));
+      }
+    });
+  }
+
+  void CheckJobs() {
+    CheckRows<v1::Job>(
+        "jobs",
+        "SELECT row, checksum, id, tenant, request_id, state, end_time_ns"
+        " FROM jobs",
+        [&](const v1::Job& row, SQLite::Statement& at) {
+          const bool ended = row.state() >= v1::SUCCEEDED;
+          if (ended != (at.getColumn(6).getInt64() > 0)) {
+            Say(absl::StrCat("job ", row.id(),
+                             ": its end's time does not go with its state"));
+          }
+          return row.id() == Id(at, 2) &&
+                 row.spec().tenant() == at.getColumn(3).getString() &&
+                 row.request_id() == at.getColumn(4).getString() &&
+                 row.state() == at.getColumn(5).getInt();
+        });
+  }
+
+  // Events have no gap; only ended jobs lose them, the first ones first.
+  void CheckEvents() {
+    CheckRows<v1::JobEvent>(
+        "job_events", "SELECT row, checksum, job_id, sequence FROM job_events",
+        [](const v1::JobEvent& row, SQLite::Statement& at) {
+          return row.job_id() == Id(at, 2) && row.sequence() == Id(at, 3);
+        });
+    ForEach(
+        "SELECT jobs.id, COUNT(sequence), MIN(sequence), MAX(sequence),"
+        " jobs.end_time_ns, jobs.has_events FROM jobs"
+        " LEFT JOIN job_events ON job_id = jobs.id GROUP BY jobs.id",
+        [&](SQLite::Statement& at) {
+          const uint64_t count = Id(at, 1);
+          const bool ended = Id(at, 4) > 0;
+          if (count > 0 && Id(at, 3) - Id(at, 2) + 1 != count) {
+            Say(absl::StrCat("job ", Id(at, 0), ": its events have a gap"));
+          } else if (!ended && count > 0 && Id(at, 2) != 1) {
+            Say(absl::StrCat("job ", Id(at, 0), ": its first events are gone"));
+          } else if (count > 0 && Id(at, 5) == 0) {
+            Say(absl::StrCat("job ", Id(at, 0),
+                             " has events though it says that it has none"));
+          }
+        });
+  }
+
+  // An id that was given must not be given again.
+  void CheckIds() {
+    ForEach(
+        "SELECT 'job', MAX(id), (SELECT last FROM ids WHERE name = 'job')"
+        " FROM jobs UNION ALL SELECT 'dataset', MAX(id),"
+        " (SELECT last FROM ids WHERE name = 'dataset') FROM datasets"
+        " UNION ALL SELECT 'version', MAX(id),"
+        " (SELECT last FROM ids WHERE name = 'version') FROM versions",
+        [&](SQLite::Statement& at) {
+          if (Id(at, 1) <= Id(at, 2)) return;
+          Say(absl::StrCat("the next ", at.getColumn(0).getString(),
+                           " would get the id of one that is there"));
+        });
+  }
+
+  Connection connection_;
+  CheckReport report_;
+};
+
+}  // namespace
+
+absl::StatusOr<CheckReport> CheckDatabase(const std::string& path) {
+  RETURN_IF_ERROR(CheckThere(path));
+  return Guarded("checking the database", [&]() -> absl::StatusOr<CheckReport> {
+    return Checker(path).Run();
+  });
+}
+
+absl::Status BackUpDatabase(const std::string& path, const std::string& to) {
+  RETURN_IF_ERROR(CheckThere(path));
+  // Nothing that is there is written over.
+  const int fd = open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0 && errno == EEXIST) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(to, " exists; choose another name"));
+  }
+  if (fd < 0) {
+    return absl::UnavailableError(
+        absl::StrCat("creating ", to, ": ", std::strerror(errno)));
+  }
+  const absl::Status copied =
+      Guarded("copying the database", [&]() -> absl::Status {
+        Connection from(path, SQLite::OPEN_READWRITE);
+        from.database().exec("PRAGMA query_only = ON");
+        SQLite::Database copy(to, SQLite::OPEN_READWRITE);
+        SQLite::Backup backup(copy, from.database());
+        const int done = backup.executeStep(-1);
+        if (done == SQLITE_DONE) return absl::OkStatus();
+        return absl::UnavailableError(
+            absl::StrCat("copying the database: ", sqlite3_errstr(done)));
+      });
+  const bool synced = fsync(fd) == 0;
+  close(fd);
+  if (copied.ok() && synced) return absl::OkStatus();
+  unlink(to.c_str());
+  if (!copied.ok()) return copied;
+  return absl::UnavailableError(absl::StrCat("syncing ", to, " failed"));
+}
+
+}  // namespace gpupool::server

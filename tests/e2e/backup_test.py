@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""gpupoold --check and --backup, beside a server that works."""
+import pathlib
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import harness  # noqa: E402
+
+
+def daemon(server, *arguments):
+    return subprocess.run([harness.BIN / "gpupoold", "--state-dir", server.state,
+                           *map(str, arguments)], capture_output=True, text=True, timeout=60)
+
+
+class Backup(harness.TestCase):
+    def test_a_backup_made_while_jobs_run_is_sound_and_can_be_restored(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        job = server.submit(harness.digits_job(steps=10**6))
+        server.wait_step(job, 50)
+        check = daemon(server, "--check")
+        self.assertEqual(0, check.returncode, check.stdout + check.stderr)
+        self.assertIn("nothing is wrong", check.stdout)
+        copy = server.state / "copy.db"
+        self.assertEqual(0, daemon(server, "--backup", copy).returncode)
+        again = daemon(server, "--backup", copy)
+        self.assertEqual(69, again.returncode)
+        self.assertIn("exists", again.stderr)
+
+        server.cli("cancel", job)
+        server.wait_job(job)
+        server.stop()
+        shutil.move(copy, server.state / "gpupool.db")
+        for suffix in ("-wal", "-shm"):
+            (server.state / f"gpupool.db{suffix}").unlink(missing_ok=True)
+        server.start()
+        self.assertNotEqual("CANCELLED", server.job(job)["state"], "the job of the backup")
+        server.cli("cancel", job)
+        server.wait_job(job)
+
+    def test_damage_is_found_and_a_damaged_database_is_not_served(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        self.assertEqual(0, server.terminate())
+        path = server.state / "gpupool.db"
+        whole = path.read_bytes()
+        path.write_bytes(whole[:4096] + b"Z" * 512 + whole[4608:])
+        check = daemon(server, "--check")
+        self.assertEqual(65, check.returncode, check.stdout + check.stderr)
+        start = daemon(server, "--devices", "cpu:1", "--grpc-port", 0, "--http-port", 0,
+                       "--metrics-port", 0)
+        self.assertEqual(69, start.returncode)
+        self.assertIn("damaged", start.stderr)
+
+    def test_without_database_it_says_so(self):
+        server = harness.Server("/nowhere", [])
+        for arguments in (("--check",), ("--backup", "/tmp/never.db")):
+            done = daemon(server, *arguments)
+            self.assertEqual(69, done.returncode)
+            self.assertIn("there is no database /nowhere/gpupool.db", done.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,175 @@
+#include "server/store/check.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "SQLiteCpp/SQLiteCpp.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "server/store/store.h"
+#include "tests/server/store/temp_dir.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr int kJobs = 12;
+
+class CheckTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto store = Store::Open(path_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    for (int i = 0; i < kJobs; ++i) {
+      WriteBatch batch;
+      v1::Job& job = batch.upsert_jobs.emplace_back();
+      job.set_id((*store)->AllocateId(IdKind::kJob));
+      job.set_request_id(absl::StrCat("request-", i));
+      job.set_state(v1::QUEUED);
+      job.set_waiting_reason(std::string(500, 'w'));
+      for (int sequence = 1; sequence <= 3; ++sequence) {
+        v1::JobEvent& event = batch.append_events.emplace_back();
+        event.set_job_id(job.id());
+        event.set_sequence(sequence);
+      }
+      ASSERT_TRUE((*store)->Commit(batch).ok());
+    }
+  }
+
+  std::string ProblemsAfter(const std::string& sql) {
+    SQLite::Database(path_, SQLite::OPEN_READWRITE).exec(sql);
+    return Problems();
+  }
+  std::string Problems() {
+    const auto report = CheckDatabase(path_);
+    if (!report.ok()) return report.status().ToString();
+    return absl::StrJoin(report->problems, "; ");
+  }
+
+  TempDir directory_;
+  std::string path_ = directory_ / "gpupool.db";
+};
+
+TEST_F(CheckTest, SoundDatabaseHasNoProblemAndItsRowsAreCounted) {
+  const auto report = CheckDatabase(path_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->problems, std::vector<std::string>());
+  EXPECT_EQ(report->rows.at("jobs"), kJobs);
+  EXPECT_EQ(report->rows.at("job_events"), 3 * kJobs);
+}
+
+TEST_F(CheckTest, MayRunWhileAStoreIsOpen) {
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok());
+  EXPECT_EQ(Problems(), "");
+}
+
+TEST_F(CheckTest, RowsThatDoNotAgreeAreNamed) {
+  EXPECT_EQ(ProblemsAfter("UPDATE jobs SET checksum = 1 WHERE id = 2"),
+            "row 2 of jobs: its checksum differs");
+}
+
+TEST_F(CheckTest, ColumnsThatDifferAreNamed) {
+  EXPECT_EQ(ProblemsAfter("UPDATE jobs SET state = 4 WHERE id = 3"),
+            "row 3 of jobs: its columns differ from what it says");
+}
+
+TEST_F(CheckTest, GapsInEventsAreFound) {
+  EXPECT_EQ(ProblemsAfter("DELETE FROM job_events WHERE job_id = 4 AND"
+                          " sequence = 2"),
+            "job 4: its events have a gap");
+  EXPECT_TRUE(absl::StrContains(
+      ProblemsAfter("DELETE FROM job_events WHERE job_id = 5 AND sequence = 1"),
+      "job 5: its first events are gone"));
+}
+
+TEST_F(CheckTest, IdsThatWouldBeGivenAgainAreFound) {
+  EXPECT_EQ(ProblemsAfter("UPDATE ids SET last = 3"),
+            "the next job would get the id of one that is there");
+}
+
+TEST_F(CheckTest, EventsOfNoJobAreFound) {
+  EXPECT_TRUE(absl::StrContains(
+      ProblemsAfter("PRAGMA foreign_keys = OFF; DELETE FROM jobs WHERE id = 1"),
+      "a row of job_events refers to a row of jobs that is not there"));
+}
+
+TEST_F(CheckTest, WhatIsNotThereOrOfAnotherVersionIsSaid) {
+  EXPECT_TRUE(absl::IsNotFound(CheckDatabase(directory_ / "none").status()));
+  EXPECT_TRUE(absl::StrContains(ProblemsAfter("PRAGMA user_version = 900"),
+                                "schema 900"));
+}
+
+// Flips a bit at many places: nothing crashes, and what a store then serves is
+// what was written, or an error.
+TEST_F(CheckTest, FlippedBitsAreNeverServedAsJobs) {
+  std::map<uint64_t, std::string> rows;
+  {
+    auto store = Store::Open(path_);
+    ASSERT_TRUE(store.ok());
+    for (int id = 1; id <= kJobs; ++id) {
+      rows[id] = (*store)->GetJob(id)->SerializeAsString();
+    }
+  }
+  std::ifstream file(path_, std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(file)), {});
+  int refused = 0;
+  int found = 0;
+  int flips = 0;
+  for (size_t at = 0; at < whole.size(); at += 211) {
+    std::string bytes = whole;
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
+    const std::string path = directory_ / "flipped.db";
+    std::ofstream(path, std::ios::binary) << bytes;
+    ++flips;
+    const auto report = CheckDatabase(path);
+    found += !report.ok() || !report->problems.empty();
+    {
+      auto store = Store::Open(path);
+      if (!store.ok()) {
+        ++refused;
+      } else {
+        for (const auto& [id, row] : rows) {
+          const auto job = (*store)->GetJob(id);
+          EXPECT_TRUE(!job.ok() || job->SerializeAsString() == row) << at;
+        }
+      }
+    }
+    for (const char* suffix : {"", "-wal", "-shm"}) {
+      std::filesystem::remove(path + suffix);
+    }
+  }
+  std::cout << flips << " flips: check finds " << found << ", " << refused
+            << " are refused at the start\n";
+  EXPECT_GT(found, flips / 10);
+}
+
+TEST_F(CheckTest, BackupIsOfOneMomentWhileTheStoreGoesOn) {
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok());
+  const std::string copy = directory_ / "copy.db";
+  ASSERT_TRUE(BackUpDatabase(path_, copy).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(BackUpDatabase(path_, copy)));
+  WriteBatch batch;
+  batch.set_counters["later"] = 1;
+  ASSERT_TRUE((*store)->Commit(batch).ok());
+  const auto report = CheckDatabase(copy);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->problems.empty());
+  EXPECT_EQ(report->rows.at("jobs"), kJobs);
+  auto restored = Store::Open(copy);
+  ASSERT_TRUE(restored.ok());
+  EXPECT_EQ((*restored)->GetJob(1)->SerializeAsString(),
+            (*store)->GetJob(1)->SerializeAsString());
+  EXPECT_EQ(*(*restored)->GetCounter("later"), 0u);
+}
+
+TEST_F(CheckTest, BackupOfNothingSaysSo) {
+  EXPECT_TRUE(absl::IsNotFound(
+      BackUpDatabase(directory_ / "none", directory_ / "copy.db")));
+  EXPECT_TRUE(absl::IsUnavailable(BackUpDatabase(path_, "/nowhere/copy.db")));
+}
+
+}  // namespace
+}  // namespace gpupool::server

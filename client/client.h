@@ -71,6 +71,11 @@ class Client {
   absl::StatusOr<v1::ListJobsResponse> ListJobs(
       const v1::ListJobsRequest& request);
   absl::StatusOr<v1::Job> CancelJob(const v1::CancelJobRequest& request);
+  absl::StatusOr<v1::Job> HoldJob(const v1::HoldJobRequest& request);
+  absl::StatusOr<v1::Job> ReleaseJob(const v1::ReleaseJobRequest& request);
+  absl::StatusOr<v1::Job> RequeueJob(const v1::RequeueJobRequest& request);
+  absl::StatusOr<v1::JobExplanation> ExplainJob(
+      const v1::ExplainJobRequest& request);
   absl::StatusOr<v1::PlanJobResponse> PlanJob(
       const v1::PlanJobRequest& request);
   // One stream, without repeats: calls `on_event` for each event until the

@@ -97,11 +97,16 @@ void StartOn(StepContext& context, Job& job,
   }
 }
 
-PreemptionReason ReasonOf(const Stop& stop, const Job& first,
-                          const Job& other) {
+PreemptionReason ReasonOf(const StepContext& context, const Stop& stop,
+                          const Job& first, const Job& other) {
   if (stop.reason == StopReason::kMoved) return PreemptionReason::kMove;
-  return other.priority < first.priority ? PreemptionReason::kPriority
-                                         : PreemptionReason::kOrder;
+  const QueuePolicy& policy = context.state.policy();
+  if (!policy.order_preempts()) return PreemptionReason::kGuarantee;
+  if (other.priority < first.priority) return PreemptionReason::kPriority;
+  const bool is_behind = other.priority == first.priority &&
+                         KeptStandingOf(policy, other, context.now) >
+                             first.standing * policy.hysteresis;
+  return is_behind ? PreemptionReason::kOrder : PreemptionReason::kGuarantee;
 }
 
 void CarryOut(StepContext& context, Job& job, const Room& room) {
@@ -110,7 +115,7 @@ void CarryOut(StepContext& context, Job& job, const Room& room) {
     AskToStop(context, other, stop.reason);
     other.gives_way_to = job.id;
     context.result.preemptions.push_back(
-        {other.id, job.id, ReasonOf(stop, job, other)});
+        {other.id, job.id, ReasonOf(context, stop, job, other)});
   }
   context.edit.Reserve(job, room.devices);
 }

@@ -25,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "scheduler/order_policy.h"
+#include "scheduler/queue_key.h"
 #include "scheduler/restart_cost.h"
 #include "scheduler/service_history.h"
 #include "scheduler/types.h"
@@ -155,36 +156,7 @@ struct Device {
   }
 };
 
-// Order of the queue: higher priority first, then smaller standing, then first
-// submitted.
-struct QueueKey {
-  int priority = 0;
-  double standing = 0;
-  JobId job;
-  friend bool operator<(const QueueKey& a, const QueueKey& b) {
-    if (a.priority != b.priority) return a.priority > b.priority;
-    if (a.standing != b.standing) return a.standing < b.standing;
-    return a.job < b.job;
-  }
-  friend bool operator==(const QueueKey&, const QueueKey&) = default;
-};
-
 QueueKey KeyOf(const Job& job);
-
-// What a job needs of the pool. Where one of two jobs of a shape does not fit,
-// the other does not either.
-struct Shape {
-  std::string device_kind;
-  uint32_t devices = 1;
-  uint64_t bytes = 0;
-  // With backfill: of the time that it still needs, by powers of two; 0 when
-  // that is not known.
-  int length = 0;
-  // Where tenants are told apart.
-  std::string tenant;
-  friend auto operator<=>(const Shape&, const Shape&) = default;
-};
-
 Shape ShapeOf(const QueuePolicy& policy, const Job& job);
 
 class State {
@@ -207,8 +179,13 @@ class State {
   // Before the first event: nothing starts until StartsHeld{false}.
   void HoldStarts() { starts_held_ = true; }
 
-  // A job that ended by itself earlier, after having run so long in all.
+  // Before the first event, after all devices are there. Of a job that ran
+  // before: by itself, after having run so long in all.
   void LearnRunTime(absl::Duration run) { history_.Add(run); }
+  // What it took.
+  void Remember(const TenantUsage::Past& past, absl::Time now) {
+    usage_.Remember(past, now, policy_.usage_half_life);
+  }
 
   // Drops an ended job. Late messages about it change nothing.
   void ForgetJob(JobId id);

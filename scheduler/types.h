@@ -86,9 +86,10 @@ enum class StopReason {
 
 // Why a job was told to make room.
 enum class PreemptionReason {
-  kPriority,  // the other one's is higher
-  kOrder,     // the other one goes first (order_policy.h)
-  kMove,      // it goes on elsewhere
+  kPriority,   // the other one's is higher
+  kOrder,      // the other one goes first (order_policy.h)
+  kGuarantee,  // the other one's tenant is guaranteed a place (fair_share.h)
+  kMove,       // it goes on elsewhere
 };
 
 // True when nothing can change the state any more.

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "engine/base/status_macros.h"
+#include "scheduler/tenant_text.h"
 
 namespace gpupool::server {
 namespace {
@@ -83,10 +84,37 @@ absl::Status SetDrainGrace(absl::string_view value, Config* config) {
   return absl::OkStatus();
 }
 
-absl::Status SetHangTimeout(absl::string_view value, Config* config) {
+absl::Status SetOrder(absl::string_view value, Config* config) {
+  ASSIGN_OR_RETURN(config->scheduling.order, scheduler::ParseOrder(value));
+  return absl::OkStatus();
+}
+
+absl::Status SetTenants(absl::string_view value, Config* config) {
+  ASSIGN_OR_RETURN(config->scheduling.tenants,
+                   scheduler::ParseTenantShares(value));
+  return absl::OkStatus();
+}
+
+absl::Status SetUsageHalfLife(absl::string_view value, Config* config) {
+  uint32_t seconds = 0;
+  RETURN_IF_ERROR(SetInteger(value, 0, 366 * 86400, &seconds));
+  config->scheduling.usage_half_life = absl::Seconds(seconds);
+  return absl::OkStatus();
+}
+
+absl::Status SetHysteresis(absl::string_view value, Config* config) {
+  double factor = 0;
+  if (!absl::SimpleAtod(value, &factor) || !(factor >= 1 && factor <= 1000)) {
+    return absl::InvalidArgumentError("must be a number 1 .. 1000");
+  }
+  config->scheduling.hysteresis = factor;
+  return absl::OkStatus();
+}
+
+absl::Status SetSeconds(absl::string_view value, absl::Duration* field) {
   uint32_t seconds = 0;
   RETURN_IF_ERROR(SetInteger(value, 0, 86400, &seconds));
-  config->hang_timeout = absl::Seconds(seconds);
+  *field = absl::Seconds(seconds);
   return absl::OkStatus();
 }
 
@@ -145,11 +173,45 @@ absl::Status ApplyAll(const YAML::Node& root, Config* config) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-const std::vector<Setting>& Settings() {
+// Of the scheduler.
+std::vector<Setting> SchedulingSettings() {
   using View = absl::string_view;
-  static const auto& settings = *new std::vector<Setting>{
+  return {
+      {"order", "ORDER",
+       "fifo: first come; priority: the same, and running jobs of lower "
+       "priority "
+       "give way; easy: backfill; fair: the tenant that has had least; las, "
+       "srs: least attained service, shortest "
+       "remaining first, and running jobs give way; default fifo",
+       SetOrder},
+      {"tenants", "SHARES",
+       "weights, limits and guarantees of tenants, as "
+       "research:weight=3,guaranteed=4;research.vision:most=2",
+       SetTenants},
+      {"usage-half-life", "SECONDS",
+       "what tenants have had counts half as much after this time, with "
+       "--order fair; default 604800, a week",
+       SetUsageHalfLife},
+      {"preempt-hysteresis", "FACTOR",
+       "a running job gives way when it stands so many times behind the one "
+       "that waits; default 2",
+       SetHysteresis},
+      {"min-run", "SECONDS",
+       "a job gives way only after it has run for so long since its start; "
+       "default 30",
+       [](View v, Config* c) { return SetSeconds(v, &c->scheduling.min_run); }},
+      {"restart-cost", "SECONDS",
+       "what stopping and resuming a job costs, until it has been measured; "
+       "default 60",
+       [](View v, Config* c) {
+         return SetSeconds(v, &c->scheduling.restart_cost);
+       }},
+  };
+}
+
+std::vector<Setting> GeneralSettings() {
+  using View = absl::string_view;
+  return {
       {"devices", "LIST",
        "auto, cpu:N (N virtual CPU devices) or cuda:I,J,... (these GPUs); "
        "default auto",
@@ -214,8 +276,22 @@ const std::vector<Setting>& Settings() {
       {"hang-timeout", "SECONDS",
        "kill a worker whose step takes longer than this and than 20 usual "
        "ones; 0: never; default 60",
-       SetHangTimeout},
+       [](View v, Config* c) { return SetSeconds(v, &c->hang_timeout); }},
   };
+}
+
+std::vector<Setting> AllSettings() {
+  std::vector<Setting> settings = GeneralSettings();
+  for (const Setting& setting : SchedulingSettings()) {
+    settings.push_back(setting);
+  }
+  return settings;
+}
+
+}  // namespace
+
+const std::vector<Setting>& Settings() {
+  static const auto& settings = *new std::vector<Setting>(AllSettings());
   return settings;
 }
 

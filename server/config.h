@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "scheduler/order_policy.h"
 
 namespace gpupool::server {
 
@@ -37,6 +38,8 @@ struct Config {
   uint64_t slot_bytes = uint64_t{4} << 20;
   absl::Duration drain_grace = absl::Seconds(30);
   absl::Duration hang_timeout = absl::Seconds(60);  // zero: never
+  // Where jobs give way a step is short and a start is not.
+  scheduler::QueuePolicy scheduling{.min_run = absl::Seconds(30)};
 };
 
 struct Setting {

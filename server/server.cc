@@ -137,8 +137,8 @@ class Server::Impl {
   absl::Status OpenStorage() {
     ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
     const std::string& folder = state_dir_->path();
-    ASSIGN_OR_RETURN(store_, Store::Open(folder + "/gpupool.db",
-                                         StoreSettings()));
+    ASSIGN_OR_RETURN(store_,
+                     Store::Open(folder + "/gpupool.db", StoreSettings()));
     ASSIGN_OR_RETURN(blobs_, BlobStore::Open(folder + "/blobs"));
     metrics_.SetBuildInfo(build_.version, build_.commit);
     return absl::OkStatus();
@@ -190,6 +190,7 @@ class Server::Impl {
     options.groups_folder = absl::StrCat(state_dir_->path(), "/groups");
     options.queue_limit = config_.event_queue_size;
     options.planner = Planner();
+    options.scheduling = config_.scheduling;
     return options;
   }
 
@@ -293,6 +294,7 @@ class Server::Impl {
     info.set_http_port(ports_.http);
     info.set_metrics_port(ports_.metrics);
     info.set_draining(control_->draining());
+    *info.mutable_scheduling() = control_->GetSchedulingPolicy();
     return info;
   }
 

@@ -72,7 +72,11 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddWatch(app, invocation);
   AddLogs(app, invocation);
   AddWait(app, invocation);
+  AddWhy(app, invocation);
   AddCancel(app, invocation);
+  AddHold(app, invocation);
+  AddRelease(app, invocation);
+  AddRequeue(app, invocation);
   AddDatasets(app, invocation);
   AddModels(app, invocation);
   AddDevices(app, invocation);

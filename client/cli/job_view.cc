@@ -207,6 +207,7 @@ void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
   if (job.spec().priority() != 0) {
     facts.Add("priority", absl::StrCat(job.spec().priority()));
   }
+  if (job.held()) facts.Add("held", "yes");
   facts.Add("dataset", job.spec().data().dataset());
   if (job.plan().parameters() > 0) {
     facts.Add("parameters", GroupDigits(job.plan().parameters()));

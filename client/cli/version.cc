@@ -30,6 +30,9 @@ int Version(Context& context, bool client_only) {
         out << "server: " << server->version()
             << (server->commit().empty() ? "" : " (" + server->commit() + ")")
             << (server->draining() ? ", draining" : "") << "\n";
+        if (server->has_scheduling()) {
+          out << "order: " << server->scheduling().order() << "\n";
+        }
       }
     }
   }

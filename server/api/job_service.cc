@@ -47,14 +47,45 @@ grpc::ServerUnaryReactor* JobService::ListJobs(
   return Reply(context, control_->ListJobs(*request), response);
 }
 
+template <typename Response>
+grpc::ServerUnaryReactor* JobService::AskById(
+    grpc::CallbackServerContext* context, uint64_t id, OfControl<Response> ask,
+    Response* response) {
+  const absl::Status checked = CheckId("id", id);
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  (control_->*ask)(id, ReplyLater(reactor, response));
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* JobService::CancelJob(
     grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
     v1::Job* response) {
-  const absl::Status checked = CheckId("id", request->id());
-  if (!checked.ok()) return Reply(context, checked);
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->CancelJob(request->id(), ReplyLater(reactor, response));
-  return reactor;
+  return AskById(context, request->id(), &ControlLoop::CancelJob, response);
+}
+
+grpc::ServerUnaryReactor* JobService::HoldJob(
+    grpc::CallbackServerContext* context, const v1::HoldJobRequest* request,
+    v1::Job* response) {
+  return AskById(context, request->id(), &ControlLoop::HoldJob, response);
+}
+
+grpc::ServerUnaryReactor* JobService::ReleaseJob(
+    grpc::CallbackServerContext* context, const v1::ReleaseJobRequest* request,
+    v1::Job* response) {
+  return AskById(context, request->id(), &ControlLoop::ReleaseJob, response);
+}
+
+grpc::ServerUnaryReactor* JobService::RequeueJob(
+    grpc::CallbackServerContext* context, const v1::RequeueJobRequest* request,
+    v1::Job* response) {
+  return AskById(context, request->id(), &ControlLoop::RequeueJob, response);
+}
+
+grpc::ServerUnaryReactor* JobService::ExplainJob(
+    grpc::CallbackServerContext* context, const v1::ExplainJobRequest* request,
+    v1::JobExplanation* response) {
+  return AskById(context, request->id(), &ControlLoop::ExplainJob, response);
 }
 
 grpc::ServerWriteReactor<v1::JobEvent>* JobService::WatchJob(

@@ -29,6 +29,18 @@ class JobService : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context,
                                       const v1::CancelJobRequest* request,
                                       v1::Job* response) override;
+  grpc::ServerUnaryReactor* HoldJob(grpc::CallbackServerContext* context,
+                                    const v1::HoldJobRequest* request,
+                                    v1::Job* response) override;
+  grpc::ServerUnaryReactor* ReleaseJob(grpc::CallbackServerContext* context,
+                                       const v1::ReleaseJobRequest* request,
+                                       v1::Job* response) override;
+  grpc::ServerUnaryReactor* RequeueJob(grpc::CallbackServerContext* context,
+                                       const v1::RequeueJobRequest* request,
+                                       v1::Job* response) override;
+  grpc::ServerUnaryReactor* ExplainJob(grpc::CallbackServerContext* context,
+                                       const v1::ExplainJobRequest* request,
+                                       v1::JobExplanation* response) override;
   grpc::ServerWriteReactor<v1::JobEvent>* WatchJob(
       grpc::CallbackServerContext* context,
       const v1::WatchJobRequest* request) override;
@@ -37,6 +49,15 @@ class JobService : public v1::JobService::CallbackService {
                                     v1::PlanJobResponse* response) override;
 
  private:
+  template <typename Response>
+  using OfControl = void (ControlLoop::*)(uint64_t,
+                                          ControlLoop::Callback<Response>);
+  // A call that needs the job's id and nothing else.
+  template <typename Response>
+  grpc::ServerUnaryReactor* AskById(grpc::CallbackServerContext* context,
+                                    uint64_t id, OfControl<Response> ask,
+                                    Response* response);
+
   ControlLoop* const control_;
   StreamRegistry watches_;
 };

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
@@ -30,6 +31,9 @@ constexpr uint32_t kMaxAttempts = 100;
 constexpr double kDefaultBackoffSeconds = 1;
 constexpr double kMaxBackoffSeconds = 3600;
 constexpr uint32_t kMaxDevices = 1024;
+constexpr double kMaxRunSeconds = 1e9;
+constexpr int64_t kMaxUnixSeconds = 253402300799;  // 9999-12-31T23:59:59Z
+constexpr int kMaxPrerequisites = 100;
 
 absl::Status CheckHeldOut(const v1::HeldOut& held_out) {
   switch (held_out.rule_case()) {
@@ -55,6 +59,47 @@ absl::Status CheckDevices(const v1::JobSpec& spec) {
   if (spec.devices() <= kMaxDevices) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "devices is ", spec.devices(), "; it must be 1 .. ", kMaxDevices));
+}
+
+absl::Status CheckSeconds(absl::string_view field, double seconds) {
+  if (seconds >= 0 && seconds <= kMaxRunSeconds) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", seconds, "; it must be 0 (none) .. ",
+                   absl::StrFormat("%.0f", kMaxRunSeconds)));
+}
+
+absl::Status CheckTime(absl::string_view field,
+                       const google::protobuf::Timestamp& time) {
+  if (time.seconds() >= 0 && time.seconds() <= kMaxUnixSeconds &&
+      time.nanos() >= 0 && time.nanos() < 1'000'000'000) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, " is no time from 1970 to 9999, as in \"2026-01-31T18:00:00Z\""));
+}
+
+absl::Status CheckAfter(const v1::JobSpec& spec) {
+  if (spec.after_ok_size() + spec.after_any_size() > kMaxPrerequisites) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("after_ok and after_any name ",
+                     spec.after_ok_size() + spec.after_any_size(),
+                     " jobs; at most ", kMaxPrerequisites, " are allowed"));
+  }
+  for (const uint64_t id : spec.after_ok()) {
+    RETURN_IF_ERROR(CheckId("after_ok", id));
+  }
+  for (const uint64_t id : spec.after_any()) {
+    RETURN_IF_ERROR(CheckId("after_any", id));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTimes(const v1::JobSpec& spec) {
+  RETURN_IF_ERROR(CheckSeconds("max_run_seconds", spec.max_run_seconds()));
+  RETURN_IF_ERROR(
+      CheckSeconds("expected_run_seconds", spec.expected_run_seconds()));
+  RETURN_IF_ERROR(CheckTime("start_before", spec.start_before()));
+  return CheckTime("deadline", spec.deadline());
 }
 
 absl::Status CheckData(const v1::DataSpec& data) {
@@ -271,6 +316,8 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
                      "; it must be empty, \"cpu\" or \"cuda\""));
   }
   RETURN_IF_ERROR(CheckDevices(*spec));
+  RETURN_IF_ERROR(CheckTimes(*spec));
+  RETURN_IF_ERROR(CheckAfter(*spec));
   if (spec->devices() == 1) spec->clear_devices();  // they mean the same
   RETURN_IF_ERROR(CheckModelSpec("model", spec->model()));
   RETURN_IF_ERROR(CheckData(spec->data()));

@@ -6,6 +6,7 @@
 
 #include "scheduler/batch_policy.h"
 #include "scheduler/placement_policy.h"
+#include "server/control/job_requests.h"
 #include "server/control/rows.h"
 #include "server/store/store.h"
 
@@ -91,6 +92,7 @@ v1::Job NewJob(Transaction& transaction, const Submission& submission) {
   *job.mutable_spec() = submission.request.spec();
   job.set_request_id(submission.request.request_id());
   job.set_state(v1::QUEUED);
+  job.set_held(job.spec().hold());
   *job.mutable_plan() = submission.plan.plan();
   job.mutable_progress()->set_total_steps(submission.plan.total_steps());
   *job.mutable_create_time() = ToTimestamp(transaction.now());
@@ -109,20 +111,8 @@ uint64_t AddJob(Transaction& transaction, const Submission& submission) {
   event.mutable_state_change()->set_reason("submitted");
   transaction.AppendEvent(row, std::move(event));
   const uint64_t id = row.job.id();
-  transaction.Apply(ToEvent(row.job));
+  transaction.Apply(EventOf(row.job, ledger));
   return id;
-}
-
-// Answers with the job as it is after the commit. The row is looked up then,
-// since the transaction may take it further.
-void AnswerWithJob(const ControlContext& context, Transaction& transaction,
-                   uint64_t id, JobCallback callback) {
-  transaction.AfterCommit([&context, &ledger = transaction.ledger(), id,
-                           callback = std::move(callback)] {
-    const JobRow* row = ledger.FindJob(id);
-    if (row == nullptr) return callback(context.store->GetJob(id));
-    callback(WithReason(*context.board, row->job));
-  });
 }
 
 void Admit(const ControlContext& context, Transaction& transaction,
@@ -139,6 +129,9 @@ void Admit(const ControlContext& context, Transaction& transaction,
   absl::Status status = CheckRoom(context, transaction, *submission);
   if (status.ok()) {
     status = CheckDataset(transaction, *submission);
+  }
+  if (status.ok()) {
+    status = CheckStartRules(transaction, submission->request.spec());
   }
   if (!status.ok()) return submission->callback(status);
   const uint64_t id = AddJob(transaction, *submission);
@@ -165,6 +158,16 @@ v1::Dataset AssumedDataset(const v1::JobSpec& spec) {
 }
 
 }  // namespace
+
+void AnswerWithJob(const ControlContext& context, Transaction& transaction,
+                   uint64_t id, JobCallback callback) {
+  transaction.AfterCommit([&context, &ledger = transaction.ledger(), id,
+                           callback = std::move(callback)] {
+    const JobRow* row = ledger.FindJob(id);
+    if (row == nullptr) return callback(context.store->GetJob(id));
+    callback(WithReason(*context.board, row->job));
+  });
+}
 
 worker::v1::ToWorker PlanRequest(const Store& store, const v1::JobSpec& spec) {
   auto dataset = store.GetDataset(spec.data().dataset());

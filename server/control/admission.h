@@ -32,6 +32,11 @@ worker::v1::ToWorker PlanRequest(const Store& store, const v1::JobSpec& spec);
 absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
                                         const std::string& name);
 
+// Answers with the job as it is after the commit. The row is looked up then,
+// since the transaction may take it further.
+void AnswerWithJob(const ControlContext& context, Transaction& transaction,
+                   uint64_t id, ControlLoop::Callback<v1::Job> callback);
+
 // The row with the reason why it waits.
 v1::Job WithReason(const DeviceBoard& board, v1::Job job);
 

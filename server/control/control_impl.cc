@@ -19,6 +19,20 @@ namespace {
 // that is set back.
 constexpr absl::Duration kLongestSleep = absl::Seconds(1);
 
+PreemptionLabel LabelOf(scheduler::PreemptionReason reason) {
+  switch (reason) {
+    case scheduler::PreemptionReason::kPriority:
+      return PreemptionLabel::kPriority;
+    case scheduler::PreemptionReason::kOrder:
+      return PreemptionLabel::kOrder;
+    case scheduler::PreemptionReason::kGuarantee:
+      return PreemptionLabel::kGuarantee;
+    case scheduler::PreemptionReason::kMove:
+      return PreemptionLabel::kMove;
+  }
+  return PreemptionLabel::kOrder;
+}
+
 scheduler::WorkerReady ToEvent(scheduler::DeviceId device,
                                const worker::v1::HelloReply& reply) {
   scheduler::WorkerReady event;
@@ -171,7 +185,7 @@ void ControlLoop::Impl::AfterCommit(Transaction& transaction) {
   transaction.ForgetEnded();
 }
 
-void ControlLoop::Impl::Count(const Transaction& transaction) {
+void ControlLoop::Impl::Count(Transaction& transaction) {
   Metrics* metrics = dependencies_.metrics;
   if (metrics == nullptr) return;
   queue_metrics_->SetDepth(queue_.size());
@@ -180,6 +194,15 @@ void ControlLoop::Impl::Count(const Transaction& transaction) {
   }
   for (absl::Duration wait : transaction.queue_waits()) {
     metrics->ObserveQueueWait(wait);
+  }
+  for (scheduler::PreemptionReason reason : transaction.preemptions()) {
+    metrics->CountPreemption(LabelOf(reason));
+  }
+  for (absl::Duration took : transaction.saves()) {
+    metrics->ObserveCheckpoint(CheckpointPhase::kSave, took);
+  }
+  for (absl::Duration took : transaction.restores()) {
+    metrics->ObserveCheckpoint(CheckpointPhase::kRestore, took);
   }
   if (transaction.changed_plan()) metrics->SetJobs(ledger_.job_counts);
 }

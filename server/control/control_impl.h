@@ -57,7 +57,7 @@ class ControlLoop::Impl {
   void FireTimers(Transaction& transaction);
   absl::Time NextDeadline() const;
   void AfterCommit(Transaction& transaction);
-  void Count(const Transaction& transaction);
+  void Count(Transaction& transaction);
   void PutRight(const std::string& device, const Disagreement& disagreement);
 
   const ControlOptions options_;

@@ -6,6 +6,7 @@
 #include "server/control/admission.h"
 #include "server/control/control_impl.h"
 #include "server/control/dataset_requests.h"
+#include "server/control/job_requests.h"
 #include "server/control/memory_requests.h"
 #include "server/control/model_requests.h"
 #include "server/control/report_intake.h"
@@ -42,6 +43,20 @@ void ControlLoop::SubmitJob(const v1::SubmitJobRequest& request,
 
 void ControlLoop::CancelJob(uint64_t id, Callback<v1::Job> callback) {
   server::CancelJob(impl_->context(), id, std::move(callback));
+}
+
+void ControlLoop::HoldJob(uint64_t id, Callback<v1::Job> callback) {
+  server::HoldJob(impl_->context(), id, std::move(callback));
+}
+void ControlLoop::ReleaseJob(uint64_t id, Callback<v1::Job> callback) {
+  server::ReleaseJob(impl_->context(), id, std::move(callback));
+}
+void ControlLoop::RequeueJob(uint64_t id, Callback<v1::Job> callback) {
+  server::RequeueJob(impl_->context(), id, std::move(callback));
+}
+void ControlLoop::ExplainJob(uint64_t id,
+                             Callback<v1::JobExplanation> callback) {
+  server::ExplainJob(impl_->context(), id, std::move(callback));
 }
 
 absl::StatusOr<v1::Job> ControlLoop::GetJob(uint64_t id) const {
@@ -202,6 +217,10 @@ bool ControlLoop::WaitUntilIdle(absl::Duration timeout) const {
 }
 v1::ReconcileState ControlLoop::GetReconcileState() const {
   return impl_->board().Reconcile();
+}
+
+v1::SchedulingPolicy ControlLoop::GetSchedulingPolicy() const {
+  return impl_->board().Scheduling();
 }
 
 // -------------------------------------------------------------- WorkerObserver

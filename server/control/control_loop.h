@@ -35,6 +35,7 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "scheduler/order_policy.h"
 #include "server/control/serving_sink.h"
 #include "server/control/worker_port.h"
 #include "server/pool/worker_pool.h"
@@ -64,6 +65,7 @@ struct ControlOptions {
   size_t active_job_limit = 100000;
   // Checkpoints kept per job beside those that versions were made from.
   size_t keep_checkpoints = 5;
+  scheduler::QueuePolicy scheduling;
   // What plans depend on beside the spec: stored plans of another planner are
   // made again. 0: plans are never made again.
   uint64_t planner = 0;
@@ -112,6 +114,10 @@ class ControlLoop : public WorkerObserver {
   void SubmitJob(const v1::SubmitJobRequest& request,
                  Callback<v1::Job> callback);
   void CancelJob(uint64_t id, Callback<v1::Job> callback);
+  void HoldJob(uint64_t id, Callback<v1::Job> callback);
+  void ReleaseJob(uint64_t id, Callback<v1::Job> callback);
+  void RequeueJob(uint64_t id, Callback<v1::Job> callback);
+  void ExplainJob(uint64_t id, Callback<v1::JobExplanation> callback);
   absl::StatusOr<v1::Job> GetJob(uint64_t id) const;
   absl::StatusOr<v1::ListJobsResponse> ListJobs(
       const v1::ListJobsRequest& request) const;
@@ -184,6 +190,7 @@ class ControlLoop : public WorkerObserver {
   // Blocks until no attempt is live, at most `timeout`. False: some still are.
   bool WaitUntilIdle(absl::Duration timeout) const;
   v1::ReconcileState GetReconcileState() const;
+  v1::SchedulingPolicy GetSchedulingPolicy() const;
 
   // --------------------------------------------------------- WorkerObserver
   void OnWorkerReady(const std::string& device,

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "scheduler/queue_policy.h"
+#include "server/control/rows.h"
 
 namespace gpupool::server {
 namespace {
@@ -130,6 +131,8 @@ void DeviceBoard::Publish(const Ledger& ledger) {
     reasons_[id.value()] = std::move(reason);
   }
   draining_ = ledger.state.draining();
+  policy_ = ledger.state.policy();
+  restart_cost_ = ledger.state.restart_cost();
 }
 
 void DeviceBoard::CollectAbsent(Entry::Attempts& attempts, const Entry& entry,
@@ -250,6 +253,16 @@ std::string DeviceBoard::WaitingReason(uint64_t job) const {
   absl::MutexLock lock(&mutex_);
   auto it = reasons_.find(job);
   return it == reasons_.end() ? "" : it->second;
+}
+
+v1::SchedulingPolicy DeviceBoard::Scheduling() const {
+  absl::MutexLock lock(&mutex_);
+  v1::SchedulingPolicy policy;
+  policy.set_order(std::string(ToString(policy_.order)));
+  policy.set_preempt_hysteresis(policy_.hysteresis);
+  *policy.mutable_min_run() = ToProtoDuration(policy_.min_run);
+  *policy.mutable_restart_cost() = ToProtoDuration(restart_cost_);
+  return policy;
 }
 
 bool DeviceBoard::draining() const {

@@ -18,6 +18,7 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/order_policy.h"
 #include "scheduler/types.h"
 #include "server/control/ledger.h"
 
@@ -58,6 +59,7 @@ class DeviceBoard {
   uint64_t mismatches_total() const;
   // Empty when the job is not known to wait.
   std::string WaitingReason(uint64_t job) const;
+  v1::SchedulingPolicy Scheduling() const;
   bool draining() const;
   size_t live_attempts() const;
   // False when `timeout` passed first.
@@ -87,6 +89,8 @@ class DeviceBoard {
   std::map<uint64_t, std::string> reasons_ ABSL_GUARDED_BY(mutex_);
   uint64_t mismatches_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t live_attempts_ ABSL_GUARDED_BY(mutex_) = 0;
+  scheduler::QueuePolicy policy_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration restart_cost_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/control/job_requests.h"
 #include "server/control/rows.h"
 #include "server/store/store.h"
 
@@ -11,6 +12,8 @@ namespace gpupool::server {
 namespace {
 
 constexpr char kReports[] = "reports/";
+constexpr int kPage = 500;
+constexpr size_t kMostEnded = 2000;  // that are looked at
 
 std::string KindOf(const std::string& name) {
   return name.substr(0, name.find(':'));
@@ -36,6 +39,19 @@ absl::StatusOr<std::vector<scheduler::Rank>> RecoverRanks(
   return ranks;
 }
 
+// Counts what the job has had so far for its tenant.
+void RecoverUsage(const v1::Job& job, absl::Time now, Ledger& ledger) {
+  if (job.run_seconds() <= 0) return;
+  ledger.state.Remember(
+      {.tenant = job.spec().tenant(),
+       .kind = KindOf(job.device()),
+       .devices = DeviceCount(job.spec()),
+       .bytes = job.plan().training().peak(),
+       .run = absl::Seconds(job.run_seconds()),
+       .end = job.has_end_time() ? FromTimestamp(job.end_time()) : now},
+      now);
+}
+
 absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
                         Ledger& ledger) {
   const uint64_t id = job.id();
@@ -52,6 +68,11 @@ absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
   ASSIGN_OR_RETURN(auto ranks, RecoverRanks(store, row.job, ledger.state));
   scheduler::Job restored = ToSchedulerJob(
       row.job, static_cast<uint32_t>(failures), std::move(ranks), now);
+  const scheduler::JobSubmitted submitted = EventOf(row.job, ledger);
+  restored.after_ok.insert(submitted.after_ok.begin(),
+                           submitted.after_ok.end());
+  restored.after_any.insert(submitted.after_any.begin(),
+                            submitted.after_any.end());
   const auto state = static_cast<v1::JobState>(restored.state);
   if (state != row.job.state()) {
     --ledger.job_counts[row.job.state()];
@@ -59,6 +80,29 @@ absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
     row.job.set_state(state);
   }
   ledger.state.RestoreJob(std::move(restored));
+  RecoverUsage(row.job, now, ledger);
+  return absl::OkStatus();
+}
+
+// What jobs that ended tell about those that run, and what tenants have had.
+absl::Status RecoverHistory(const Store& store, absl::Time now,
+                            Ledger& ledger) {
+  v1::ListJobsRequest request;
+  for (v1::JobState ended : {v1::SUCCEEDED, v1::FAILED, v1::CANCELLED}) {
+    request.add_states(ended);
+  }
+  request.set_page_size(kPage);
+  size_t seen = 0;  // newest first
+  do {
+    ASSIGN_OR_RETURN(const auto page, store.ListJobs(request));
+    for (const v1::Job& job : page.jobs()) {
+      RecoverUsage(job, now, ledger);
+      if (job.state() != v1::SUCCEEDED || job.run_seconds() <= 0) continue;
+      ledger.state.LearnRunTime(absl::Seconds(job.run_seconds()));
+    }
+    seen += page.jobs_size();
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty() && seen < kMostEnded);
   return absl::OkStatus();
 }
 
@@ -78,9 +122,12 @@ absl::Status Recover(const ControlOptions& options, const Store& store,
     ledger.state.AddDevice(device.name, KindOf(device.name), device.limit_bytes,
                            set == fractions.end() ? 1 : set->second);
   }
+  ledger.state.SetPolicy(options.scheduling);
+  RETURN_IF_ERROR(RecoverHistory(store, now, ledger));
   ASSIGN_OR_RETURN(ledger.job_counts, store.CountJobs());
   ASSIGN_OR_RETURN(auto versions, store.LoadVersions());
   for (auto& version : versions) RecoverVersion(std::move(version), ledger);
+  // By rising id: what a job waits for comes before it.
   ASSIGN_OR_RETURN(auto jobs, store.LoadAllActiveJobs());
   for (auto& job : jobs) {
     RETURN_IF_ERROR(RecoverJob(store, now, std::move(job), ledger));

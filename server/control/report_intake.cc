@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,9 +46,14 @@ struct Intake {
 };
 
 void TakeStarted(const Intake& in) {
-  if (!in.transaction.Apply(scheduler::AttemptStarted{in.device, in.attempt})) {
-    return;
+  const worker::v1::JobStarted& started = in.report.started();
+  scheduler::AttemptStarted event{in.device, in.attempt, std::nullopt};
+  if (started.from_step() > 0 && started.start_seconds() > 0) {
+    event.restored_in = absl::Seconds(started.start_seconds());
   }
+  if (!in.transaction.Apply(event)) return;
+  if (event.restored_in)
+    in.transaction.restores().push_back(*event.restored_in);
   JobRow* row = in.row();
   v1::Progress& progress = *row->job.mutable_progress();
   progress.set_step(in.report.started().from_step());
@@ -57,10 +63,12 @@ void TakeStarted(const Intake& in) {
 
 void TakeProgress(const Intake& in) {
   const v1::Progress& progress = in.report.progress();
-  if (!in.transaction.Apply(
-          scheduler::ProgressMade{in.device, in.attempt, progress.step()})) {
-    return;
+  scheduler::ProgressMade made{in.device, in.attempt, progress.step(),
+                               std::nullopt};
+  if (progress.seconds_left() > 0) {
+    made.remaining = absl::Seconds(progress.seconds_left());
   }
+  if (!in.transaction.Apply(made)) return;
   JobRow* row = in.row();
   *row->job.mutable_progress() = progress;
   v1::JobEvent event = in.NewEvent();
@@ -134,10 +142,12 @@ void PruneCheckpoints(const Intake& in, JobRow& row) {
 
 void TakeCheckpoint(const Intake& in) {
   v1::Checkpoint checkpoint = in.report.checkpoint();
-  if (!in.transaction.Apply(scheduler::CheckpointSaved{in.device, in.attempt,
-                                                       checkpoint.step()})) {
+  const absl::Duration took = absl::Seconds(checkpoint.save_seconds());
+  if (!in.transaction.Apply(scheduler::CheckpointSaved{
+          in.device, in.attempt, checkpoint.step(), took})) {
     return;
   }
+  if (took > absl::ZeroDuration()) in.transaction.saves().push_back(took);
   JobRow* row = in.row();
   v1::JobEvent event = in.NewEvent();
   checkpoint.set_job_id(in.report.job_id());

@@ -23,6 +23,14 @@ google::protobuf::Timestamp ToTimestamp(absl::Time time) {
   return timestamp;
 }
 
+google::protobuf::Duration ToProtoDuration(absl::Duration duration) {
+  google::protobuf::Duration proto;
+  const int64_t nanos = absl::ToInt64Nanoseconds(duration);
+  proto.set_seconds(nanos / 1000000000);
+  proto.set_nanos(static_cast<int32_t>(nanos % 1000000000));
+  return proto;
+}
+
 absl::Time FromTimestamp(const google::protobuf::Timestamp& timestamp) {
   return absl::FromUnixSeconds(timestamp.seconds()) +
          absl::Nanoseconds(timestamp.nanos());
@@ -56,10 +64,11 @@ std::string PublishedModelName(const v1::JobSpec& spec) {
 }
 
 scheduler::JobSubmitted ToEvent(const v1::Job& job) {
+  const v1::JobSpec& spec = job.spec();
   const v1::RetrySpec& retry = job.spec().retry();
   const double backoff = retry.backoff_seconds() > 0 ? retry.backoff_seconds()
                                                      : kDefaultBackoffSeconds;
-  return {
+  scheduler::JobSubmitted submitted{
       .job = scheduler::JobId(job.id()),
       .tenant = job.spec().tenant(),
       .priority = job.spec().priority(),
@@ -71,6 +80,18 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job) {
       .first_backoff = absl::Seconds(backoff),
       .publish_on_success = job.spec().publish().on_success(),
   };
+  if (spec.expected_run_seconds() > 0) {
+    submitted.expected_run = absl::Seconds(spec.expected_run_seconds());
+  }
+  if (spec.max_run_seconds() > 0) {
+    submitted.max_run = absl::Seconds(spec.max_run_seconds());
+  }
+  if (spec.has_start_before()) {
+    submitted.start_before = FromTimestamp(spec.start_before());
+  }
+  if (spec.has_deadline()) submitted.deadline = FromTimestamp(spec.deadline());
+  submitted.held = job.held();
+  return submitted;
 }
 
 scheduler::VersionCreated ToEvent(const v1::ModelVersion& version) {
@@ -102,6 +123,17 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.max_attempts = submitted.max_attempts > 0 ? submitted.max_attempts : 1;
   job.first_backoff = submitted.first_backoff;
   job.publish_on_success = submitted.publish_on_success;
+  job.expected_run = submitted.expected_run;
+  job.max_run = submitted.max_run;
+  job.start_before = submitted.start_before;
+  job.deadline = submitted.deadline;
+  job.held = submitted.held;
+  job.attained = absl::Seconds(row.run_seconds());
+  job.save_time = absl::Seconds(row.last_checkpoint().save_seconds());
+  if (row.progress().seconds_left() > 0) {
+    job.expected_run =
+        job.attained + absl::Seconds(row.progress().seconds_left());
+  }
   job.state = static_cast<scheduler::JobState>(row.state());
   job.attempt = row.attempt();
   job.failures = failures;

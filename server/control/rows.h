@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "google/protobuf/duration.pb.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/timestamp.pb.h"
 #include "gpupool/v1/dataset.pb.h"
@@ -25,6 +26,7 @@ inline constexpr uint32_t kDefaultMaxAttempts = 3;
 inline constexpr double kDefaultBackoffSeconds = 1;
 
 google::protobuf::Timestamp ToTimestamp(absl::Time time);
+google::protobuf::Duration ToProtoDuration(absl::Duration duration);
 absl::Time FromTimestamp(const google::protobuf::Timestamp& timestamp);
 
 // The same bytes for equal messages within one build; for comparing only.
@@ -35,6 +37,8 @@ v1::ServingOptions WithDefaults(v1::ServingOptions options);
 // The model's name that a job publishes under.
 std::string PublishedModelName(const v1::JobSpec& spec);
 
+// Without the jobs that it waits for: who knows which of them have not ended
+// adds those.
 scheduler::JobSubmitted ToEvent(const v1::Job& job);
 scheduler::VersionCreated ToEvent(const v1::ModelVersion& version);
 

@@ -13,6 +13,24 @@ namespace gpupool::server {
 using scheduler::JobId;
 using scheduler::VersionId;
 
+namespace {
+
+absl::string_view WhyFirst(scheduler::PreemptionReason reason) {
+  switch (reason) {
+    case scheduler::PreemptionReason::kPriority:
+      return "has the higher priority";
+    case scheduler::PreemptionReason::kOrder:
+      return "goes first by the server's order";
+    case scheduler::PreemptionReason::kGuarantee:
+      return "is within what its tenant is guaranteed";
+    case scheduler::PreemptionReason::kMove:
+      return "needs devices that are close together";
+  }
+  return "";
+}
+
+}  // namespace
+
 Transaction::Transaction(Ledger* ledger, Store* store, absl::Time now)
     : ledger_(ledger), store_(store), now_(now) {}
 
@@ -22,6 +40,7 @@ bool Transaction::Apply(const scheduler::Event& event,
   scheduler::StepResult result = scheduler::Step(ledger_->state, event, now_);
   decision_time_ += absl::Now() - begin;
   for (const auto& change : result.job_changes) MirrorChange(change, error);
+  for (const auto& preemption : result.preemptions) Mirror(preemption);
   for (JobId id : result.changed_jobs) MirrorJob(id.value());
   for (VersionId id : result.changed_versions) MirrorVersion(id.value());
   changed_plan_ = changed_plan_ || !result.changed_jobs.empty() ||
@@ -76,11 +95,25 @@ void Transaction::MirrorChange(const scheduler::JobChange& change,
   AppendEvent(*row, std::move(event));
 }
 
+void Transaction::Mirror(const scheduler::Preemption& preemption) {
+  preemptions_.push_back(preemption.reason);
+  JobRow* row = ledger_->FindJob(preemption.job.value());
+  if (row == nullptr) return;
+  v1::JobEvent event;
+  v1::LogLine& log = *event.mutable_log();
+  log.set_severity(v1::LogLine::INFO);
+  log.set_text(absl::StrCat(
+      "preempted by job ", preemption.gives_way_to.value(), ", which ",
+      WhyFirst(preemption.reason), ": checkpoints and gives its devices back"));
+  AppendEvent(*row, std::move(event));
+}
+
 void Transaction::MirrorJob(uint64_t id) {
   JobRow* row = ledger_->FindJob(id);
   const scheduler::Job* job = ledger_->state.FindJob(JobId(id));
   if (row == nullptr || job == nullptr) return;
   MirrorRanks(*job, &row->job);
+  row->job.set_held(job->held && !scheduler::IsEnded(job->state));
   CountFailures(id);
   TouchJob(id);
 }
@@ -211,7 +244,12 @@ void Transaction::AfterCommit(std::function<void()> run) {
 absl::Status Transaction::Commit() {
   for (uint64_t id : touched_jobs_) {
     JobRow* row = ledger_->FindJob(id);
-    if (row != nullptr) batch_.upsert_jobs.push_back(row->job);
+    if (row == nullptr) continue;
+    const scheduler::Job* job = ledger_->state.FindJob(JobId(id));
+    if (job != nullptr) {
+      row->job.set_run_seconds(absl::ToDoubleSeconds(job->Attained(now_)));
+    }
+    batch_.upsert_jobs.push_back(row->job);
   }
   for (uint64_t id : touched_versions_) {
     const v1::ModelVersion* row = ledger_->FindVersion(id);

@@ -82,6 +82,12 @@ class Transaction {
   const std::vector<absl::Duration>& queue_waits() const {
     return queue_waits_;
   }
+  const std::vector<scheduler::PreemptionReason>& preemptions() const {
+    return preemptions_;
+  }
+  // How long checkpoints took to save and jobs to be restored from them.
+  std::vector<absl::Duration>& saves() { return saves_; }
+  std::vector<absl::Duration>& restores() { return restores_; }
   absl::Duration decision_time() const { return decision_time_; }
   // True when jobs, versions or devices changed, not only progress.
   bool changed_plan() const { return changed_plan_; }
@@ -91,6 +97,7 @@ class Transaction {
  private:
   void MirrorChange(const scheduler::JobChange& change,
                     const v1::JobError* error);
+  void Mirror(const scheduler::Preemption& preemption);
   void MirrorJob(uint64_t id);
   void MirrorVersion(uint64_t id);
   void CountFailures(uint64_t id);
@@ -111,6 +118,9 @@ class Transaction {
   absl::btree_set<uint64_t> jobs_with_events_;
   absl::btree_set<uint64_t> ended_jobs_;
   std::vector<absl::Duration> queue_waits_;
+  std::vector<scheduler::PreemptionReason> preemptions_;
+  std::vector<absl::Duration> saves_;
+  std::vector<absl::Duration> restores_;
   absl::Duration decision_time_;
   bool changed_plan_ = false;
 };

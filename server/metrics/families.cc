@@ -53,6 +53,12 @@ const Bounds& StepBounds() {
   return bounds;
 }
 
+const Bounds& CheckpointBounds() {
+  static const Bounds bounds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                             0.5,   1,      2.5,   5,    10,    30,   60,  300};
+  return bounds;
+}
+
 const Bounds& RequestBounds() {
   static const Bounds bounds{0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
                              0.005,   0.01,   0.025,   0.05,   0.1,   0.25,
@@ -78,6 +84,14 @@ MetricFamilies::MetricFamilies()
           AddHistograms(*registry, "gpupool_job_queue_wait_seconds",
                         "Time that a job waited before an attempt started.")
               .Add({}, WaitBounds())),
+      preemptions(AddCounters(
+          *registry, "gpupool_preemptions_total",
+          "Times that a running job was told to make room for another: by "
+          "priority, by the server's order, or to move.")),
+      checkpoint_duration(AddHistograms(
+          *registry, "gpupool_checkpoint_duration_seconds",
+          "Time that training stood still to save a checkpoint, or that a job "
+          "took to resume from one (restore).")),
       store_commit(AddHistograms(*registry,
                                  "gpupool_store_commit_duration_seconds",
                                  "Time of one durable transaction.")

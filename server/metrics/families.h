@@ -23,6 +23,7 @@ class VersionMetrics;
 
 // Upper bounds of buckets, in the unit of the family's name.
 const prometheus::Histogram::BucketBoundaries& StepBounds();
+const prometheus::Histogram::BucketBoundaries& CheckpointBounds();
 const prometheus::Histogram::BucketBoundaries& RequestBounds();
 const prometheus::Histogram::BucketBoundaries& BatchBounds();
 
@@ -44,6 +45,8 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Gauge>& build_info;
   prometheus::Family<prometheus::Gauge>& jobs;
   prometheus::Histogram& queue_wait;
+  prometheus::Family<prometheus::Counter>& preemptions;
+  prometheus::Family<prometheus::Histogram>& checkpoint_duration;
   prometheus::Histogram& store_commit;
   prometheus::Histogram& decision;
   prometheus::Counter& reconcile_mismatches;

@@ -25,6 +25,24 @@ std::string StateLabel(int state) {
       v1::JobState_Name(static_cast<v1::JobState>(state)));
 }
 
+const char* LabelOf(PreemptionLabel reason) {
+  switch (reason) {
+    case PreemptionLabel::kPriority:
+      return "priority";
+    case PreemptionLabel::kOrder:
+      return "order";
+    case PreemptionLabel::kGuarantee:
+      return "guarantee";
+    case PreemptionLabel::kMove:
+      return "move";
+  }
+  return "";
+}
+
+const char* LabelOf(CheckpointPhase phase) {
+  return phase == CheckpointPhase::kSave ? "save" : "restore";
+}
+
 class QueueSeries : public QueueMetrics {
  public:
   QueueSeries(std::shared_ptr<MetricFamilies> families, Gauge& depth)
@@ -42,6 +60,16 @@ class QueueSeries : public QueueMetrics {
 
 Metrics::Metrics() : families_(std::make_shared<MetricFamilies>()) {
   SetJobs({});
+  for (PreemptionLabel reason :
+       {PreemptionLabel::kPriority, PreemptionLabel::kOrder,
+        PreemptionLabel::kGuarantee, PreemptionLabel::kMove}) {
+    families_->preemptions.Add({{"reason", LabelOf(reason)}});
+  }
+  for (CheckpointPhase phase :
+       {CheckpointPhase::kSave, CheckpointPhase::kRestore}) {
+    families_->checkpoint_duration.Add({{"phase", LabelOf(phase)}},
+                                       CheckpointBounds());
+  }
 }
 
 Metrics::~Metrics() = default;
@@ -62,6 +90,17 @@ void Metrics::SetJobs(const std::map<v1::JobState, uint64_t>& jobs) {
 
 void Metrics::ObserveQueueWait(absl::Duration duration) {
   families_->queue_wait.Observe(absl::ToDoubleSeconds(duration));
+}
+
+void Metrics::CountPreemption(PreemptionLabel reason) {
+  families_->preemptions.Add({{"reason", LabelOf(reason)}}).Increment();
+}
+
+void Metrics::ObserveCheckpoint(CheckpointPhase phase,
+                                absl::Duration duration) {
+  families_->checkpoint_duration
+      .Add({{"phase", LabelOf(phase)}}, CheckpointBounds())
+      .Observe(absl::ToDoubleSeconds(duration));
 }
 
 void Metrics::ObserveStoreCommit(absl::Duration duration) {

@@ -55,6 +55,10 @@ class VersionMetrics {
   virtual void SetQueueDepth(uint64_t requests) = 0;
 };
 
+// Values of labels.
+enum class PreemptionLabel { kPriority, kOrder, kGuarantee, kMove };
+enum class CheckpointPhase { kSave, kRestore };
+
 class Metrics {
  public:
   Metrics();
@@ -70,6 +74,11 @@ class Metrics {
   void SetJobs(const std::map<v1::JobState, uint64_t>& jobs);
   // From admission, or from the return to the queue, to the start.
   void ObserveQueueWait(absl::Duration duration);
+  // A running job was told to make room.
+  void CountPreemption(PreemptionLabel reason);
+  // Save: how long the training stood still for it. Restore: from the request
+  // to the first step of an attempt that resumes, compiling included.
+  void ObserveCheckpoint(CheckpointPhase phase, absl::Duration duration);
   void ObserveStoreCommit(absl::Duration duration);
   void ObserveSchedulerDecision(absl::Duration duration);
   // Attempts on which the store and the workers disagreed.

@@ -19,6 +19,9 @@ constexpr std::chrono::milliseconds kProgressInterval{250};
 // However often the job says: the daemon stores every one of them.
 constexpr std::chrono::milliseconds kMinProgressInterval{10};
 
+// Of the newest report in the time that is left.
+constexpr double kNewestShare = 0.2;
+
 double Seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -81,6 +84,8 @@ bool JobRunner::Open() {
   Report report = NewReport();
   report.mutable_started()->set_from_step(first_step_);
   report.mutable_started()->set_total_steps(training_->total_steps());
+  report.mutable_started()->set_start_seconds(
+      Seconds(Clock::now() - requested_at_));
   Say(std::move(report));
   return true;
 }
@@ -139,9 +144,14 @@ absl::Status JobRunner::ReportProgress(Clock::time_point now) {
   progress->set_samples_per_second(steps_per_second *
                                    training_->rows_per_step());
   if (steps_per_second > 0) {
+    const double newest = 1 / steps_per_second;
+    seconds_per_step_ =
+        seconds_per_step_ > 0
+            ? seconds_per_step_ + kNewestShare * (newest - seconds_per_step_)
+            : newest;
     progress->set_seconds_left(
-        static_cast<double>(training_->total_steps() - step) /
-        steps_per_second);
+        static_cast<double>(training_->total_steps() - step) *
+        seconds_per_step_);
   }
   reported_step_ = step;
   reported_at_ = now;
@@ -162,7 +172,9 @@ bool JobRunner::EvaluationIsDue() const {
 absl::Status JobRunner::SaveCheckpoint() {
   checkpoint_step_ = training_->step();
   if (!leads()) return absl::OkStatus();
+  const Clock::time_point start = Clock::now();
   ASSIGN_OR_RETURN(v1::Checkpoint checkpoint, training_->SaveCheckpoint());
+  checkpoint.set_save_seconds(Seconds(Clock::now() - start));
   checkpoint.set_job_id(job_id());
   checkpoint.set_attempt(attempt());
   Report report = NewReport();

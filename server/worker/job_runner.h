@@ -83,6 +83,8 @@ class JobRunner {
   uint64_t checkpoint_step_ = 0;  // of the newest checkpoint
   uint64_t reported_step_ = 0;
   Clock::time_point reported_at_;
+  const Clock::time_point requested_at_ = Clock::now();
+  double seconds_per_step_ = 0;  // lately; 0: not known yet
   std::chrono::nanoseconds last_step_time_{0};
 };
 

@@ -146,8 +146,11 @@ TEST_F(TenantOrderTest, AGuaranteeIsTakenBackFromWhoBorrowedIt) {
     std::vector<JobId> borrowers;
     for (int i = 0; i < 4; ++i) borrowers.push_back(SubmitAs("b"));
     EXPECT_THAT(Devices({"b"}), ElementsAre(4));
-    const JobId first = SubmitAs("a");
-    EXPECT_EQ(ToldToStop().size(), 1u);
+    const JobId first(++last_job);
+    const StepResult told =
+        Send(JobSubmitted{.job = first, .tenant = "a", .bytes = 100});
+    ASSERT_EQ(told.preemptions.size(), 1u);
+    EXPECT_EQ(told.preemptions[0].reason, PreemptionReason::kGuarantee);
     const JobId second = SubmitAs("a");
     EXPECT_THAT(ToldToStop(), ElementsAre(borrowers[2], borrowers[3]));
     // Beyond its guarantee it waits as others do.

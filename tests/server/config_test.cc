@@ -44,6 +44,28 @@ TEST_F(ConfigTest, FileSetsWhatItNamesAndKeepsTheRest) {
   EXPECT_EQ(config_.http_port, 8000);
 }
 
+TEST_F(ConfigTest, TheOrderOfJobsIsAWordAndItsNumbersHaveBounds) {
+  EXPECT_EQ(config_.scheduling.order, scheduler::Order::kFirstCome);
+  const absl::Status status = Read(
+      "order: srs\npreempt_hysteresis: 1.5\nmin-run: 0\nrestart-cost: 7\n"
+      "tenants: a:weight=2;a.b:most=3\nusage-half-life: 3600\n");
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config_.scheduling.order, scheduler::Order::kShortestRemaining);
+  EXPECT_EQ(config_.scheduling.hysteresis, 1.5);
+  EXPECT_EQ(config_.scheduling.tenants.at("a").weight, 2);
+  EXPECT_EQ(config_.scheduling.tenants.at("a.b").most, 3u);
+  EXPECT_EQ(config_.scheduling.usage_half_life, absl::Hours(1));
+  EXPECT_EQ(config_.scheduling.min_run, absl::ZeroDuration());
+  EXPECT_EQ(config_.scheduling.restart_cost, absl::Seconds(7));
+  Refused("tenants: a:weight=0\n", {"tenant 'a'", "weight=0", "line 1"});
+  Refused("usage-half-life: -1\n", {"-1", "0 .. "});
+  Refused("order: random\n",
+          {"random", "fifo, priority, easy, fair", "line 1"});
+  Refused("preempt-hysteresis: 0.5\n", {"0.5", "1 .. 1000"});
+  Refused("preempt-hysteresis: nan\n", {"nan", "1 .. 1000"});
+  Refused("min-run: -1\n", {"-1", "0 .. 86400"});
+}
+
 TEST_F(ConfigTest, EmptyFileIsFine) { EXPECT_TRUE(Read("# nothing\n").ok()); }
 
 TEST_F(ConfigTest, UnknownNameIsAnErrorWithItsLine) {

@@ -1,0 +1,67 @@
+// gpupool hold, release, requeue: when a job may run.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <ostream>
+
+#include "client/cli/context.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/job_argument.h"
+#include "client/cli/job_view.h"
+#include "client/cli/verbs.h"
+
+namespace gpupool::client {
+namespace {
+
+template <typename Request>
+using Call = absl::StatusOr<v1::Job> (Client::*)(const Request&);
+
+template <typename Request>
+int Ask(Context& context, const std::string& text, Call<Request> call) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const absl::StatusOr<v1::Job> found = FindJob(**client, text);
+  if (!found.ok()) return context.Fail(found.status());
+  Request request;
+  request.set_id(found->id());
+  const absl::StatusOr<v1::Job> job = ((*client)->*call)(request);
+  if (!job.ok()) return context.Fail(job.status());
+  context.Print(*job, [&] {
+    *context.out().stream << "job " << job->id() << " (" << job->spec().name()
+                          << ") is " << StateText(job->state())
+                          << (job->held() ? ", held" : "") << "\n";
+  });
+  return kOk;
+}
+
+template <typename Request>
+void Add(CLI::App& app, Invocation& invocation, const char* name,
+         const char* help, const char* example, Call<Request> call) {
+  auto job = std::make_shared<std::string>();
+  CLI::App* verb = AddVerb(app, name, help, example);
+  verb->add_option("JOB", *job, kJobArgumentHelp)->required();
+  invocation.On(verb, [job, call](Context& c) { return Ask(c, *job, call); });
+}
+
+}  // namespace
+
+void AddHold(CLI::App& app, Invocation& invocation) {
+  Add(app, invocation, "hold",
+      "Keep a job from starting until it is released. One that runs "
+      "checkpoints after its step and gives its devices back.",
+      "  gpupool hold 7", &Client::HoldJob);
+}
+
+void AddRelease(CLI::App& app, Invocation& invocation) {
+  Add(app, invocation, "release", "Let a held job start.",
+      "  gpupool release 7", &Client::ReleaseJob);
+}
+
+void AddRequeue(CLI::App& app, Invocation& invocation) {
+  Add(app, invocation, "requeue",
+      "Queue a job again with all its attempts. One that runs checkpoints "
+      "after its step and resumes from there, one that backs off waits no "
+      "longer.",
+      "  gpupool requeue 7", &Client::RequeueJob);
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,39 @@
+// Where a job stands in the queue, and which jobs fit where one does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "scheduler/types.h"
+
+namespace gpupool::scheduler {
+
+// Order of the queue: higher priority first, then smaller standing, then first
+// submitted.
+struct QueueKey {
+  int priority = 0;
+  double standing = 0;
+  JobId job;
+  friend bool operator<(const QueueKey& a, const QueueKey& b) {
+    if (a.priority != b.priority) return a.priority > b.priority;
+    if (a.standing != b.standing) return a.standing < b.standing;
+    return a.job < b.job;
+  }
+  friend bool operator==(const QueueKey&, const QueueKey&) = default;
+};
+
+// What a job needs of the pool. Where one of two jobs of a shape does not fit,
+// the other does not either.
+struct Shape {
+  std::string device_kind;
+  uint32_t devices = 1;
+  uint64_t bytes = 0;
+  // With backfill: of the time that it still needs, by powers of two; 0 when
+  // that is not known.
+  int length = 0;
+  // Where tenants are told apart.
+  std::string tenant;
+  friend auto operator<=>(const Shape&, const Shape&) = default;
+};
+
+}  // namespace gpupool::scheduler

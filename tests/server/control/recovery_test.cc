@@ -116,8 +116,9 @@ TEST_F(RecoveryTest, AServedVersionIsServedAgainWithoutLoading) {
   Restart();
   EXPECT_TRUE(sink->served().empty());
   Hello("cpu:0", {}, {id});
-  AddDataset("barrier");
-  EXPECT_EQ(sink->served().at(id), "cpu:0");
+  EXPECT_TRUE(Eventually([&] { return sink->served().contains(id); }));
+  EXPECT_EQ(sink->served()[id], "cpu:0");
+  EXPECT_EQ(workers->sends(), 0u);
 }
 
 TEST_F(RecoveryTest, AJobOnADeviceThatWasTakenAwayWaitsForAnother) {

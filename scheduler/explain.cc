@@ -10,6 +10,7 @@
 #include "scheduler/order_policy.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/queue_policy.h"
+#include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -72,9 +73,10 @@ std::string ObstacleOn(const State& state, const Device& device, const Job& job,
   return absl::StrCat("lacks ", FormatBytes(job.bytes - device.free_bytes()));
 }
 
-// As the preemption policy decides; here with its reason.
+// As the preemption policy decides; here with its reason. `borrows`: the job
+// may take the place for its tenant's guarantee.
 Explanation::RunningView ViewOf(const State& state, const Job& running,
-                                const Job& job, absl::Time now) {
+                                bool borrows, const Job& job, absl::Time now) {
   const QueuePolicy& policy = state.policy();
   Explanation::RunningView view;
   view.job = running.id;
@@ -85,10 +87,10 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
   } else if (running.stop_sent || running.interruption ||
              running.state == JobState::kCancelling) {
     view.reason = "is stopping";
-  } else if (!policy.order_preempts()) {
+  } else if (!borrows && !policy.order_preempts()) {
     view.reason = absl::StrCat("keeps its device until it ends: the order is ",
                                ToString(policy.order));
-  } else if (running.priority > job.priority) {
+  } else if (!borrows && running.priority > job.priority) {
     view.reason = absl::StrCat("has the higher priority, ", running.priority);
   } else if (running.state != JobState::kRunning) {
     view.reason = "is only starting";
@@ -96,6 +98,10 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
              run < policy.min_run) {
     view.reason = absl::StrCat("is in its minimum run for another ",
                                SpanText(policy.min_run - run));
+  } else if (borrows) {
+    view.gives_way = true;
+    view.reason = absl::StrCat("is beyond what tenant '", running.tenant,
+                               "' is guaranteed");
   } else if (running.priority < job.priority) {
     view.gives_way = true;
     view.reason = "has the lower priority";
@@ -139,13 +145,21 @@ void AddChangesAside(const Job& job, Explanation& explained) {
 
 void AddChangesOnDevices(const State& state, const Job& job,
                          Explanation& explained) {
+  const auto level = state.usage().LevelAtLimit(job.tenant, job.device_count,
+                                                state.policy().tenants);
   for (const Explanation::RunningView& view : explained.running) {
+    const auto path = PathOf(state.jobs().at(view.job).tenant);
+    if (level && std::count(path.begin(), path.end(), *level) == 0) continue;
     const std::string when =
         view.left ? absl::StrCat(", in about ", SpanText(*view.left)) : "";
     explained.changes.push_back(
         absl::StrCat(NameOf(view.job),
                      view.gives_way ? " stops after its checkpoint" : " ends",
                      view.gives_way ? "" : when));
+  }
+  if (level) {
+    explained.changes.push_back(absl::StrCat(
+        "a higher `most` of tenant '", *level, "' in the server's --tenants"));
   }
   for (const Explanation::DeviceView& view : explained.devices) {
     const Device& device = state.devices().at(view.device);
@@ -178,6 +192,11 @@ void AddDevices(const State& state, const Job& job, absl::Time now,
                 Explanation& explained) {
   const Need need = NeedOf(job);
   const Keeping held = HeldBefore(state, job);
+  const bool reclaims = HasGuarantees(state.policy().tenants) &&
+                        state.usage().IsGuaranteed(job.tenant, job.device_count,
+                                                   state.policy().tenants);
+  absl::btree_set<JobId> guaranteed;
+  if (reclaims) guaranteed = GuaranteedJobs(state);
   absl::btree_set<JobId> seen;
   for (const auto& [id, device] : state.devices()) {
     if (!KindMatches(device, need)) continue;
@@ -187,7 +206,8 @@ void AddDevices(const State& state, const Job& job, absl::Time now,
     for (JobId running : device.jobs) {
       if (!seen.insert(running).second) continue;
       explained.running.push_back(
-          ViewOf(state, state.jobs().at(running), job, now));
+          ViewOf(state, state.jobs().at(running),
+                 reclaims && !guaranteed.contains(running), job, now));
     }
   }
 }

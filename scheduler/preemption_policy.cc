@@ -7,6 +7,7 @@
 #include "absl/container/btree_map.h"
 #include "scheduler/order_policy.h"
 #include "scheduler/queue_policy.h"
+#include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -78,32 +79,6 @@ Room RoomOf(const std::vector<const DeviceOption*>& chosen) {
   std::sort(room.devices.begin(), room.devices.end());
   for (const auto& [id, reason] : stops) room.stops.push_back({id, reason});
   return room;
-}
-
-bool HasGuarantees(const TenantShares& tenants) {
-  return std::any_of(tenants.begin(), tenants.end(), [](const auto& tenant) {
-    return tenant.second.guaranteed.has_value();
-  });
-}
-
-// The live jobs that are within a guarantee of their tenant: as many as fit it,
-// the ones that were submitted first.
-absl::btree_set<JobId> GuaranteedJobs(const State& state) {
-  absl::btree_set<JobId> guaranteed;
-  const TenantShares& tenants = state.policy().tenants;
-  absl::btree_map<absl::string_view, uint32_t> used;  // by path
-  for (const auto& [id, job] : state.jobs()) {
-    if (!IsLive(job.state)) continue;
-    for (absl::string_view path : PathOf(job.tenant)) {
-      auto share = tenants.find(path);
-      if (share == tenants.end() || !share->second.guaranteed) continue;
-      uint32_t& devices = used[path];
-      if (devices + job.device_count > *share->second.guaranteed) continue;
-      devices += job.device_count;
-      guaranteed.insert(id);
-    }
-  }
-  return guaranteed;
 }
 
 }  // namespace

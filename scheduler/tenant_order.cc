@@ -49,6 +49,30 @@ void SortBelow(const State& state, absl::Span<const Job*> jobs, size_t depth) {
 
 }  // namespace
 
+bool HasGuarantees(const TenantShares& tenants) {
+  return std::any_of(tenants.begin(), tenants.end(), [](const auto& tenant) {
+    return tenant.second.guaranteed.has_value();
+  });
+}
+
+absl::btree_set<JobId> GuaranteedJobs(const State& state) {
+  absl::btree_set<JobId> guaranteed;
+  const TenantShares& tenants = state.policy().tenants;
+  absl::btree_map<absl::string_view, uint32_t> used;  // by path
+  for (const auto& [id, job] : state.jobs()) {
+    if (!IsLive(job.state)) continue;
+    for (absl::string_view path : PathOf(job.tenant)) {
+      auto share = tenants.find(path);
+      if (share == tenants.end() || !share->second.guaranteed) continue;
+      uint32_t& devices = used[path];
+      if (devices + job.device_count > *share->second.guaranteed) continue;
+      devices += job.device_count;
+      guaranteed.insert(id);
+    }
+  }
+  return guaranteed;
+}
+
 void SortByShare(const State& state, absl::Span<const Job*> jobs) {
   SortBelow(state, jobs, 0);
 }

@@ -1,6 +1,7 @@
 // The order of jobs of several tenants: fair_share.h applied to a queue.
 #pragma once
 
+#include "absl/container/btree_set.h"
 #include "absl/types/span.h"
 #include "scheduler/state.h"
 
@@ -10,5 +11,12 @@ namespace gpupool::scheduler {
 // of their shares go first, level by level of the tenants' paths; where tenants
 // have had the same, the one whose first job goes first.
 void SortByShare(const State& state, absl::Span<const Job*> jobs);
+
+// Some tenant has one, so that its devices may have to be taken back.
+bool HasGuarantees(const TenantShares& tenants);
+
+// The live jobs that are within a guarantee of their tenant: as many as fit it,
+// the ones that were submitted first.
+absl::btree_set<JobId> GuaranteedJobs(const State& state);
 
 }  // namespace gpupool::scheduler

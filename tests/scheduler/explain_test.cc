@@ -137,5 +137,39 @@ TEST_F(ExplainTest, WhatFitsNowhereSaysSo) {
   EXPECT_THAT(why.changes, Contains(HasSubstr("only larger devices")));
 }
 
+TEST_F(ExplainTest, ALimitOfItsTenantIsLiftedByItsOwnJobsOnly) {
+  state.SetPolicy({.tenants = {{"a", {.most = 1}}}});
+  const auto submit = [&](const std::string& tenant) {
+    const JobId id(++last_job);
+    Send(JobSubmitted{.job = id, .tenant = tenant, .bytes = 10});
+    return id;
+  };
+  submit("b");
+  const JobId own = submit("a.child");
+  const Explanation why = Of(submit("a"));
+  EXPECT_THAT(why.waits_for, HasSubstr("tenant 'a' may use 1"));
+  EXPECT_THAT(why.changes,
+              ElementsAre(absl::StrCat("job ", own.value(), " ends"),
+                          "a higher `most` of tenant 'a' in the server's "
+                          "--tenants"));
+}
+
+TEST_F(ExplainTest, WhatIsBorrowedGivesWayToAGuarantee) {
+  state.SetPolicy(
+      {.min_run = absl::Hours(1), .tenants = {{"a", {.guaranteed = 1}}}});
+  const JobId borrower = Running();
+  now += absl::Minutes(30);
+  const JobId id(++last_job);
+  Send(JobSubmitted{.job = id, .tenant = "a", .bytes = 100});
+  ASSERT_EQ(Of(id).running.size(), 1u);
+  EXPECT_EQ(Of(id).running[0].reason, "is in its minimum run for another 30m");
+  now += absl::Minutes(31);
+  const auto running = Of(id).running[0];
+  EXPECT_TRUE(running.gives_way);
+  EXPECT_EQ(running.reason, "is beyond what tenant '' is guaranteed");
+  Send(TimerFired{});
+  EXPECT_EQ(job(borrower).gives_way_to, id);
+}
+
 }  // namespace
 }  // namespace gpupool::scheduler

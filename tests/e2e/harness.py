@@ -7,6 +7,7 @@ Used by the tests of tests/e2e and tests/fault:
             server = self.start("--devices", "cpu:2")
             job = server.json("submit", "examples/digits.yaml")
 """
+import hashlib
 import importlib
 import json
 import os
@@ -44,17 +45,22 @@ def wait_until(condition, seconds=30, what="a condition"):
 
 
 def stubs():
-    """The Python modules generated from proto/ (made once per build)."""
-    out = BIN.parent / "python_stubs"
-    if not (out / "done").exists():
-        out.mkdir(exist_ok=True)
-        protos = [str(p.relative_to(ROOT / "proto"))
-                  for p in (ROOT / "proto").rglob("*.proto")]
+    """The Python modules generated from proto/, made once for what it says."""
+    protos = sorted((ROOT / "proto").rglob("*.proto"))
+    text = b"".join(p.read_bytes() for p in protos)
+    out = BIN.parent / "python_stubs" / hashlib.sha256(text).hexdigest()[:16]
+    if not out.exists():
+        out.parent.mkdir(exist_ok=True)
+        made = tempfile.mkdtemp(dir=out.parent)
         subprocess.run(
-            ["protoc", "-I.", f"--python_out={out}", f"--grpc_python_out={out}",
-             "--plugin=protoc-gen-grpc_python=/usr/bin/grpc_python_plugin", *protos],
+            ["protoc", "-I.", f"--python_out={made}", f"--grpc_python_out={made}",
+             "--plugin=protoc-gen-grpc_python=/usr/bin/grpc_python_plugin",
+             *(str(p.relative_to(ROOT / "proto")) for p in protos)],
             cwd=ROOT / "proto", check=True)
-        (out / "done").touch()
+        try:
+            os.rename(made, out)
+        except OSError:  # another test was first
+            shutil.rmtree(made)
     if str(out) not in sys.path:
         sys.path.insert(0, str(out))
 

@@ -179,10 +179,10 @@ absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Create(
   RETURN_IF_ERROR(CheckDigest(sha256));
   ASSIGN_OR_RETURN(const uint64_t free, FreeBytes());
   if (free < kSpareBytes || free - kSpareBytes < bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the disk of ", directory_, " has no room for ", bytes, " bytes: ",
-        free, " are free, of which ", kSpareBytes,
-        " are kept; delete files there or enlarge the disk"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the disk of ", directory_, " has no room for ", bytes,
+                     " bytes: ", free, " are free, of which ", kSpareBytes,
+                     " are kept; delete files there or enlarge the disk"));
   }
   std::string temporary = PathOf(absl::StrCat(kTemporaryPrefix, "XXXXXX"));
   BlobFile file(mkostemp(temporary.data(), O_CLOEXEC));

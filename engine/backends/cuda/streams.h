@@ -58,12 +58,11 @@ class Event {
 // Of one device. What is ordered against what:
 //   compute        all work of training, in the order in which it was queued:
 //                  its copies, steps, evaluations
-//   copy           the next batch of a training, from pinned memory to a
-//   landing
-//                  (engine/train/batch_landing.h) while compute is at the batch
-//                  before it. Compute waits for the copy before it takes the
-//                  batch from there, and the next copy waits until it has, both
-//                  by events
+//   copy           the next batch of a training, from pinned memory to its
+//                  landing (engine/train/batch_landing.h) while compute is at
+//                  the batch before it. Compute waits for the copy before it
+//                  takes the batch from there, and the next copy waits until it
+//                  has, both by events
 //   communication  sums over ranks: each begins behind what compute had when it
 //                  was queued, and compute waits for it where the sum is used,
 //                  both by events (nccl_all_reduce.h)

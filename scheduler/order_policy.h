@@ -61,7 +61,7 @@ struct QueuePolicy {
   absl::Duration min_run = absl::ZeroDuration();
   // With every order: limits of tenants, and guarantees, for which jobs of
   // others give way. Weights are for kFairShare.
-  TenantShares tenants;
+  TenantShares tenants = {};
   absl::Duration usage_half_life = absl::Hours(7 * 24);  // as Slurm's
   // What stopping and resuming a job costs it.
   absl::Duration restart_cost = absl::Seconds(60);

@@ -81,14 +81,27 @@ bool AreWorthHolding(const State& state, const Need& need,
 // now. Valid as long as the state does not change.
 class FreeDevices {
  public:
-  explicit FreeDevices(const State& state);
+  explicit FreeDevices(const State& state,
+                       const absl::btree_set<DeviceId>& excluded = {});
 
   // False: Place would find nothing.
   bool MayHold(const Need& need) const;
+  // Exactly: Place would not say kNever.
+  bool MayEverHold(const Need& need) const;
 
  private:
-  uint32_t all_ = 0;  // ready devices with a free byte
-  uint32_t most_on_a_site_ = 0;
+  // Bytes, the most first: of the n-th entry at least n devices have as many.
+  using Descending = std::vector<uint64_t>;
+  struct Kind {
+    absl::string_view kind;
+    Descending free_on_a_site;  // ready, of the machine that is best for each n
+    Descending free;            // ready, on all machines
+    Descending full;            // when nothing else is there
+  };
+  template <typename Holds>
+  bool AnyKind(const Need& need, Holds holds) const;
+
+  absl::InlinedVector<Kind, 2> kinds_;
   uint32_t smallest_site_ = 0;  // devices of a kind on one machine
 };
 

@@ -167,20 +167,29 @@ std::optional<NextStart> ChooseNext(const State& state,
   }
   NextStart next;
   absl::btree_set<DeviceId> excluded = held;
-  const FreeDevices free(state);
+  FreeDevices free(state, excluded);
+  size_t excluded_there = excluded.size();
   // Only where nobody gives way does it matter who was passed.
   const bool counts = !state.policy().by_standing();
   for (const Job* job : Candidates(state)) {
-    if (!counts && !free.MayHold(NeedOf(*job))) continue;
-    Placement placement = Place(state, NeedOf(*job), excluded);
-    if (placement.fit == Fit::kNow) {
-      next.job = job->id;
-      next.devices = std::move(placement.devices);
-      return next;
+    const Need need = NeedOf(*job);
+    if (free.MayHold(need)) {
+      Placement placement = Place(state, need, excluded);
+      if (placement.fit == Fit::kNow) {
+        next.job = job->id;
+        next.devices = std::move(placement.devices);
+        return next;
+      }
+      // So that the others are seen through before they are looked at.
+      if (excluded.size() > excluded_there) {
+        free = FreeDevices(state, excluded);
+        excluded_there = excluded.size();
+      }
     }
+    if (!counts) continue;
     // A job that fits nowhere even in an empty pool is not being passed.
-    if (placement.fit == Fit::kNever) continue;
-    if (counts) next.passed.push_back(job->id);
+    if (!free.MayEverHold(need)) continue;
+    next.passed.push_back(job->id);
     excluded.insert(job->held_devices.begin(), job->held_devices.end());
   }
   return std::nullopt;

@@ -88,7 +88,8 @@ std::string Text(double x, double y, absl::string_view anchor,
 std::string Panel(double top, absl::string_view title,
                   const std::pair<Axis, Axis>& axes,
                   const std::vector<Points>& lines) {
-  const auto& [horizontal, vertical] = axes;
+  const Axis& horizontal = axes.first;
+  const Axis& vertical = axes.second;
   const double width = kWidth - kLeft - kRight;
   const double bottom = top + kPanel;
   const auto x = [&](double v) { return kLeft + width * horizontal.Share(v); };

@@ -28,7 +28,7 @@ constexpr uint32_t kMachines = 64;
 constexpr uint32_t kDevicesEach = 8;
 constexpr uint64_t kDeviceBytes = 1000;
 constexpr size_t kWaiting = 10000;
-constexpr size_t kTurns = 20000;  // a job comes, a job ends
+constexpr size_t kTurns = 4000;  // a job comes, a job ends
 constexpr uint32_t kSeed = 7;
 
 class Pool {
@@ -128,6 +128,7 @@ void Measure(Order order) {
               std::string(ToString(order)).c_str(), micros.size(),
               pool.waiting(), Quantile(micros, 0.5), Quantile(micros, 0.99),
               Quantile(micros, 0.999), micros.back());
+  std::fflush(stdout);
 }
 
 }  // namespace

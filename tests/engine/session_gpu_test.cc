@@ -15,7 +15,6 @@
 namespace gpupool::engine {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Everything that has state: dropout, batch norm, an average of the weights,

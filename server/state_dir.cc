@@ -85,6 +85,11 @@ absl::Status WriteFileAtomically(const std::string& path,
   const int fd = mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) return SystemError("cannot write", path);
   absl::Status status = WriteAll(fd, bytes);
+  if (!status.ok()) {
+    status = absl::Status(status.code(),
+                          absl::StrCat("cannot write ", path, ": ",
+                                       std::string(status.message())));
+  }
   if (status.ok() && (fchmod(fd, 0644) != 0 || fsync(fd) != 0)) {
     status = SystemError("cannot write", path);
   }

@@ -80,7 +80,9 @@ class Server:
         self.ports = {}
 
     def start(self):
-        port_file = self.state / "ports.json"
+        # Not on the disk of the state folder, which a test may have filled.
+        port_file = pathlib.Path(tempfile.gettempdir(),
+                                 f"gpupool-ports-{os.getpid()}-{id(self)}.json")
         port_file.unlink(missing_ok=True)
         with open(self.state / "gpupoold.log", "ab") as log:
             self.process = subprocess.Popen(
@@ -95,6 +97,7 @@ class Server:
             return port_file.exists()
         wait_until(serving, 30, "gpupoold to serve")
         self.ports = json.loads(port_file.read_text())
+        port_file.unlink()
         return self
 
     def log(self):

@@ -104,7 +104,7 @@ class Backfill {
       : state_(state), now_(now), held_(held) {}
 
   std::optional<NextStart> Choose() {
-    const FreeDevices free(state_);
+    const FreeDevices free(state_, held_);
     for (const Job* job : Candidates(state_)) {
       if (best_ && KeyOf(*best_) < KeyOf(*job)) break;
       // The first that waits is found by Place alone: it may be that it never

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "scheduler/state.h"
+#include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -61,10 +62,7 @@ std::string OrderWords() {
 }
 
 bool QueuePolicy::preempts() const {
-  return order_preempts() ||
-         std::any_of(tenants.begin(), tenants.end(), [](const auto& tenant) {
-           return tenant.second.guaranteed.has_value();
-         });
+  return order_preempts() || HasGuarantees(tenants);
 }
 
 double StandingOf(const QueuePolicy& policy, const ServiceHistory& history,

@@ -29,7 +29,8 @@ std::string LimitText(const Job& job, absl::Time now) {
   }
   const std::string deadline =
       absl::StrCat("before ", TimeText(job.deadline), ", its deadline");
-  if (now >= job.deadline) {
+  // Where the clock was set back meanwhile, the limit has passed no more.
+  if (now >= job.deadline || !job.expected_run) {
     return absl::StrCat("did not end ", deadline, KeptText(job));
   }
   return absl::StrCat("cannot end ", deadline, ": it needs ",

@@ -77,13 +77,6 @@ absl::Status SetLogLevel(absl::string_view value, Config* config) {
   return absl::InvalidArgumentError("must be debug, info, warning or error");
 }
 
-absl::Status SetDrainGrace(absl::string_view value, Config* config) {
-  uint32_t seconds = 0;
-  RETURN_IF_ERROR(SetInteger(value, 1, 3600, &seconds));
-  config->drain_grace = absl::Seconds(seconds);
-  return absl::OkStatus();
-}
-
 absl::Status SetOrder(absl::string_view value, Config* config) {
   ASSIGN_OR_RETURN(config->scheduling.order, scheduler::ParseOrder(value));
   return absl::OkStatus();
@@ -92,13 +85,6 @@ absl::Status SetOrder(absl::string_view value, Config* config) {
 absl::Status SetTenants(absl::string_view value, Config* config) {
   ASSIGN_OR_RETURN(config->scheduling.tenants,
                    scheduler::ParseTenantShares(value));
-  return absl::OkStatus();
-}
-
-absl::Status SetUsageHalfLife(absl::string_view value, Config* config) {
-  uint32_t seconds = 0;
-  RETURN_IF_ERROR(SetInteger(value, 0, 366 * 86400, &seconds));
-  config->scheduling.usage_half_life = absl::Seconds(seconds);
   return absl::OkStatus();
 }
 
@@ -111,9 +97,12 @@ absl::Status SetHysteresis(absl::string_view value, Config* config) {
   return absl::OkStatus();
 }
 
-absl::Status SetSeconds(absl::string_view value, absl::Duration* field) {
+constexpr uint32_t kDay = 86400;
+
+absl::Status SetSeconds(absl::string_view value, uint32_t least, uint32_t most,
+                        absl::Duration* field) {
   uint32_t seconds = 0;
-  RETURN_IF_ERROR(SetInteger(value, 0, 86400, &seconds));
+  RETURN_IF_ERROR(SetInteger(value, least, most, &seconds));
   *field = absl::Seconds(seconds);
   return absl::OkStatus();
 }
@@ -191,7 +180,9 @@ std::vector<Setting> SchedulingSettings() {
       {"usage-half-life", "SECONDS",
        "what tenants have had counts half as much after this time, with "
        "--order fair; default 604800, a week",
-       SetUsageHalfLife},
+       [](View v, Config* c) {
+         return SetSeconds(v, 0, 366 * kDay, &c->scheduling.usage_half_life);
+       }},
       {"preempt-hysteresis", "FACTOR",
        "a running job gives way when it stands so many times behind the one "
        "that waits; default 2",
@@ -199,12 +190,14 @@ std::vector<Setting> SchedulingSettings() {
       {"min-run", "SECONDS",
        "a job gives way only after it has run for so long since its start; "
        "default 30",
-       [](View v, Config* c) { return SetSeconds(v, &c->scheduling.min_run); }},
+       [](View v, Config* c) {
+         return SetSeconds(v, 0, kDay, &c->scheduling.min_run);
+       }},
       {"restart-cost", "SECONDS",
        "what stopping and resuming a job costs, until it has been measured; "
        "default 60",
        [](View v, Config* c) {
-         return SetSeconds(v, &c->scheduling.restart_cost);
+         return SetSeconds(v, 0, kDay, &c->scheduling.restart_cost);
        }},
   };
 }
@@ -272,11 +265,16 @@ std::vector<Setting> GeneralSettings() {
          return SetBytes(v, 4096, 1024 * kMiB, &c->slot_bytes);
        }},
       {"drain-grace", "SECONDS",
-       "how long SIGTERM waits for running steps; default 30", SetDrainGrace},
+       "how long SIGTERM waits for running steps; default 30",
+       [](View v, Config* c) {
+         return SetSeconds(v, 1, 3600, &c->drain_grace);
+       }},
       {"hang-timeout", "SECONDS",
        "kill a worker whose step takes longer than this and than 20 usual "
        "ones; 0: never; default 60",
-       [](View v, Config* c) { return SetSeconds(v, &c->hang_timeout); }},
+       [](View v, Config* c) {
+         return SetSeconds(v, 0, kDay, &c->hang_timeout);
+       }},
   };
 }
 

@@ -16,15 +16,6 @@ class BackfillPolicyTest : public SchedulerTest {
  protected:
   BackfillPolicyTest() { state.SetPolicy({.order = Order::kBackfill}); }
 
-  void AddNodes(uint32_t nodes, uint32_t devices) {
-    for (uint32_t node = 0; node < nodes; ++node) {
-      for (uint32_t i = 0; i < devices; ++i) {
-        const DeviceId id = state.AddDevice(
-            absl::StrCat("cuda:", node * devices + i), "cuda", 100, 1, node);
-        Send(WorkerReady{.device = id});
-      }
-    }
-  }
   JobId SubmitFor(std::optional<absl::Duration> expected, uint32_t devices = 1,
                   uint64_t bytes = 100) {
     const JobId id(++last_job);

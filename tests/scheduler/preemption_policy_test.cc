@@ -19,15 +19,6 @@ class PreemptionPolicyTest : public SchedulerTest {
         {.order = Order::kLeastAttained, .restart_cost = absl::Seconds(60)});
   }
 
-  void AddNodes(uint32_t nodes, uint32_t devices) {
-    for (uint32_t node = 0; node < nodes; ++node) {
-      for (uint32_t i = 0; i < devices; ++i) {
-        const DeviceId id = state.AddDevice(
-            absl::StrCat("cuda:", node * devices + i), "cuda", 100, 1, node);
-        Send(WorkerReady{.device = id});
-      }
-    }
-  }
   JobId Run(uint32_t devices = 1) {
     const JobId id = SubmitGang(100, devices);
     Begin(id);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "scheduler/invariants.h"
 #include "scheduler/step.h"
 
@@ -35,6 +36,17 @@ class SchedulerTest : public ::testing::Test {
     const DeviceId id = AddDevice(name, limit_bytes);
     Send(WorkerReady{.device = id});
     return id;
+  }
+
+  // Ready "cuda" devices of 100 bytes, so many on each machine.
+  void AddNodes(uint32_t nodes, uint32_t devices) {
+    for (uint32_t node = 0; node < nodes; ++node) {
+      for (uint32_t i = 0; i < devices; ++i) {
+        const DeviceId id = state.AddDevice(
+            absl::StrCat("cuda:", node * devices + i), "cuda", 100, 1, node);
+        Send(WorkerReady{.device = id});
+      }
+    }
   }
 
   StepResult Send(const Event& event) {

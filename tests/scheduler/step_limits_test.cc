@@ -214,6 +214,16 @@ TEST_F(StepLimitsTest, ADeadlineThatCannotBeMetAnyMoreFailsAtOnce) {
             "needs 50m more");
 }
 
+TEST_F(StepLimitsTest, AClockThatIsSetBackMeanwhileSavesNoJob) {
+  const JobId id = SubmitSpec({.deadline = now + absl::Hours(1)});
+  Begin(id);
+  EXPECT_EQ(ActionsOf<StopJob>(Wait(absl::Hours(1))).size(), 1u);
+  now -= absl::Minutes(30);
+  const StepResult result = End(id, Outcome::kStopped);
+  EXPECT_EQ(job(id).state, JobState::kFailed);
+  EXPECT_THAT(Reason(result), HasSubstr("did not end before"));
+}
+
 TEST_F(StepLimitsTest, ARunningJobIsStoppedAtItsDeadline) {
   const JobId id = SubmitSpec({.deadline = now + absl::Hours(1)});
   Begin(id);

@@ -235,6 +235,12 @@ std::vector<Setting> GeneralSettings() {
        "folder of NVIDIA's libraries, or several with colons between them; "
        "default where the system keeps them",
        [](View v, Config* c) { return SetText(v, &c->cuda_lib_dir); }},
+  };
+}
+
+std::vector<Setting> LimitSettings() {
+  using View = absl::string_view;
+  return {
       {"disk-reserve", "BYTES", "for a full disk; default 64MiB; 0: none",
        SetDiskReserve},
       {"keep-jobs", "COUNT", "ended jobs kept; default 100000", SetKeepJobs},
@@ -280,8 +286,8 @@ std::vector<Setting> GeneralSettings() {
 
 std::vector<Setting> AllSettings() {
   std::vector<Setting> settings = GeneralSettings();
-  for (const Setting& setting : SchedulingSettings()) {
-    settings.push_back(setting);
+  for (const auto& more : {LimitSettings(), SchedulingSettings()}) {
+    settings.insert(settings.end(), more.begin(), more.end());
   }
   return settings;
 }

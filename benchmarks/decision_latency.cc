@@ -3,19 +3,29 @@
 // in, and what must start, stop or make room goes out. Everything that the
 // server does besides (the store, workers, messages) is left out.
 //
-// Jobs come and end in turn, so that as many wait all the time. Nine of ten
-// want one device, the others 2, 4, 8 or 16; fifty sizes in bytes, from a tenth
-// of a device to all of it, so that several share one; ten tenants. Each order
-// decides about the same events, drawn from one seed. Told to stop, a job stops
-// at once. The first tenth is not counted.
+// Turn by turn a second passes, a timer fires, a job comes, three jobs report
+// their steps, and a job ends with all its ranks, so that as many wait all the
+// time; each of these is an event, and so is every start, stop and end that
+// follows. Nine of ten jobs want one device, the others 2, 4, 8 or 16; fifty
+// sizes in bytes, from a tenth of a device to all of it, so that several share
+// one; ten tenants. Every tenth report says that the job will take a fifth
+// longer or shorter than was known. Each order decides about the same stream of
+// jobs, drawn from one seed. Told to stop, a job stops at once. The first tenth
+// is not counted. The digest is of all that was decided: a change that means to
+// change the speed alone leaves it as it is.
+//
+//   decision_latency [TURNS [ORDER...]]
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "scheduler/step.h"
 
@@ -28,8 +38,12 @@ constexpr uint32_t kMachines = 64;
 constexpr uint32_t kDevicesEach = 8;
 constexpr uint64_t kDeviceBytes = 1000;
 constexpr size_t kWaiting = 10000;
-constexpr size_t kTurns = 4000;  // a job comes, a job ends
+constexpr int kTurns = 4000;
+constexpr int kReports = 3;  // in a turn
 constexpr uint32_t kSeed = 7;
+
+enum Kind { kSubmit, kReport, kTimer, kStart, kEnd, kKinds };
+constexpr const char* kNames[] = {"submit", "report", "timer", "start", "end"};
 
 class Pool {
  public:
@@ -43,30 +57,28 @@ class Pool {
       Send(WorkerReady{.device = DeviceId(i)});
     }
     while (state_.queue().size() < kWaiting) Submit();
-    micros_.clear();
+    Reset();
   }
 
   void Turn() {
     now_ += absl::Seconds(1);
     Send(TimerFired{});
     Submit();
+    for (int i = 0; i < kReports; ++i) Report();
     // Whichever runs: its last rank to end is what frees the devices.
-    for (int tries = 0; tries < 100 && !running_.empty(); ++tries) {
-      const size_t at = random_() % running_.size();
-      const JobId id = running_[at];
-      running_[at] = running_.back();
-      running_.pop_back();
-      const Job* job = state_.FindJob(id);
-      if (job == nullptr || job->state != JobState::kRunning) continue;
+    if (const Job* job = TakeRunning()) {
+      const JobId id = job->id;
       EndAll(*job, Outcome::kSucceeded);
       state_.ForgetJob(id);
-      return;
     }
   }
 
-  void Reset() { micros_.clear(); }
-  std::vector<double> TakeMicros() { return std::move(micros_); }
+  void Reset() { micros_ = {}; }
+  const std::array<std::vector<double>, kKinds>& micros() const {
+    return micros_;
+  }
   size_t waiting() const { return state_.queue().size(); }
+  uint64_t digest() const { return digest_; }
 
  private:
   void Submit() {
@@ -79,6 +91,28 @@ class Pool {
     Send(event);
   }
 
+  void Report() {
+    const Job* job = TakeRunning();
+    if (job == nullptr) return;
+    running_.push_back(job->id);
+    ProgressMade event{job->ranks.front().device, {job->id, job->attempt}};
+    const absl::Duration left = *job->expected_run - job->Attained(now_);
+    event.remaining = std::max(left, absl::Seconds(1));
+    if (random_() % 10 == 0) *event.remaining *= random_() % 2 ? 0.8 : 1.2;
+    Send(event);
+  }
+
+  // Null when nothing runs.
+  const Job* TakeRunning() {
+    for (int tries = 0; tries < 100 && !running_.empty(); ++tries) {
+      std::swap(running_[random_() % running_.size()], running_.back());
+      const Job* job = state_.FindJob(running_.back());
+      running_.pop_back();
+      if (job != nullptr && job->state == JobState::kRunning) return job;
+    }
+    return nullptr;
+  }
+
   void EndAll(const Job& job, Outcome outcome) {
     const AttemptRef attempt{job.id, job.attempt};
     const std::vector<Rank> ranks = job.ranks;
@@ -87,18 +121,31 @@ class Pool {
     }
   }
 
+  static Kind KindOf(const Event& event) {
+    if (std::holds_alternative<JobSubmitted>(event)) return kSubmit;
+    if (std::holds_alternative<ProgressMade>(event)) return kReport;
+    if (std::holds_alternative<TimerFired>(event)) return kTimer;
+    return std::holds_alternative<AttemptEnded>(event) ? kEnd : kStart;
+  }
+
+  void Note(uint64_t word) { digest_ = (digest_ ^ word) * 0x100000001b3; }
+
   void Send(const Event& event) {
     const auto start = Clock::now();
     const StepResult step = Step(state_, event, now_);
-    micros_.push_back(
+    micros_[KindOf(event)].push_back(
         std::chrono::duration<double, std::micro>(Clock::now() - start)
             .count());
     for (const Action& action : step.actions) {
+      Note(action.index());
       if (const auto* begun = std::get_if<StartJob>(&action)) {
+        Note(begun->attempt.job.value());
+        Note(begun->device.value());
         if (begun->rank != 0) continue;
         running_.push_back(begun->attempt.job);
         Send(AttemptStarted{begun->device, begun->attempt});
       } else if (const auto* stop = std::get_if<StopJob>(&action)) {
+        Note(stop->attempt.job.value());
         Send(AttemptEnded{stop->device, stop->attempt, Outcome::kStopped, ""});
       }
     }
@@ -109,38 +156,66 @@ class Pool {
   std::mt19937 random_{kSeed};
   uint64_t last_job_ = 0;
   std::vector<JobId> running_;
-  std::vector<double> micros_;
+  std::array<std::vector<double>, kKinds> micros_;
+  uint64_t digest_ = 0xcbf29ce484222325;
 };
 
-double Quantile(const std::vector<double>& sorted, double share) {
-  return sorted[static_cast<size_t>(share * (sorted.size() - 1))];
+double Quantile(std::vector<double>& micros, double share) {
+  if (micros.empty()) return 0;
+  const auto at =
+      micros.begin() +
+      static_cast<int64_t>(share * static_cast<double>(micros.size() - 1));
+  std::nth_element(micros.begin(), at, micros.end());
+  return *at;
 }
 
-void Measure(Order order) {
+void Measure(Order order, int turns) {
   Pool pool(order);
-  for (size_t turn = 0; turn < kTurns; ++turn) {
-    if (turn == kTurns / 10) pool.Reset();
+  for (int turn = 0; turn < turns; ++turn) {
+    if (turn == turns / 10) pool.Reset();
     pool.Turn();
   }
-  std::vector<double> micros = pool.TakeMicros();
-  std::sort(micros.begin(), micros.end());
-  std::printf("%-9s %9zu %8zu %8.1f %8.1f %8.1f %9.1f\n",
-              std::string(ToString(order)).c_str(), micros.size(),
-              pool.waiting(), Quantile(micros, 0.5), Quantile(micros, 0.99),
-              Quantile(micros, 0.999), micros.back());
+  std::vector<double> all;
+  for (const std::vector<double>& of_kind : pool.micros()) {
+    all.insert(all.end(), of_kind.begin(), of_kind.end());
+  }
+  std::printf("%-9s %9zu %8zu %8.1f %8.1f %8.1f %9.1f ",
+              std::string(ToString(order)).c_str(), all.size(), pool.waiting(),
+              Quantile(all, 0.5), Quantile(all, 0.99), Quantile(all, 0.999),
+              Quantile(all, 1));
+  for (std::vector<double> of_kind : pool.micros()) {
+    std::printf(" %7.1f", Quantile(of_kind, 0.99));
+  }
+  std::printf("  %016llx\n", static_cast<unsigned long long>(pool.digest()));
   std::fflush(stdout);
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  int turns = kTurns;
+  if (argc > 1 && (!absl::SimpleAtoi(argv[1], &turns) || turns < 1)) {
+    std::fprintf(stderr, "turns is '%s'; it must be at least 1\n", argv[1]);
+    return 2;
+  }
+  std::vector<Order> orders = {
+      Order::kFirstCome, Order::kPriority,      Order::kBackfill,
+      Order::kFairShare, Order::kLeastAttained, Order::kShortestRemaining};
+  if (argc > 2) orders.clear();
+  for (int i = 2; i < argc; ++i) {
+    const absl::StatusOr<Order> order = ParseOrder(argv[i]);
+    if (!order.ok()) {
+      std::fprintf(stderr, "order '%s' %s\n", argv[i],
+                   std::string(order.status().message()).c_str());
+      return 2;
+    }
+    orders.push_back(*order);
+  }
   std::printf("microseconds of a decision, %u devices; target: p99 <= 1000\n",
               kMachines * kDevicesEach);
-  std::printf("%-9s %9s %8s %8s %8s %8s %9s\n", "order", "decisions", "waiting",
+  std::printf("%-9s %9s %8s %8s %8s %8s %9s ", "order", "decisions", "waiting",
               "p50", "p99", "p99.9", "longest");
-  for (Order order :
-       {Order::kFirstCome, Order::kPriority, Order::kBackfill,
-        Order::kFairShare, Order::kLeastAttained, Order::kShortestRemaining}) {
-    Measure(order);
-  }
+  for (const char* name : kNames) std::printf(" %7s", name);
+  std::printf("  digest     (by kind of event: p99)\n");
+  for (Order order : orders) Measure(order, turns);
 }

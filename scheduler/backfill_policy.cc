@@ -180,7 +180,7 @@ class Backfill {
   const Job* FirstThatEndsInTime(const Job& of_the_shape) const {
     size_t looked = 0;
     for (const QueueKey& key :
-         state_.shapes().at(ShapeOf(state_.policy(), of_the_shape))) {
+         state_.waiting().shapes().at(ShapeOf(state_.policy(), of_the_shape))) {
       if (++looked > kMaxBackfill || (best_ && KeyOf(*best_) < key)) break;
       const Job& job = state_.jobs().at(key.job);
       if (ExpectedEnd(job, now_) > reservation_->at) continue;

@@ -203,6 +203,32 @@ absl::Status CheckDevice(const State& state, const Device& device,
   return CheckStrays(state, device);
 }
 
+absl::Status CheckShapes(const State& state, size_t queued) {
+  const WaitingJobs& waiting = state.waiting();
+  size_t in_shapes = 0;
+  for (const auto& [shape, keys] : waiting.shapes()) in_shapes += keys.size();
+  if (in_shapes != queued) {
+    return Broken("the queue's shapes have ", in_shapes, " entries for ",
+                  queued, " queued jobs");
+  }
+  size_t heads = 0;
+  for (const auto& [group, of_group] : waiting.heads()) {
+    heads += of_group.size();
+    for (const auto& [key, shape] : of_group) {
+      if (shape->second.empty() || !(*shape->second.begin() == key)) {
+        return Broken("job ", key.job.value(), " is not first of its shape");
+      }
+      if (GroupOf(state.policy(), state.jobs().at(key.job)) != group) {
+        return Broken("job ", key.job.value(), " is in the group ", group);
+      }
+    }
+  }
+  if (heads != waiting.shapes().size()) {
+    return Broken(waiting.shapes().size(), " shapes have ", heads, " heads");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckInvariants(const State& state, bool restoring) {
@@ -226,11 +252,8 @@ absl::Status CheckInvariants(const State& state, bool restoring) {
     return Broken(device.name, " counts ", device.settling,
                   " attempts that are ending, there are ", settling[id]);
   }
-  size_t in_shapes = 0;
-  for (const auto& [shape, keys] : state.shapes()) in_shapes += keys.size();
-  if (in_shapes != queued) {
-    return Broken("the queue's shapes have ", in_shapes, " entries for ",
-                  queued, " queued jobs");
+  if (absl::Status status = CheckShapes(state, queued); !status.ok()) {
+    return status;
   }
   for (const auto& [id, version] : state.versions()) {
     if (absl::Status status = CheckVersion(state, version); !status.ok()) {

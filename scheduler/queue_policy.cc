@@ -141,7 +141,7 @@ Need NeedOf(const Job& job) {
 
 std::vector<const Job*> Candidates(const State& state) {
   std::vector<const Job*> jobs;
-  for (const auto& [shape, keys] : state.shapes()) {
+  for (const auto& [shape, keys] : state.waiting().shapes()) {
     if (LevelAtLimit(state, shape.tenant, shape.devices)) continue;
     for (const QueueKey& key : keys) {
       const Job& job = state.jobs().at(key.job);

@@ -7,16 +7,6 @@
 #include "scheduler/state_editor.h"
 
 namespace gpupool::scheduler {
-namespace {
-
-template <typename Map, typename Key>
-auto* FindIn(Map& map, const Key& key) {
-  auto it = map.find(key);
-  return it == map.end() ? nullptr : &it->second;
-}
-
-}  // namespace
-
 QueueKey KeyOf(const Job& job) { return {job.priority, job.standing, job.id}; }
 
 Shape ShapeOf(const QueuePolicy& policy, const Job& job) {
@@ -30,6 +20,11 @@ Shape ShapeOf(const QueuePolicy& policy, const Job& job) {
     shape.tenant = job.tenant;
   }
   return shape;
+}
+
+absl::string_view GroupOf(const QueuePolicy& policy, const Job& job) {
+  if (policy.order != Order::kFairShare) return "";
+  return job.tenant;
 }
 
 absl::Duration Job::Attained(absl::Time now) const {
@@ -76,7 +71,7 @@ DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
   auto site = std::find(sites_.begin(), sites_.end(),
                         std::make_pair(node, std::string(kind)));
   if (site == sites_.end()) site = sites_.emplace(site, node, kind);
-  Device& device = devices_[id];
+  Device& device = devices_.Add();
   device.id = id;
   device.name = std::string(name);
   device.kind = std::string(kind);
@@ -107,15 +102,14 @@ void State::ForgetJob(JobId id) {
   if (job != nullptr && IsEnded(job->state)) StateEditor(*this).RemoveJob(id);
 }
 
-const Job* State::FindJob(JobId id) const { return FindIn(jobs_, id); }
+const Job* State::FindJob(JobId id) const { return jobs_.Find(id); }
 
 const Version* State::FindVersion(VersionId id) const {
-  return FindIn(versions_, id);
+  auto it = versions_.find(id);
+  return it == versions_.end() ? nullptr : &it->second;
 }
 
-const Device* State::FindDevice(DeviceId id) const {
-  return FindIn(devices_, id);
-}
+const Device* State::FindDevice(DeviceId id) const { return devices_.Find(id); }
 
 const Device* State::FindDevice(absl::string_view name) const {
   for (const auto& [id, device] : devices_) {

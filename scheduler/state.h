@@ -24,11 +24,13 @@
 #include "absl/container/btree_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "scheduler/id_tables.h"
 #include "scheduler/order_policy.h"
 #include "scheduler/queue_key.h"
 #include "scheduler/restart_cost.h"
 #include "scheduler/service_history.h"
 #include "scheduler/types.h"
+#include "scheduler/waiting_jobs.h"
 
 namespace gpupool::scheduler {
 
@@ -158,6 +160,8 @@ struct Device {
 
 QueueKey KeyOf(const Job& job);
 Shape ShapeOf(const QueuePolicy& policy, const Job& job);
+// Of waiting jobs (waiting_jobs.h).
+absl::string_view GroupOf(const QueuePolicy& policy, const Job& job);
 
 class State {
  public:
@@ -190,18 +194,17 @@ class State {
   // Drops an ended job. Late messages about it change nothing.
   void ForgetJob(JobId id);
 
-  const absl::btree_map<JobId, Job>& jobs() const { return jobs_; }
+  const SparseTable<JobId, Job>& jobs() const { return jobs_; }
   const absl::btree_map<VersionId, Version>& versions() const {
     return versions_;
   }
-  const absl::btree_map<DeviceId, Device>& devices() const { return devices_; }
+  const DenseTable<DeviceId, Device>& devices() const { return devices_; }
   // How many sites there are: kinds of devices of a machine.
   size_t sites() const { return sites_.size(); }
-  const absl::btree_set<QueueKey>& queue() const { return queue_; }
-  // The same, by shape.
-  const absl::btree_map<Shape, absl::btree_set<QueueKey>>& shapes() const {
-    return shapes_;
-  }
+  const absl::btree_set<QueueKey>& queue() const { return waiting_.all(); }
+  // The same, by shape and with the first of each. With kFairShare the jobs of
+  // a tenant are a group, otherwise all jobs are one.
+  const WaitingJobs& waiting() const { return waiting_; }
   // Jobs that are QUEUED but may not start yet.
   const absl::btree_set<JobId>& aside() const { return aside_; }
   // Pairs of a job and one that waits for its end.
@@ -247,12 +250,11 @@ class State {
  private:
   friend class StateEditor;  // scheduler/state_editor.h: for Step only
 
-  absl::btree_map<DeviceId, Device> devices_;
-  absl::btree_map<JobId, Job> jobs_;
+  DenseTable<DeviceId, Device> devices_;
+  SparseTable<JobId, Job> jobs_;
   absl::btree_map<VersionId, Version> versions_;
   std::vector<std::pair<uint32_t, std::string>> sites_;  // node and kind
-  absl::btree_set<QueueKey> queue_;
-  absl::btree_map<Shape, absl::btree_set<QueueKey>> shapes_;
+  WaitingJobs waiting_;
   absl::btree_set<JobId> reserving_;
   absl::btree_set<JobId> aside_;
   absl::btree_set<std::pair<JobId, JobId>> dependents_;

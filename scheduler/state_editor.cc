@@ -14,10 +14,7 @@ void TakeNextBytes(Thing& thing) {
 
 }  // namespace
 
-Job* StateEditor::FindJob(JobId id) {
-  auto it = state_.jobs_.find(id);
-  return it == state_.jobs_.end() ? nullptr : &it->second;
-}
+Job* StateEditor::FindJob(JobId id) { return state_.jobs_.Find(id); }
 
 Version* StateEditor::FindVersion(VersionId id) {
   auto it = state_.versions_.find(id);
@@ -25,14 +22,12 @@ Version* StateEditor::FindVersion(VersionId id) {
 }
 
 Device* StateEditor::FindDevice(DeviceId id) {
-  auto it = state_.devices_.find(id);
-  return it == state_.devices_.end() ? nullptr : &it->second;
+  return state_.devices_.Find(id);
 }
 
 Job& StateEditor::AddJob(Job job) {
   const JobId id = job.id;
-  Job& added = state_.jobs_[id];
-  added = std::move(job);
+  Job& added = state_.jobs_.Put(id, std::move(job));
   if (added.state == JobState::kQueued) Enqueue(added);
   if (added.wake_time != absl::InfiniteFuture()) {
     state_.wakes_.insert({added.wake_time, id});
@@ -60,7 +55,7 @@ void StateEditor::RemoveJob(JobId id) {
   for (JobId before : job->after_ok) state_.dependents_.erase({before, id});
   for (JobId before : job->after_any) state_.dependents_.erase({before, id});
   ForgetLimit(*job);
-  state_.jobs_.erase(id);
+  state_.jobs_.Erase(id);
 }
 
 void StateEditor::RemoveVersion(VersionId id) {
@@ -120,8 +115,8 @@ void StateEditor::Enqueue(Job& job) {
   }
   job.standing =
       StandingOf(state_.policy_, state_.history_, job, absl::InfinitePast());
-  state_.queue_.insert(KeyOf(job));
-  state_.shapes_[ShapeOf(state_.policy_, job)].insert(KeyOf(job));
+  state_.waiting_.Add(KeyOf(job), ShapeOf(state_.policy_, job),
+                      GroupOf(state_.policy_, job));
 }
 
 void StateEditor::Dequeue(const Job& job) {
@@ -129,10 +124,8 @@ void StateEditor::Dequeue(const Job& job) {
     state_.aside_.erase(job.id);
     return;
   }
-  state_.queue_.erase(KeyOf(job));
-  auto shape = state_.shapes_.find(ShapeOf(state_.policy_, job));
-  shape->second.erase(KeyOf(job));
-  if (shape->second.empty()) state_.shapes_.erase(shape);
+  state_.waiting_.Remove(KeyOf(job), ShapeOf(state_.policy_, job),
+                         GroupOf(state_.policy_, job));
 }
 
 void StateEditor::StartClock(Job& job, absl::Time now) {

@@ -236,6 +236,14 @@ Placement Place(const State& state, const Need& need,
   return placement;
 }
 
+bool AreFreeFor(const State& state, const Need& need,
+                absl::Span<const DeviceId> devices) {
+  return std::all_of(devices.begin(), devices.end(), [&](DeviceId id) {
+    const Device& device = state.devices().at(id);
+    return device.ready && IsFreeFor(state, device, need);
+  });
+}
+
 absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need) {
   Placement placement;
   Sites sites(state.sites());

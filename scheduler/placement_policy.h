@@ -18,6 +18,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "scheduler/state.h"
 #include "scheduler/types.h"
 
@@ -63,6 +64,10 @@ struct Placement {
 // else that does.
 Placement Place(const State& state, const Need& need,
                 const absl::btree_set<DeviceId>& excluded = {});
+
+// Whether what needs them could be placed on exactly these devices now.
+bool AreFreeFor(const State& state, const Need& need,
+                absl::Span<const DeviceId> devices);
 
 // Whether the device is of the kind that is asked for.
 bool KindMatches(const Device& device, const Need& need);

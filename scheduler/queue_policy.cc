@@ -135,6 +135,10 @@ void Sort(const State& state, std::vector<const Job*>& jobs) {
 
 }  // namespace
 
+bool IsAtLimit(const State& state, const Job& job) {
+  return LevelAtLimit(state, job.tenant, job.device_count).has_value();
+}
+
 Need NeedOf(const Job& job) {
   return {job.bytes, job.device_kind, job.device_count, job.id};
 }
@@ -154,7 +158,10 @@ std::vector<const Job*> Candidates(const State& state) {
   Sort(state, jobs);
   if (jobs.size() > kMaxScan) jobs.resize(kMaxScan);
   // Always looked at: what is reserved for them stands idle meanwhile.
-  for (JobId id : state.reserving()) jobs.push_back(&state.jobs().at(id));
+  for (JobId id : state.reserving()) {
+    const Job& job = state.jobs().at(id);
+    if (!IsAtLimit(state, job)) jobs.push_back(&job);
+  }
   Sort(state, jobs);
   return jobs;
 }

@@ -140,6 +140,40 @@ void MakeRoom(StepContext& context, const absl::btree_set<DeviceId>& held) {
   }
 }
 
+// What waits for more than its tenant may use leaves its room to others.
+void DropRoomAtLimits(StepContext& context) {
+  const absl::btree_set<JobId> reserving = context.state.reserving();
+  for (JobId id : reserving) {
+    Job& job = *context.edit.FindJob(id);
+    if (IsAtLimit(context.state, job)) context.edit.Unreserve(job);
+  }
+}
+
+// Whoever got its room back goes first, also where earlier jobs hold devices
+// for themselves: they would wait for each other.
+void StartInRoomMade(StepContext& context) {
+  const absl::btree_set<JobId> reserving = context.state.reserving();
+  for (JobId id : reserving) {
+    Job& job = *context.edit.FindJob(id);
+    if (IsAtLimit(context.state, job)) continue;
+    if (context.state.StrayDevice(id) != nullptr) continue;
+    const std::vector<DeviceId> devices = job.reserved_devices;
+    if (!AreFreeFor(context.state, NeedOf(job), devices)) continue;
+    StartOn(context, job, devices);
+  }
+}
+
+void StartWhatFits(StepContext& context,
+                   const absl::btree_set<DeviceId>& held) {
+  while (true) {
+    DropRoomAtLimits(context);
+    const auto next = ChooseNext(context.state, held, context.now);
+    if (!next) return;
+    for (JobId passed : next->passed) CountPass(context, passed);
+    StartOn(context, *context.edit.FindJob(next->job), next->devices);
+  }
+}
+
 void RenewStandings(StepContext& context) {
   while (auto id = context.state.JobWithDueStanding(context.now)) {
     context.edit.NoteStandingChange(*context.edit.FindJob(*id), context.now);
@@ -159,14 +193,12 @@ void Schedule(StepContext& context) {
   if (context.state.stopping() || context.state.starts_held()) return;
   const absl::btree_set<DeviceId> held = LoadVersions(context);
   if (context.state.draining()) return;
-  while (auto next = ChooseNext(context.state, held, context.now)) {
-    for (JobId passed : next->passed) CountPass(context, passed);
-    StartOn(context, *context.edit.FindJob(next->job), next->devices);
-  }
+  StartWhatFits(context, held);
   if (!context.state.policy().preempts()) return;
   if (context.state.queue().empty()) return;
   RenewStandings(context);
   MakeRoom(context, held);
+  StartInRoomMade(context);
   WatchStandings(context);
 }
 

@@ -176,6 +176,43 @@ TEST_F(TenantOrderTest, AGangIsReclaimedAsAWhole) {
   EXPECT_TRUE(Runs(job));
 }
 
+// The gang holds both devices for itself, and one is reserved for the other:
+// each would wait for the other for ever.
+TEST_F(TenantOrderTest, WhoGotADeviceBackNeedNotWaitForWhoHoldsIt) {
+  for (Order order : {Order::kFirstCome, Order::kPriority, Order::kFairShare}) {
+    SCOPED_TRACE(std::string(ToString(order)));
+    state = State();
+    Use({.order = order, .tenants = {{"a", {.guaranteed = 1}}}}, 2);
+    SubmitAs("b");
+    const JobId gang = SubmitAs("b", 0, 2);
+    for (uint32_t i = 0; i < kMaxPasses; ++i) {
+      End(SubmitAs("b"), Outcome::kSucceeded);
+    }
+    const JobId last = SubmitAs("b");
+    ASSERT_FALSE(Runs(last));
+    ASSERT_EQ(job(gang).held_devices.size(), 2u);
+    const JobId reclaims = SubmitAs("a");
+    EXPECT_THAT(ToldToStop(), IsEmpty());
+    EXPECT_TRUE(Runs(reclaims));
+  }
+}
+
+TEST_F(TenantOrderTest, AReservationEndsWhereTheTenantMayUseNoMore) {
+  Use({.tenants = {{"a", {.guaranteed = 1}}, {"a.x", {.most = 1}}}}, 2);
+  const JobId first = SubmitAs("b");
+  const JobId second = SubmitAs("b");
+  const JobId reclaims = SubmitAs("a.x");
+  ASSERT_EQ(ToldToStop().size(), 1u);
+  const JobId stopped = ToldToStop().front();
+  const JobId stays = stopped == first ? second : first;
+  const JobId urgent = SubmitAs("a.x", 5);
+  End(stays, Outcome::kSucceeded);
+  EXPECT_TRUE(Runs(urgent));
+  End(stopped, Outcome::kStopped);
+  EXPECT_FALSE(Runs(reclaims));
+  EXPECT_TRUE(Runs(stopped));
+}
+
 TEST_F(TenantOrderTest, WithoutGuaranteesNobodyGivesWay) {
   Use({.order = Order::kFairShare, .tenants = {{"a", {.weight = 100}}}}, 1);
   SubmitAs("b");

@@ -1,15 +1,20 @@
 // A whole installation in virtual time, from a seed: clients, the scheduler,
 // workers that train (alone and in groups) and serve, lost workers, broken
 // connections, restarts of the server, and messages that come late, twice or
-// out of order. Invariants are checked after every event.
+// out of order, a slow disk, and clocks that jump. Invariants are checked after
+// every event.
 //
-// The server keeps its state in memory here; a restart copies what would be
-// on disk into a fresh State, as server/control/recovery does.
+// The server works in turns, as server/control does: it takes what waits,
+// steps, commits, and only then answers, acknowledges and acts. A crash may
+// come at any moment of that; what was committed is copied into a fresh State,
+// as server/control/recovery does, and everything else is lost.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <queue>
 #include <random>
 #include <set>
@@ -37,6 +42,12 @@ struct WorldOptions {
   double waits = 0.2;   // share of jobs that wait for others
   double limits = 0.1;  // share of jobs with each kind of time limit
   QueuePolicy policy;
+  double slow_commit = 0.02;
+  double clock_jump = 0.01;  // per disturbance tick
+  // A bug to be found: clients and workers are answered before the commit.
+  bool answers_too_early = false;
+  // Another one: workers are told to act before the commit.
+  bool acts_too_early = false;
   // Called before each invariant check; lets a test break the state.
   std::function<void(State&, int events)> sabotage;
 };
@@ -46,6 +57,7 @@ struct WorldReport {
   int events = 0;
   int jobs = 0;
   int succeeded = 0, failed = 0, cancelled = 0;
+  int commits = 0, lost_turns = 0, clock_jumps = 0;
   int lost_workers = 0, restarts = 0, taken_back = 0, stale = 0;
   int versions_ready = 0;
   int gangs = 0, gangs_succeeded = 0;  // jobs on several devices
@@ -81,7 +93,10 @@ class World {
     uint64_t link = 0;
     std::map<AttemptRef, Attempt> running;
     std::set<VersionId> loaded;
-    std::vector<Event> spool;  // not acknowledged
+    // Not acknowledged, by sequence; on the worker's disk.
+    std::map<uint64_t, Event> spool;
+    uint64_t last_sequence = 0;
+    uint64_t server_link = 0;  // the connection that the server knows of
     absl::Time last_to_worker, last_to_server;
   };
 
@@ -93,19 +108,36 @@ class World {
   void Fail(const std::string& text);
 
   // Server side.
+  // Something to be done within a turn; `answer` runs after its commit.
+  void Enqueue(std::function<void()> work,
+               std::function<void()> answer = nullptr);
   void Deliver(const Event& event);
+  void BeginTurn();
+  void Commit();
+  void Answer();
+  void Act();
+  void Apply(const Event& event);
+  absl::Time ServerNow() const { return now_ + clock_offset_; }
+  void Forget(JobId id);
+  void SetTimerAt(absl::Time time);
+  void JumpClock();
+  void Know(JobId job, JobState now);
   void Check(const StepResult& result);
   void Perform(const Action& action);
   void Publish(JobId job);
   void RestartServer();
   bool Quiet() const;
+  std::string TextOfWaiting() const;
 
   // Worker side.
   void Connect(Worker& worker);
   void Disconnect(Worker& worker);
   void Kill(Worker& worker);
   void ToWorker(DeviceId device, std::function<void(Worker&)> run);
-  void ToServer(Worker& worker, Event event, bool durable);
+  void ToServer(Worker& worker, Event event);
+  // Spooled until it is acknowledged.
+  void Report(Worker& worker, Event event);
+  void SendReport(Worker& worker, uint64_t sequence);
   void StartAttempt(Worker& worker, const StartJob& action, uint64_t from);
   void Tick(DeviceId device, uint64_t boot, AttemptRef attempt);
   void JoinGroup(Worker& worker, AttemptRef attempt);
@@ -121,6 +153,9 @@ class World {
 
   // Clients and chaos.
   void SubmitJobs();
+  JobSubmitted WithoutEnded(JobSubmitted job) const;
+  // Again and again until it is answered.
+  void Submit(const JobSubmitted& job, bool cancel);
   void Disturb();
   void TouchVersions();
   void AskForJobs();
@@ -141,9 +176,30 @@ class World {
   };
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;
 
+  // What is lost in a crash.
   State state_;
-  std::vector<Worker> workers_;
   std::map<JobId, JobState> known_;  // the state last seen of every job
+  // As it was before the turn, of those that the turn has changed.
+  std::map<JobId, std::optional<JobState>> turn_known_;
+  std::map<DeviceId, uint64_t> taken_;  // sequence of the last report taken
+  std::deque<std::pair<std::function<void()>, std::function<void()>>> inbox_;
+  std::vector<Action> turn_actions_;
+  std::vector<std::function<void()>> turn_answers_;
+  bool in_turn_ = false;
+  std::set<absl::Time> timers_;
+  // What is on disk.
+  struct Disk {
+    std::vector<Job> jobs;  // by rising id
+    std::vector<Version> versions;
+    std::map<DeviceId, uint64_t> taken;
+    uint64_t last_version = 0;
+  };
+  Disk disk_;
+  absl::Duration clock_offset_;
+  std::set<JobId> acknowledged_;  // as submitted
+  std::set<JobId> cancelled_;     // and that was acknowledged
+  std::set<std::pair<AttemptRef, uint32_t>> started_;  // with the rank
+  std::vector<Worker> workers_;
   std::map<JobId, uint64_t> total_steps_;
   std::set<JobId> gangs_;
   std::map<AttemptRef, Group> groups_;
@@ -153,6 +209,7 @@ class World {
   uint64_t last_version_ = 0;
   uint64_t server_boot_ = 1;
   bool troubled_ = true;
+  absl::Time troubled_until_;
   bool restoring_ = false;
   WorldReport report_;
 };

@@ -1,0 +1,159 @@
+// Clients, and the trouble that the world is put to.
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/world.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+constexpr size_t kMostJobs = 60;  // not ended; clients wait then
+
+}  // namespace
+
+void World::SubmitJobs() {
+  if (!troubled_) return;
+  At(absl::Milliseconds(Below(600)), [this] { SubmitJobs(); });
+  if (state_.jobs().size() >= kMostJobs) return;
+  const JobId id(++last_job_);
+  total_steps_[id] = 1 + Below(30);
+  uint32_t devices = 1;
+  if (workers_.size() > 1 && Chance(options_.gang)) {
+    devices = 2 + static_cast<uint32_t>(Below(workers_.size() - 1));
+    gangs_.insert(id);
+  }
+  JobSubmitted submitted{
+      .job = id,
+      .tenant = absl::StrCat("team", Below(3), Chance(0.5) ? ".a" : ".b"),
+      .priority = static_cast<int>(Below(5)) - 2,
+      .bytes = 1 + Below(options_.device_bytes),
+      .device_count = devices,
+      .max_attempts = static_cast<uint32_t>(1 + Below(6)),
+      .first_backoff = absl::Milliseconds(Below(500)),
+      .publish_on_success = Chance(0.3),
+  };
+  if (Chance(options_.waits)) {
+    for (const auto& [other, job] : state_.jobs()) {
+      if (IsEnded(job.state) || !Chance(0.1)) continue;
+      if (submitted.after_ok.size() + submitted.after_any.size() > 3) break;
+      (Chance(0.5) ? submitted.after_ok : submitted.after_any).push_back(other);
+    }
+  }
+  if (Chance(options_.limits)) {
+    submitted.max_run = absl::Milliseconds(1 + Below(3000));
+  }
+  if (Chance(options_.limits)) {
+    submitted.start_before = ServerNow() + absl::Milliseconds(Below(20000));
+  }
+  if (Chance(options_.limits)) {
+    submitted.deadline = ServerNow() + absl::Milliseconds(Below(20000));
+    submitted.expected_run = absl::Milliseconds(Below(5000));
+  }
+  submitted.held = Chance(0.05);
+  Submit(submitted, Chance(0.15));
+}
+
+// As in server/control/job_requests: only what has not ended is waited for.
+JobSubmitted World::WithoutEnded(JobSubmitted job) const {
+  const auto ended = [this](JobId id) {
+    const auto it = known_.find(id);
+    return it == known_.end() || IsEnded(it->second);
+  };
+  std::erase_if(job.after_ok, ended);
+  std::erase_if(job.after_any, ended);
+  return job;
+}
+
+void World::Submit(const JobSubmitted& job, bool cancel) {
+  if (acknowledged_.contains(job.job)) return;
+  Enqueue(
+      [this, job] {
+        // The same request id: the same job.
+        if (known_.contains(job.job)) return;
+        Know(job.job, JobState::kQueued);
+        Apply(WithoutEnded(job));
+      },
+      [this, job, cancel] {
+        if (!acknowledged_.insert(job.job).second || !cancel) return;
+        At(absl::Milliseconds(Below(4000)), [this, id = job.job] {
+          Enqueue([this, id] { Apply(JobCancelRequested{id}); },
+                  [this, id] { cancelled_.insert(id); });
+        });
+      });
+  At(absl::Seconds(5), [this, job, cancel] { Submit(job, cancel); });
+}
+
+void World::Disturb() {
+  if (!troubled_) return;
+  Worker& worker = workers_[Below(workers_.size())];
+  if (Chance(options_.lose_worker * 10)) Kill(worker);
+  if (Chance(options_.break_connection)) Disconnect(worker);
+  if (Chance(options_.restart_server)) RestartServer();
+  if (Chance(options_.clock_jump)) JumpClock();
+  if (Chance(options_.drain_and_restart)) {
+    Deliver(DrainRequested{.stop = Chance(0.7)});
+    At(absl::Milliseconds(Below(800)), [this] { RestartServer(); });
+  }
+  At(absl::Milliseconds(Below(400)), [this] { Disturb(); });
+}
+
+void World::AskForJobs() {
+  if (!troubled_) return ReleaseAll();
+  if (!state_.jobs().empty() && Chance(options_.asked)) {
+    auto it = state_.jobs().begin();
+    std::advance(it, Below(state_.jobs().size()));
+    const JobId id = it->first;
+    if (Chance(0.3)) {
+      ++report_.held;
+      Deliver(JobHoldRequested{id});
+      At(absl::Milliseconds(Below(3000)),
+         [this, id] { Deliver(JobReleaseRequested{id}); });
+    } else if (Chance(0.5)) {
+      ++report_.requeued;
+      Deliver(JobRequeueRequested{id});
+    } else {
+      Deliver(JobReleaseRequested{id});
+    }
+  }
+  At(absl::Milliseconds(Below(400)), [this] { AskForJobs(); });
+}
+
+void World::ReleaseAll() {
+  std::vector<JobId> held;
+  for (const auto& [id, job] : state_.jobs()) {
+    if (job.held && !IsEnded(job.state)) held.push_back(id);
+  }
+  for (JobId id : held) Deliver(JobReleaseRequested{id});
+  if (!Quiet()) At(absl::Seconds(1), [this] { ReleaseAll(); });
+}
+
+void World::TouchVersions() {
+  if (last_version_ > 0) {
+    const VersionId id(1 + Below(last_version_));
+    if (Chance(0.5)) {
+      Deliver(VersionUnloadRequested{id});
+    } else if (Chance(0.5)) {
+      Deliver(VersionLoadRequested{id});
+    } else {
+      Enqueue([this, id] {
+        const Version* version = state_.FindVersion(id);
+        if (version != nullptr && version->state == VersionState::kUnloaded) {
+          Apply(VersionDeleted{id});
+        }
+      });
+    }
+  }
+  // Versions make room in the end, so that every job can run.
+  if (!troubled_) {
+    std::vector<VersionId> wanted;
+    for (const auto& [id, version] : state_.versions()) {
+      if (version.state != VersionState::kUnloaded) wanted.push_back(id);
+    }
+    for (VersionId id : wanted) Deliver(VersionUnloadRequested{id});
+    if (Quiet()) return;
+  }
+  At(absl::Milliseconds(Below(1000)), [this] { TouchVersions(); });
+}
+
+}  // namespace gpupool::scheduler

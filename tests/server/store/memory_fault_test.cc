@@ -1,0 +1,129 @@
+// The store in a process that has no memory left for SQLite: every allocation
+// of an open, a commit and a read fails once, alone and with all that follow.
+#include <gtest/gtest.h>
+
+#include "server/store/store.h"
+#include "tests/server/store/faulty_memory.h"
+#include "tests/server/store/temp_dir.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr int kMost = 5000;  // allocations of one call
+
+v1::Job JobWithId(uint64_t id) {
+  v1::Job job;
+  job.set_id(id);
+  job.mutable_spec()->set_name("job");
+  job.set_request_id("request-" + std::to_string(id));
+  job.set_state(v1::QUEUED);
+  job.set_waiting_reason(std::string(10000, 'w'));
+  return job;
+}
+
+// Two jobs: both or none.
+WriteBatch BatchOf(Store& store) {
+  WriteBatch batch;
+  for (int i = 0; i < 2; ++i) {
+    batch.upsert_jobs.push_back(JobWithId(store.AllocateId(IdKind::kJob)));
+  }
+  return batch;
+}
+
+class MemoryFaultTest : public ::testing::TestWithParam<bool> {
+ protected:
+  bool all_later() const { return GetParam(); }
+  FaultyMemory memory_;
+  TempDir directory_;
+  std::string path_ = directory_ / "gpupool.db";
+};
+
+TEST_P(MemoryFaultTest, ACommitIsWholeOrRefused) {
+  int failed = 0;
+  for (int call = 0;; ++call) {
+    ASSERT_LT(call, kMost) << "the commit never succeeded";
+    TempDir directory;
+    const std::string path = directory / "gpupool.db";
+    absl::Status committed;
+    {
+      auto store = Store::Open(path);
+      ASSERT_TRUE(store.ok()) << store.status();
+      ASSERT_TRUE((*store)->Commit(BatchOf(**store)).ok());
+      memory_.FailAt(call, all_later());
+      committed = (*store)->Commit(BatchOf(**store));
+      const bool was_failed = memory_.calls() > call;
+      memory_.Heal();
+      if (!was_failed) {
+        ASSERT_TRUE(committed.ok()) << committed;
+        EXPECT_GT(failed, 0);
+        return;
+      }
+      if (!committed.ok()) {
+        ++failed;
+        EXPECT_TRUE(absl::IsResourceExhausted(committed)) << committed;
+      }
+    }
+    auto store = Store::Open(path);
+    ASSERT_TRUE(store.ok()) << store.status() << ", allocation " << call;
+    EXPECT_TRUE((*store)->GetJob(2).ok());
+    const bool third = (*store)->GetJob(3).ok();
+    EXPECT_EQ(third, (*store)->GetJob(4).ok()) << "half a batch";
+    if (committed.ok()) {
+      EXPECT_TRUE(third) << "acknowledged and lost";
+    }
+  }
+}
+
+TEST_P(MemoryFaultTest, AnOpenSucceedsOrSaysWhyAndLosesNothing) {
+  {
+    auto store = Store::Open(path_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_TRUE((*store)->Commit(BatchOf(**store)).ok());
+  }
+  for (int call = 0;; ++call) {
+    ASSERT_LT(call, kMost) << "it was never opened";
+    memory_.FailAt(call, all_later());
+    {
+      const auto store = Store::Open(path_);
+      const bool was_failed = memory_.calls() > call;
+      memory_.Heal();
+      if (!was_failed) {
+        ASSERT_TRUE(store.ok()) << store.status();
+        break;
+      }
+      // That the database is damaged would be a lie.
+      EXPECT_FALSE(absl::IsDataLoss(store.status())) << store.status();
+    }
+    auto again = Store::Open(path_);
+    ASSERT_TRUE(again.ok()) << again.status() << ", allocation " << call;
+    ASSERT_TRUE((*again)->GetJob(2).ok());
+  }
+}
+
+TEST_P(MemoryFaultTest, AReadSaysThatItFailedAndTheNextOneSucceeds) {
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  ASSERT_TRUE((*store)->Commit(BatchOf(**store)).ok());
+  for (int call = 0;; ++call) {
+    ASSERT_LT(call, kMost) << "it was never read";
+    memory_.FailAt(call, all_later());
+    const auto job = (*store)->GetJob(1);
+    const auto list = (*store)->ListJobs({});
+    const bool was_failed = memory_.calls() > call;
+    memory_.Heal();
+    EXPECT_FALSE(absl::IsNotFound(job.status())) << job.status();
+    if (list.ok()) {
+      EXPECT_EQ(list->jobs_size(), 2);
+    }
+    ASSERT_TRUE((*store)->GetJob(1).ok()) << "allocation " << call;
+    if (!was_failed) break;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, MemoryFaultTest, ::testing::Bool(),
+                         [](const auto& all_later) {
+                           return all_later.param ? "FromThenOn" : "Once";
+                         });
+
+}  // namespace
+}  // namespace gpupool::server

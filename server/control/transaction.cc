@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/control/event_thinning.h"
 #include "server/control/rows.h"
 
 namespace gpupool::server {
@@ -175,7 +176,19 @@ void Transaction::AppendEvent(JobRow& row, v1::JobEvent event) {
   if (!event.has_time()) *event.mutable_time() = ToTimestamp(now_);
   jobs_with_events_.insert(row.job.id());
   TouchJob(row.job.id());
+  ThinEvents(row.job.id(), event.sequence());
   batch_.append_events.push_back(std::move(event));
+}
+
+// What a job went through stays whole.
+void Transaction::ThinEvents(uint64_t job, uint64_t newest) {
+  for (uint64_t sequence : EventsToDrop(newest)) {
+    const auto found = store_->ReadEvents(job, sequence - 1, 1);
+    if (!found.ok() || found->empty()) continue;
+    const v1::JobEvent& event = found->front();
+    if (event.sequence() != sequence || event.has_state_change()) continue;
+    batch_.thin_events.emplace_back(job, sequence);
+  }
 }
 
 uint64_t Transaction::CreateVersion(v1::ModelVersion version) {

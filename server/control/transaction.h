@@ -99,6 +99,7 @@ class Transaction {
                     const v1::JobError* error);
   void Mirror(const scheduler::Preemption& preemption);
   void MirrorJob(uint64_t id);
+  void ThinEvents(uint64_t job, uint64_t newest);
   void MirrorVersion(uint64_t id);
   void CountFailures(uint64_t id);
   void MirrorRanks(const scheduler::Job& job, v1::Job* row);

@@ -114,11 +114,12 @@ std::string ListJobsSql(const v1::ListJobsRequest& request) {
 
 bool WriteBatch::empty() const {
   return upsert_jobs.empty() && append_events.empty() && delete_jobs.empty() &&
-         delete_events.empty() && upsert_datasets.empty() &&
-         delete_datasets.empty() && upsert_versions.empty() &&
-         delete_versions.empty() && upsert_checkpoints.empty() &&
-         delete_checkpoints.empty() && set_counters.empty() &&
-         delete_counters.empty() && set_memory_fractions.empty();
+         delete_events.empty() && thin_events.empty() &&
+         upsert_datasets.empty() && delete_datasets.empty() &&
+         upsert_versions.empty() && delete_versions.empty() &&
+         upsert_checkpoints.empty() && delete_checkpoints.empty() &&
+         set_counters.empty() && delete_counters.empty() &&
+         set_memory_fractions.empty();
 }
 
 Store::Store(StoreOptions options, std::unique_ptr<DiskReserve> reserve,

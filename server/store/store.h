@@ -68,6 +68,8 @@ struct WriteBatch {
   std::vector<uint64_t> delete_jobs;  // ids, with their checkpoints
   // Ids of jobs; the first 10,000 events of each go.
   std::vector<uint64_t> delete_events;
+  // Single ones: job and sequence.
+  std::vector<std::pair<uint64_t, uint64_t>> thin_events;
   // Named numbers, such as the last report seen of a worker's boot.
   std::map<std::string, uint64_t> set_counters;
   std::vector<std::string> delete_counters;

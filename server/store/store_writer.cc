@@ -23,6 +23,8 @@ constexpr char kDeleteEvents[] =
     "DELETE FROM job_events WHERE job_id = ?1 AND sequence IN"
     " (SELECT sequence FROM job_events WHERE job_id = ?1"
     " ORDER BY sequence LIMIT 10000)";
+constexpr char kDeleteEvent[] =
+    "DELETE FROM job_events WHERE job_id = ? AND sequence = ?";
 constexpr char kNoteEvents[] =
     "UPDATE jobs SET has_events ="
     " EXISTS(SELECT 1 FROM job_events WHERE job_id = ?1) WHERE id = ?1";
@@ -166,6 +168,7 @@ void StoreWriter::Write(const WriteBatch& batch) {
   }
   for (const auto& job : batch.upsert_jobs) WriteJob(job);
   for (const auto& event : batch.append_events) WriteEvent(event);
+  DeletePairs(kDeleteEvent, batch.thin_events);
   for (uint64_t id : batch.delete_events) {
     DeleteById(kDeleteEvents, id);
     DeleteById(kNoteEvents, id);
@@ -181,12 +184,7 @@ void StoreWriter::Write(const WriteBatch& batch) {
   for (const auto& checkpoint : batch.upsert_checkpoints) {
     WriteCheckpoint(checkpoint);
   }
-  for (const auto& [job_id, step] : batch.delete_checkpoints) {
-    CachedStatement statement(connection_.Prepare(kDeleteCheckpoint));
-    statement.BindId(1, job_id);
-    statement.BindId(2, step);
-    statement->exec();
-  }
+  DeletePairs(kDeleteCheckpoint, batch.delete_checkpoints);
   for (const auto& [name, value] : batch.set_counters) {
     WriteNumber(kUpsertCounter, name, value);
   }
@@ -262,6 +260,16 @@ void StoreWriter::DeleteById(const char* sql, uint64_t id) {
   CachedStatement statement(connection_.Prepare(sql));
   statement.BindId(1, id);
   statement->exec();
+}
+
+void StoreWriter::DeletePairs(
+    const char* sql, const std::vector<std::pair<uint64_t, uint64_t>>& pairs) {
+  for (const auto& [first, second] : pairs) {
+    CachedStatement statement(connection_.Prepare(sql));
+    statement.BindId(1, first);
+    statement.BindId(2, second);
+    statement->exec();
+  }
 }
 
 }  // namespace gpupool::server

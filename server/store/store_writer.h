@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -36,6 +38,8 @@ class StoreWriter {
   void WriteCheckpoint(const v1::Checkpoint& checkpoint);
   void WriteNumber(const char* sql, const std::string& name, uint64_t value);
   void DeleteById(const char* sql, uint64_t id);
+  void DeletePairs(const char* sql,
+                   const std::vector<std::pair<uint64_t, uint64_t>>& pairs);
 
   Connection connection_;
   DiskReserve* const reserve_;

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "server/control/event_thinning.h"
 #include "server/control/report_intake.h"
 
 namespace gpupool::server {
@@ -106,6 +107,45 @@ TEST_F(TransactionTest, ALongLogLineIsCut) {
   ASSERT_TRUE(transaction.Commit().ok());
   const auto events = *store->ReadEvents(id, 0, 10);
   EXPECT_EQ(events.back().log().text().size(), 4096u);
+}
+
+TEST_F(TransactionTest, OldEventsAreThinnedStateChangesStay) {
+  uint64_t id = 0;
+  {
+    Transaction transaction(&ledger, store.get(), now);
+    transaction.Apply(scheduler::WorkerReady{.device = device});
+    id = AddJob(transaction);
+    ASSERT_TRUE(transaction.Commit().ok());
+  }
+  const uint64_t count = 4 * kEventsKept;
+  uint64_t changes = 0;
+  while (ledger.FindJob(id)->next_sequence <= count) {
+    Transaction transaction(&ledger, store.get(), now);
+    for (int i = 0; i < 1000; ++i) {
+      v1::JobEvent event;
+      if (i % 10 == 0) {
+        event.mutable_state_change()->set_reason("again");
+        ++changes;
+      } else {
+        event.mutable_progress()->set_step(i);
+      }
+      transaction.AppendEvent(*ledger.FindJob(id), event);
+    }
+    ASSERT_TRUE(transaction.Commit().ok());
+  }
+  uint64_t kept = 0;
+  uint64_t last = 0;
+  const auto events = *store->ReadEvents(id, 0, 100000);
+  for (const v1::JobEvent& event : events) {
+    EXPECT_GT(event.sequence(), last);
+    last = event.sequence();
+    ++kept;
+    if (event.state_change().reason() == "again") --changes;
+  }
+  EXPECT_EQ(changes, 0u);
+  EXPECT_EQ(last + 1, ledger.FindJob(id)->next_sequence);
+  EXPECT_GT(kept, kEventsKept);
+  EXPECT_LT(kept, last - kEventsKept);
 }
 
 TEST_F(TransactionTest, AnEmptyReportOfAnUnknownDeviceIsHarmless) {

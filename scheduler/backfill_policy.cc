@@ -1,6 +1,7 @@
 #include "scheduler/backfill_policy.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -96,6 +97,13 @@ std::optional<Reservation> OnWholeSites(std::vector<SiteRoom> sites,
   return best;
 }
 
+// What the jobs of a shape need at least.
+absl::Duration ShortestOf(const Shape& shape) {
+  if (shape.length == 0) return absl::InfiniteDuration();  // nobody knows
+  return shape.length == 1 ? absl::ZeroDuration()
+                           : absl::Seconds(std::ldexp(1.0, shape.length - 1));
+}
+
 // Who may start next to the reservation of the first that waits.
 class Backfill {
  public:
@@ -104,12 +112,15 @@ class Backfill {
       : state_(state), now_(now), held_(held) {}
 
   std::optional<NextStart> Choose() {
-    const FreeDevices free(state_, held_);
+    free_.emplace(state_, held_);
     for (const Job* job : Candidates(state_)) {
       if (best_ && KeyOf(*best_) < KeyOf(*job)) break;
       // The first that waits is found by Place alone: it may be that it never
       // fits.
-      if (first_ != nullptr && !free.MayHold(NeedOf(*job))) continue;
+      if (first_ != nullptr && job->reserved_devices.empty() &&
+          !MightStart(*job)) {
+        continue;
+      }
       Consider(*job);
       if (best_ && first_ == nullptr) break;
     }
@@ -144,12 +155,16 @@ class Backfill {
       Keep(*brief, places.anywhere.devices);
     }
     if (!places.beside) {
-      absl::btree_set<DeviceId> excluded = held_;
-      excluded.insert(reservation_->devices.begin(),
-                      reservation_->devices.end());
-      places.beside = Place(state_, places.need, excluded);
+      places.beside = Place(state_, places.need, excluded_);
     }
     if (places.beside->fit == Fit::kNow) Keep(job, places.beside->devices);
+  }
+
+  // Quickly: one that waits behind the first.
+  bool MightStart(const Job& job) const {
+    const Need need = NeedOf(job);
+    if (!free_->MayHold(need)) return false;
+    return !beside_ || beside_->MayHold(need) || FirstThatEndsInTime(job);
   }
 
   Places& PlacesFor(const Need& need) {
@@ -166,7 +181,14 @@ class Backfill {
   void Reserve(const Job& job) {
     first_ = &job;
     reservation_ = EarliestRoom(state_, NeedOf(job), now_, held_);
-    if (reservation_) return;
+    if (reservation_) {
+      absl::btree_set<DeviceId> excluded = held_;
+      excluded.insert(reservation_->devices.begin(),
+                      reservation_->devices.end());
+      beside_.emplace(state_, excluded);
+      excluded_ = std::move(excluded);
+      return;
+    }
     held_.insert(job.held_devices.begin(), job.held_devices.end());
     places_.clear();
   }
@@ -178,9 +200,10 @@ class Backfill {
   }
 
   const Job* FirstThatEndsInTime(const Job& of_the_shape) const {
+    const Shape shape = ShapeOf(state_.policy(), of_the_shape);
+    if (now_ + ShortestOf(shape) > reservation_->at) return nullptr;
     size_t looked = 0;
-    for (const QueueKey& key :
-         state_.waiting().shapes().at(ShapeOf(state_.policy(), of_the_shape))) {
+    for (const QueueKey& key : state_.waiting().shapes().at(shape)) {
       if (++looked > kMaxBackfill || (best_ && KeyOf(*best_) < key)) break;
       const Job& job = state_.jobs().at(key.job);
       if (ExpectedEnd(job, now_) > reservation_->at) continue;
@@ -198,6 +221,9 @@ class Backfill {
   const State& state_;
   const absl::Time now_;
   absl::btree_set<DeviceId> held_;
+  std::optional<FreeDevices> free_;    // outside held_
+  std::optional<FreeDevices> beside_;  // and outside the reservation
+  absl::btree_set<DeviceId> excluded_;
   std::vector<Places> places_;
   const Job* first_ = nullptr;  // that waits
   std::optional<Reservation> reservation_;

@@ -152,7 +152,7 @@ FreeDevices::FreeDevices(const State& state,
       if (site.kind == kinds_.size()) kinds_.push_back({.kind = device.kind});
     }
     kinds_[site.kind].full.push_back(device.full_bytes);
-    if (!device.ready || device.settling > 0) continue;
+    if (!device.ready || device.settling > 0 || device.reserved_for) continue;
     if (!excluded.empty() && excluded.contains(id)) continue;
     site.free.push_back(device.free_bytes());
   }
@@ -208,7 +208,8 @@ Placement Place(const State& state, const Need& need,
     placement.largest_limit =
         std::max(placement.largest_limit, device.full_bytes);
     placement.any_ready = placement.any_ready || device.ready;
-    const bool admitted = device.ready && !excluded.contains(id);
+    const bool admitted =
+        device.ready && (excluded.empty() || !excluded.contains(id));
     if (admitted) {
       placement.largest_free =
           std::max(placement.largest_free, device.free_bytes());

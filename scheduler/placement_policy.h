@@ -89,7 +89,7 @@ class FreeDevices {
   explicit FreeDevices(const State& state,
                        const absl::btree_set<DeviceId>& excluded = {});
 
-  // False: Place would find nothing.
+  // False: Place would find nothing, if no device is reserved for it.
   bool MayHold(const Need& need) const;
   // Exactly: Place would not say kNever.
   bool MayEverHold(const Need& need) const;

@@ -12,20 +12,6 @@
 namespace gpupool::scheduler {
 namespace {
 
-// How far behind a running job is: the larger one gives way first.
-struct Behind {
-  int64_t priority = std::numeric_limits<int64_t>::max();  // negated
-  double standing = std::numeric_limits<double>::infinity();
-  friend auto operator<=>(const Behind&, const Behind&) = default;
-};
-
-bool Stopping(const Job& job) {
-  return job.stop_sent.has_value() || job.interruption.has_value() ||
-         job.state == JobState::kCancelling;
-}
-
-}  // namespace
-
 // What it takes to make one device free enough.
 struct DeviceOption {
   const Device* device = nullptr;
@@ -35,13 +21,9 @@ struct DeviceOption {
   uint32_t devices = 0;  // that those jobs hold in all
 };
 
-namespace {
-
 struct SiteOptions {
   absl::string_view kind;
   uint32_t devices = 0;
-  uint32_t may_open = 0;            // of those, at most
-  uint32_t may_move = 0;            // of the others, at most
   std::vector<DeviceOption> open;   // free, or free when others give way
   std::vector<DeviceOption> moved;  // free when others move
 };
@@ -81,87 +63,21 @@ Room RoomOf(const std::vector<const DeviceOption*>& chosen) {
   return room;
 }
 
-}  // namespace
-
-RunningJobs::RunningJobs(const State& state, absl::Time now) : state_(state) {
-  const QueuePolicy& policy = state.policy();
-  const absl::Duration before_a_move =
-      state.restart_cost() * kMoveAfterRestarts;
-  spots_.reserve(state.devices().size() + 1);
-  running_.reserve(state.devices().size());
-  const Job* last = nullptr;  // mostly the next device runs it too
-  const bool reclaims = HasGuarantees(policy.tenants);
-  absl::btree_set<JobId> guaranteed;
-  if (reclaims) guaranteed = GuaranteedJobs(state);
-  for (const auto& [id, device] : state.devices()) {
-    spots_.push_back({.device = &device,
-                      .first = running_.size(),
-                      .free_bytes = device.free_bytes(),
-                      .site = device.site,
-                      .ready = device.ready});
-    for (JobId job_id : device.jobs) {
-      if (last == nullptr || last->id != job_id) {
-        last = &state.jobs().at(job_id);
-      }
-      const Job& job = *last;
-      Running& running =
-          running_.emplace_back(Running{.job = &job, .priority = job.priority});
-      running.stops = Stopping(job);
-      Spot& spot = spots_.back();
-      spot.stops = spot.stops || running.stops;
-      if (running.stops || job.state != JobState::kRunning) continue;
-      const absl::Duration run = now - job.run_since;
-      if (run < policy.min_run) continue;
-      running.standing = KeptStandingOf(policy, job, now);
-      running.can_give_way = true;
-      running.may_move = policy.order_preempts() && run >= before_a_move;
-      running.is_borrowed = reclaims && !guaranteed.contains(job_id);
-      any_borrowed_ = any_borrowed_ || running.is_borrowed;
-      lowest_priority_ = std::min(lowest_priority_, job.priority);
-      largest_standing_ = std::max(largest_standing_, running.standing);
-      spot.may_move = spot.may_move || running.may_move;
-      spot.is_borrowed = spot.is_borrowed || running.is_borrowed;
-      spot.lowest_priority = std::min(spot.lowest_priority, job.priority);
-      spot.largest_standing = std::max(spot.largest_standing, running.standing);
-    }
-  }
-  spots_.push_back({.first = running_.size()});
-}
-
-absl::Span<const RunningJobs::Running> RunningJobs::On(const Spot& spot) const {
-  return absl::MakeConstSpan(running_).subspan(spot.first,
-                                               (&spot)[1].first - spot.first);
-}
-
-bool RunningJobs::Reclaims(const Job& job) const {
-  return any_borrowed_ &&
-         state_.usage().IsGuaranteed(job.tenant, job.device_count,
-                                     state_.policy().tenants);
-}
-
-class RunningJobs::Search {
+class Search {
  public:
-  Search(const RunningJobs& jobs, const Job& job,
-         const absl::btree_set<DeviceId>& excluded)
+  Search(const RunningJobs& jobs, const Job& job)
       : jobs_(jobs),
         reclaims_(jobs.Reclaims(job)),
         job_(job),
         need_(NeedOf(job)),
-        largest_that_stays_(job.standing * jobs.state_.policy().hysteresis),
-        sites_(jobs.state_.sites()) {
-    for (const Spot& spot : jobs.Spots()) {
-      if (!IsOfTheKind(spot)) continue;
-      SiteOptions& site = sites_[spot.site];
+        stays_(jobs.Stays(job)),
+        sites_(jobs.state().sites()) {
+    for (const RunningJobs::Spot& spot : jobs.spots()) {
+      if (!KindMatches(*spot.device, need_)) continue;
+      SiteOptions& site = sites_[spot.device->site];
       if (site.devices++ == 0) site.kind = spot.device->kind;
-      if (IsAdmitted(spot, excluded)) Count(site, spot);
-    }
-    for (const SiteOptions& site : sites_) {
       largest_site_ = std::max(largest_site_, site.devices);
-    }
-    if (!IsPossible()) return;
-    for (const Spot& spot : jobs.Spots()) {
-      if (!IsOfTheKind(spot) || !IsAdmitted(spot, excluded)) continue;
-      Consider(sites_[spot.site], spot);
+      if (jobs.IsAdmitted(spot, job)) Consider(site, spot);
     }
     for (SiteOptions& site : sites_) {
       std::sort(site.open.begin(), site.open.end(), IsBetter);
@@ -176,46 +92,10 @@ class RunningJobs::Search {
   }
 
  private:
-  bool IsOfTheKind(const Spot& spot) const {
-    return need_.device_kind.empty() || KindMatches(*spot.device, need_);
-  }
-
-  bool IsAdmitted(const Spot& spot,
-                  const absl::btree_set<DeviceId>& excluded) const {
-    const Device& device = *spot.device;
-    return spot.ready && (excluded.empty() || !excluded.contains(device.id)) &&
-           (!device.reserved_for || device.reserved_for == job_.id);
-  }
-
-  // A bound that is quickly found, since mostly there is no room.
-  void Count(SiteOptions& site, const Spot& spot) const {
-    const bool opens = spot.free_bytes >= need_.bytes || spot.stops ||
-                       (reclaims_ && spot.is_borrowed) ||
-                       spot.lowest_priority < job_.priority ||
-                       spot.largest_standing > largest_that_stays_;
-    site.may_open += opens;
-    site.may_move += !opens && spot.may_move;
-  }
-
-  bool IsPossible() const {
-    uint32_t open = 0;
-    for (const SiteOptions& site : sites_) open += site.may_open;
-    if (open < need_.devices) return false;
-    if (need_.devices > largest_site_) return true;
-    return std::any_of(sites_.begin(), sites_.end(),
-                       [&](const SiteOptions& site) {
-                         return site.may_open > 0 &&
-                                site.may_open + site.may_move >= need_.devices;
-                       });
-  }
+  using Running = RunningJobs::OnDevice;
 
   bool GivesWay(const Running& running) const {
-    if (reclaims_ && running.is_borrowed) return true;
-    if (!jobs_.state_.policy().order_preempts()) return false;
-    if (running.priority != job_.priority) {
-      return running.priority < job_.priority;
-    }
-    return running.standing > largest_that_stays_;
+    return (reclaims_ && running.is_borrowed) || running.behind() > stays_;
   }
 
   bool MayMove(const Running& running) const {
@@ -224,7 +104,7 @@ class RunningJobs::Search {
 
   // Tries first those that give way, furthest behind first, then those that
   // can move.
-  void Consider(SiteOptions& site, const Spot& spot) const {
+  void Consider(SiteOptions& site, const RunningJobs::Spot& spot) const {
     absl::InlinedVector<const Running*, 4> give_way;
     absl::InlinedVector<const Running*, 4> move;
     uint64_t free = spot.free_bytes;
@@ -243,7 +123,7 @@ class RunningJobs::Search {
       }
     }
     const auto further = [](const Running* a, const Running* b) {
-      return BehindOf(*a) > BehindOf(*b);
+      return a->behind() > b->behind();
     };
     std::sort(give_way.begin(), give_way.end(), further);
     DeviceOption option{.device = spot.device};
@@ -260,7 +140,7 @@ class RunningJobs::Search {
     for (const Running* running : give_way) {
       if (is_enough()) break;
       take(*running, option.gives_way);
-      option.behind = std::min(option.behind, BehindOf(*running));
+      option.behind = std::min(option.behind, running->behind());
     }
     if (is_enough()) {
       site.open.push_back(std::move(option));
@@ -271,10 +151,6 @@ class RunningJobs::Search {
       take(*running, option.moves);
     }
     if (is_enough()) site.moved.push_back(std::move(option));
-  }
-
-  static Behind BehindOf(const Running& running) {
-    return {-int64_t{running.priority}, running.standing};
   }
 
   std::optional<Room> OnOneSite() const {
@@ -345,7 +221,8 @@ class RunningJobs::Search {
       std::sort(moved.begin(), moved.end());
       moved.erase(std::unique(moved.begin(), moved.end()), moved.end());
       uint32_t devices = 0;
-      for (JobId id : moved) devices += jobs_.state_.jobs().at(id).device_count;
+      for (JobId id : moved)
+        devices += jobs_.state().jobs().at(id).device_count;
       if (devices >= best_moved || !HaveRoomBeside(site, moved)) continue;
       best_moved = devices;
       best = std::move(chosen);
@@ -376,7 +253,7 @@ class RunningJobs::Search {
       open.push_back(&site == &left ? 0 : site.open.size());
     }
     for (JobId id : moved) {
-      const uint32_t needed = jobs_.state_.jobs().at(id).device_count;
+      const uint32_t needed = jobs_.state().jobs().at(id).device_count;
       size_t* best = nullptr;
       for (size_t& count : open) {
         if (count >= needed && (best == nullptr || count < *best)) {
@@ -393,19 +270,18 @@ class RunningJobs::Search {
   const bool reclaims_;
   const Job& job_;
   const Need need_;
-  const double largest_that_stays_;  // standing, of jobs of its priority
+  const Behind stays_;
   std::vector<SiteOptions> sites_;
   uint32_t largest_site_ = 0;
 };
 
-std::optional<Room> RunningJobs::RoomFor(
-    const Job& job, const absl::btree_set<DeviceId>& excluded) const {
-  const bool someone_gives_way =
-      lowest_priority_ < job.priority ||
-      largest_standing_ > job.standing * state_.policy().hysteresis ||
-      Reclaims(job);
-  if (!someone_gives_way && job.device_count == 1) return std::nullopt;
-  return Search(*this, job, excluded).Find();
+}  // namespace
+
+std::optional<Room> RoomFinder::RoomFor(const Job& job) {
+  if (job.device_count == 1 && !jobs_.SomeoneGivesWay(job)) return std::nullopt;
+  RoomBound& bound = jobs_.Reclaims(job) ? reclaimed_ : given_way_;
+  if (!bound.MayHold(job)) return std::nullopt;
+  return Search(jobs_, job).Find();
 }
 
 bool RoomIsComing(const State& state, const Job& job) {
@@ -414,7 +290,7 @@ bool RoomIsComing(const State& state, const Job& job) {
     uint64_t free = device.free_bytes();
     for (JobId other : device.jobs) {
       const Job& there = state.jobs().at(other);
-      if (Stopping(there)) {
+      if (IsStopping(there)) {
         free += there.bytes;
       } else if (there.device_count > 1 && job.device_count > 1) {
         return false;

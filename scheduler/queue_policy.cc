@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "scheduler/backfill_policy.h"
@@ -133,6 +134,55 @@ void Sort(const State& state, std::vector<const Job*>& jobs) {
   }
 }
 
+// The jobs of one group that may start next, in order: the first of each shape
+// for which nothing is reserved and of which nothing is being stopped.
+class FirstOfShapes {
+ public:
+  FirstOfShapes(const State& state, const WaitingJobs::Heads& heads)
+      : state_(state), next_(heads.begin()), end_(heads.end()) {}
+
+  // Null when there are no more.
+  const Job* Next() {
+    while (const std::optional<Entry> entry = TakeFirst()) {
+      const Shape& shape = entry->shape->first;
+      if (LevelAtLimit(state_, shape.tenant, shape.devices)) continue;
+      const Job& job = state_.jobs().at(entry->key->job);
+      if (job.reserved_devices.empty() &&
+          state_.StrayDevice(job.id) == nullptr) {
+        return &job;
+      }
+      const auto second = std::next(entry->key);
+      if (second == entry->shape->second.end()) continue;
+      behind_.emplace(*second, Entry{second, entry->shape});
+    }
+    return nullptr;
+  }
+
+ private:
+  struct Entry {
+    WaitingJobs::Keys::const_iterator key;
+    const WaitingJobs::OfShape* shape = nullptr;
+  };
+
+  std::optional<Entry> TakeFirst() {
+    if (!behind_.empty() &&
+        (next_ == end_ || behind_.begin()->first < next_->first)) {
+      const Entry entry = behind_.begin()->second;
+      behind_.erase(behind_.begin());
+      return entry;
+    }
+    if (next_ == end_) return std::nullopt;
+    const WaitingJobs::OfShape* shape = (next_++)->second;
+    return Entry{shape->second.begin(), shape};
+  }
+
+  const State& state_;
+  WaitingJobs::Heads::const_iterator next_;
+  WaitingJobs::Heads::const_iterator end_;
+  // Of shapes whose first jobs were left out: the first of the others.
+  absl::btree_map<QueueKey, Entry> behind_;
+};
+
 }  // namespace
 
 bool IsAtLimit(const State& state, const Job& job) {
@@ -144,19 +194,26 @@ Need NeedOf(const Job& job) {
 }
 
 std::vector<const Job*> Candidates(const State& state) {
+  absl::flat_hash_map<const Job*, FirstOfShapes> groups;
+  std::vector<const Job*> firsts;
+  for (const auto& [group, heads] : state.waiting().heads()) {
+    FirstOfShapes jobs(state, heads);
+    const Job* first = jobs.Next();
+    if (first == nullptr) continue;
+    firsts.push_back(first);
+    groups.emplace(first, std::move(jobs));
+  }
+  if (firsts.size() > 1) Sort(state, firsts);
   std::vector<const Job*> jobs;
-  for (const auto& [shape, keys] : state.waiting().shapes()) {
-    if (LevelAtLimit(state, shape.tenant, shape.devices)) continue;
-    for (const QueueKey& key : keys) {
-      const Job& job = state.jobs().at(key.job);
-      if (!job.reserved_devices.empty()) continue;
-      if (state.StrayDevice(key.job) != nullptr) continue;
-      jobs.push_back(&job);
-      break;
+  jobs.reserve(kMaxScan + state.reserving().size());
+  for (const Job* first : firsts) {
+    FirstOfShapes& more = groups.at(first);
+    for (const Job* job = first; job != nullptr && jobs.size() < kMaxScan;
+         job = more.Next()) {
+      jobs.push_back(job);
     }
   }
-  Sort(state, jobs);
-  if (jobs.size() > kMaxScan) jobs.resize(kMaxScan);
+  if (state.reserving().empty()) return jobs;
   // Always looked at: what is reserved for them stands idle meanwhile.
   for (JobId id : state.reserving()) {
     const Job& job = state.jobs().at(id);
@@ -180,7 +237,7 @@ std::optional<NextStart> ChooseNext(const State& state,
   const bool counts = !state.policy().by_standing();
   for (const Job* job : Candidates(state)) {
     const Need need = NeedOf(*job);
-    if (free.MayHold(need)) {
+    if (!job->reserved_devices.empty() || free.MayHold(need)) {
       Placement placement = Place(state, need, excluded);
       if (placement.fit == Fit::kNow) {
         next.job = job->id;

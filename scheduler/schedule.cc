@@ -121,13 +121,15 @@ void CarryOut(StepContext& context, Job& job, const Room& room) {
 }
 
 // True when somebody was told to make room: the rest must be looked at again.
-bool MakeRoomOnce(StepContext& context, const RunningJobs& running,
-                  const absl::btree_set<DeviceId>& held) {
+bool MakeRoomOnce(StepContext& context, RoomFinder& finder) {
   for (const Job* first : Candidates(context.state)) {
     if (RoomIsComing(context.state, *first)) continue;
     Job& job = *context.edit.FindJob(first->id);
-    context.edit.Unreserve(job);
-    if (const std::optional<Room> room = running.RoomFor(job, held)) {
+    if (!job.reserved_devices.empty()) {
+      context.edit.Unreserve(job);
+      finder.NoteChanges();
+    }
+    if (const std::optional<Room> room = finder.RoomFor(job)) {
       CarryOut(context, job, *room);
       return true;
     }
@@ -136,7 +138,11 @@ bool MakeRoomOnce(StepContext& context, const RunningJobs& running,
 }
 
 void MakeRoom(StepContext& context, const absl::btree_set<DeviceId>& held) {
-  while (MakeRoomOnce(context, RunningJobs(context.state, context.now), held)) {
+  RunningJobs running(context.state, context.now, held);
+  RoomFinder finder(running);
+  while (MakeRoomOnce(context, finder)) {
+    running.NoteStops();
+    finder.NoteChanges();
   }
 }
 

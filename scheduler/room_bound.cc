@@ -1,0 +1,174 @@
+#include "scheduler/room_bound.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include "scheduler/queue_policy.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+size_t Enough(absl::Span<const uint64_t> descending, uint64_t bytes) {
+  size_t count = 0;
+  while (count < descending.size() && descending[count] >= bytes) ++count;
+  return count;
+}
+
+}  // namespace
+
+void RoomBound::FindLeavers() {
+  leavers_.reserve(spots_.size());
+  for (size_t at = 0; at < spots_.size(); ++at) {
+    const RunningJobs::Spot& spot = jobs_.spots()[at];
+    if (!spot.admitted) continue;
+    for (const RunningJobs::OnDevice& job : jobs_.On(spot)) {
+      if (!job.can_give_way || (reclaims_ && job.is_borrowed)) continue;
+      leavers_.push_back({job.behind(), &job, at});
+    }
+  }
+  std::sort(
+      leavers_.begin(), leavers_.end(),
+      [](const Leaver& a, const Leaver& b) { return a.behind < b.behind; });
+}
+
+void RoomBound::FindSites() {
+  sites_.resize(jobs_.state().sites());
+  spots_.resize(jobs_.spots().size());
+  for (const RunningJobs::Spot& spot : jobs_.spots()) {
+    Site& site = sites_[spot.device->site];
+    site.kind = spot.device->kind;
+    ++site.spots;
+  }
+  size_t first = 0;
+  for (Site& site : sites_) {
+    site.first = first;
+    first += std::exchange(site.spots, 0);
+  }
+  by_site_.resize(spots_.size());
+  open_.resize(spots_.size());
+  reach_.resize(spots_.size());
+  for (size_t at = 0; at < spots_.size(); ++at) {
+    spots_[at].site = jobs_.spots()[at].device->site;
+    Site& site = sites_[spots_[at].site];
+    by_site_[site.first + site.spots++] = at;
+  }
+}
+
+void RoomBound::Restart() {
+  if (spots_.empty()) {
+    FindSites();
+    FindLeavers();
+  }
+  for (Site& site : sites_) site.is_current = false;
+  for (size_t at = 0; at < spots_.size(); ++at) {
+    spots_[at] = {.site = spots_[at].site};
+    Add(jobs_.spots()[at], spots_[at]);
+  }
+  next_to_stay_ = 0;
+  next_unmoved_ = 0;
+  stays_ = {std::numeric_limits<int64_t>::min(), 0};
+  is_current_ = true;
+}
+
+void RoomBound::Add(const RunningJobs::Spot& from, OnSpot& spot) const {
+  if (!from.admitted || from.device->reserved_for) return;
+  spot.open = from.free_bytes;
+  for (const RunningJobs::OnDevice& job : jobs_.On(from)) {
+    if (job.stops || job.can_give_way) {
+      spot.open += job.job->bytes;
+    } else if (job.job->device_count > 1) {
+      ++spot.open_gangs;
+    }
+  }
+  spot.reach = spot.open;
+  spot.reach_gangs = spot.open_gangs;
+  spot.counts = true;
+}
+
+void RoomBound::Stay(const Leaver& leaver, bool in_reach) {
+  OnSpot& spot = spots_[leaver.spot];
+  if (!spot.counts || leaver.job->stops) return;
+  sites_[spot.site].is_current = false;
+  const Job& job = *leaver.job->job;
+  if (in_reach) {
+    spot.reach -= job.bytes;
+    spot.reach_gangs += job.device_count > 1;
+  } else {
+    spot.open -= job.bytes;
+    spot.open_gangs += job.device_count > 1;
+  }
+}
+
+void RoomBound::Raise(const Behind& stays) {
+  if (!is_current_ || stays < stays_) Restart();
+  stays_ = stays;
+  for (; next_to_stay_ < leavers_.size(); ++next_to_stay_) {
+    const Leaver& leaver = leavers_[next_to_stay_];
+    if (leaver.behind > stays) break;
+    Stay(leaver, false);
+    if (!leaver.job->may_move) Stay(leaver, true);
+  }
+  // Who is moved does not stand before the job by priority.
+  for (; next_unmoved_ < leavers_.size(); ++next_unmoved_) {
+    const Leaver& leaver = leavers_[next_unmoved_];
+    if (leaver.behind.priority >= stays.priority) break;
+    if (leaver.job->may_move) Stay(leaver, true);
+  }
+}
+
+void RoomBound::Renew(Site& site) {
+  site.most = 0;
+  for (size_t i = site.first; i < site.first + site.spots; ++i) {
+    const OnSpot& spot = spots_[by_site_[i]];
+    site.most = std::max(site.most, spot.open);
+    open_[i] = spot.open_gangs == 0 ? spot.open : 0;
+    reach_[i] = spot.reach_gangs == 0 ? spot.reach : 0;
+  }
+  const auto sort = [&](std::vector<uint64_t>& bytes) {
+    const auto first = bytes.begin() + static_cast<ptrdiff_t>(site.first);
+    std::sort(first, first + static_cast<ptrdiff_t>(site.spots),
+              std::greater<>());
+  };
+  sort(open_);
+  sort(reach_);
+  site.is_current = true;
+}
+
+bool RoomBound::HoldsGang(const Need& need) const {
+  size_t largest = 0;
+  size_t open_in_all = 0;
+  size_t whole = 0;  // devices of machines that are open as a whole
+  bool may_reach = false;
+  for (const Site& site : sites_) {
+    if (!need.device_kind.empty() && site.kind != need.device_kind) continue;
+    largest = std::max(largest, site.spots);
+    const size_t open = Enough(
+        absl::MakeConstSpan(open_).subspan(site.first, site.spots), need.bytes);
+    if (open >= need.devices) return true;
+    open_in_all += open;
+    if (open == site.spots) whole += open;
+    may_reach =
+        may_reach || (open > 0 && need.devices <= site.spots &&
+                      reach_[site.first + need.devices - 1] >= need.bytes);
+  }
+  if (need.devices > largest) return whole >= need.devices;
+  // What is moved goes to what is open on other machines: as many devices.
+  return may_reach && open_in_all >= need.devices;
+}
+
+bool RoomBound::MayHold(const Job& job) {
+  Raise(jobs_.Stays(job));
+  for (Site& site : sites_) {
+    if (!site.is_current) Renew(site);
+  }
+  const Need need = NeedOf(job);
+  if (need.devices > 1) return HoldsGang(need);
+  return std::any_of(sites_.begin(), sites_.end(), [&](const Site& site) {
+    return site.most >= need.bytes &&
+           (need.device_kind.empty() || site.kind == need.device_kind);
+  });
+}
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,95 @@
+// The running jobs as they stand at one moment, device by device, with what
+// everybody asks of them who looks for room: who would give way, who may be
+// moved, what comes back anyway (preemption_policy.h).
+//
+// Thread-safety: as State. Refers to the state and what it was made with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "absl/container/btree_set.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "scheduler/state.h"
+#include "scheduler/types.h"
+
+namespace gpupool::scheduler {
+
+// A move costs a job at most one part in so many of the time that it has run.
+inline constexpr int kMoveAfterRestarts = 10;
+
+// How far behind a job stands: the larger one gives way first.
+struct Behind {
+  int64_t priority = std::numeric_limits<int64_t>::max();  // negated
+  double standing = std::numeric_limits<double>::infinity();
+  friend auto operator<=>(const Behind&, const Behind&) = default;
+};
+
+// Told to stop, so that what it holds comes back.
+bool IsStopping(const Job& job);
+
+class RunningJobs {
+ public:
+  // A job on one of its devices.
+  struct OnDevice {
+    const Job* job = nullptr;
+    int priority = 0;
+    double standing = 0;
+    bool can_give_way = false;  // was not told to stop, had its minimum run
+    bool may_move = false;
+    bool is_borrowed = false;  // beyond what its tenant is guaranteed
+    bool stops = false;
+
+    Behind behind() const { return {-int64_t{priority}, standing}; }
+  };
+  struct Spot {
+    const Device* device = nullptr;
+    size_t first = 0;  // of its jobs
+    uint64_t free_bytes = 0;
+    bool admitted = false;  // ready and not excluded
+  };
+
+  // Nothing is asked of devices in `excluded`, which must outlive this.
+  RunningJobs(const State& state, absl::Time now,
+              const absl::btree_set<DeviceId>& excluded);
+
+  // Some of them were told to stop since.
+  void NoteStops();
+
+  const State& state() const { return state_; }
+  absl::Span<const Spot> spots() const {
+    return absl::MakeConstSpan(spots_).first(spots_.size() - 1);
+  }
+  absl::Span<const OnDevice> On(const Spot& spot) const {
+    return absl::MakeConstSpan(jobs_).subspan(spot.first,
+                                              (&spot)[1].first - spot.first);
+  }
+  bool IsAdmitted(const Spot& spot, const Job& job) const {
+    return spot.admitted &&
+           (!spot.device->reserved_for || spot.device->reserved_for == job.id);
+  }
+
+  // Those that stand further behind give way to the job.
+  Behind Stays(const Job& job) const;
+  // Its tenant stays within what it is guaranteed, and others do not: borrowed
+  // places are given back to it.
+  bool Reclaims(const Job& job) const;
+  // False: nobody would.
+  bool SomeoneGivesWay(const Job& job) const;
+
+ private:
+  void Sum();
+
+  const State& state_;
+  std::vector<OnDevice> jobs_;  // device by device
+  std::vector<Spot> spots_;     // by id; one more ends the last one's jobs
+  // Of those that can give way.
+  int lowest_priority_ = 0;
+  double largest_standing_ = 0;
+  bool any_borrowed_ = false;
+};
+
+}  // namespace gpupool::scheduler

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "scheduler/free_devices.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -161,7 +162,7 @@ class Backfill {
   }
 
   // Quickly: one that waits behind the first.
-  bool MightStart(const Job& job) const {
+  bool MightStart(const Job& job) {
     const Need need = NeedOf(job);
     if (!free_->MayHold(need)) return false;
     return !beside_ || beside_->MayHold(need) || FirstThatEndsInTime(job);

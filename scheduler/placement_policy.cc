@@ -1,7 +1,6 @@
 #include "scheduler/placement_policy.h"
 
 #include <algorithm>
-#include <functional>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -122,78 +121,10 @@ bool IsWorthHolding(const Device& device, const Need& need) {
          need.bytes <= device.limit_bytes - stays;
 }
 
-// `descending`: bytes of devices, the most first.
-bool Has(const std::vector<uint64_t>& descending, const Need& need) {
-  return need.devices > 0 && need.devices <= descending.size() &&
-         descending[need.devices - 1] >= need.bytes;
-}
-
 }  // namespace
 
 bool KindMatches(const Device& device, const Need& need) {
   return need.device_kind.empty() || device.kind == need.device_kind;
-}
-
-FreeDevices::FreeDevices(const State& state,
-                         const absl::btree_set<DeviceId>& excluded) {
-  struct Found {
-    size_t kind = 0;  // of kinds_
-    uint32_t devices = 0;
-    Descending free;
-  };
-  std::vector<Found> sites(state.sites());
-  for (const auto& [id, device] : state.devices()) {
-    Found& site = sites[device.site];
-    if (site.devices++ == 0) {
-      while (site.kind < kinds_.size() &&
-             kinds_[site.kind].kind != device.kind) {
-        ++site.kind;
-      }
-      if (site.kind == kinds_.size()) kinds_.push_back({.kind = device.kind});
-    }
-    kinds_[site.kind].full.push_back(device.full_bytes);
-    if (!device.ready || device.settling > 0 || device.reserved_for) continue;
-    if (!excluded.empty() && excluded.contains(id)) continue;
-    site.free.push_back(device.free_bytes());
-  }
-  for (Found& site : sites) {
-    if (site.devices == 0) continue;
-    smallest_site_ = smallest_site_ == 0
-                         ? site.devices
-                         : std::min(smallest_site_, site.devices);
-    Kind& kind = kinds_[site.kind];
-    kind.free.insert(kind.free.end(), site.free.begin(), site.free.end());
-    std::sort(site.free.begin(), site.free.end(), std::greater<>());
-    Descending& best = kind.free_on_a_site;
-    best.resize(std::max(best.size(), site.free.size()));
-    for (size_t n = 0; n < site.free.size(); ++n) {
-      best[n] = std::max(best[n], site.free[n]);
-    }
-  }
-  for (Kind& kind : kinds_) {
-    std::sort(kind.free.begin(), kind.free.end(), std::greater<>());
-    std::sort(kind.full.begin(), kind.full.end(), std::greater<>());
-  }
-}
-
-template <typename Holds>
-bool FreeDevices::AnyKind(const Need& need, Holds holds) const {
-  return std::any_of(kinds_.begin(), kinds_.end(), [&](const Kind& kind) {
-    return (need.device_kind.empty() || kind.kind == need.device_kind) &&
-           holds(kind);
-  });
-}
-
-bool FreeDevices::MayHold(const Need& need) const {
-  return AnyKind(need, [&](const Kind& kind) {
-    // Several machines may do it together.
-    return Has(kind.free_on_a_site, need) ||
-           (need.devices > smallest_site_ && Has(kind.free, need));
-  });
-}
-
-bool FreeDevices::MayEverHold(const Need& need) const {
-  return AnyKind(need, [&](const Kind& kind) { return Has(kind.full, need); });
 }
 
 Placement Place(const State& state, const Need& need,

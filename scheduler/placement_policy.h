@@ -82,34 +82,6 @@ absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need);
 bool AreWorthHolding(const State& state, const Need& need,
                      const absl::btree_set<DeviceId>& devices);
 
-// A look at the pool that tells quickly, for many needs, that there is no room
-// now. Valid as long as the state does not change.
-class FreeDevices {
- public:
-  explicit FreeDevices(const State& state,
-                       const absl::btree_set<DeviceId>& excluded = {});
-
-  // False: Place would find nothing, if no device is reserved for it.
-  bool MayHold(const Need& need) const;
-  // Exactly: Place would not say kNever.
-  bool MayEverHold(const Need& need) const;
-
- private:
-  // Bytes, the most first: of the n-th entry at least n devices have as many.
-  using Descending = std::vector<uint64_t>;
-  struct Kind {
-    absl::string_view kind;
-    Descending free_on_a_site;  // ready, of the machine that is best for each n
-    Descending free;            // ready, on all machines
-    Descending full;            // when nothing else is there
-  };
-  template <typename Holds>
-  bool AnyKind(const Need& need, Holds holds) const;
-
-  absl::InlinedVector<Kind, 2> kinds_;
-  uint32_t smallest_site_ = 0;  // devices of a kind on one machine
-};
-
 // "never fits: needs 3.0 GiB, the largest device has 2.0 GiB", or "never fits:
 // needs 4 devices of one kind with 3.0 GiB each; large enough are 2 of 2 cpu
 // devices and 1 of 2 cuda devices"; names the kind when one was asked for.

@@ -74,7 +74,7 @@ class Search {
         sites_(jobs.state().sites()) {
     for (const RunningJobs::Spot& spot : jobs.spots()) {
       if (!KindMatches(*spot.device, need_)) continue;
-      SiteOptions& site = sites_[spot.device->site];
+      SiteOptions& site = sites_[spot.site];
       if (site.devices++ == 0) site.kind = spot.device->kind;
       largest_site_ = std::max(largest_site_, site.devices);
       if (jobs.IsAdmitted(spot, job)) Consider(site, spot);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "scheduler/backfill_policy.h"
+#include "scheduler/free_devices.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/tenant_order.h"
 

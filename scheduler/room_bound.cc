@@ -10,6 +10,9 @@
 namespace gpupool::scheduler {
 namespace {
 
+// A look at all is cheaper than their order for so many jobs.
+constexpr size_t kRaisesUnsorted = 4;
+
 size_t Enough(absl::Span<const uint64_t> descending, uint64_t bytes) {
   size_t count = 0;
   while (count < descending.size() && descending[count] >= bytes) ++count;
@@ -28,18 +31,14 @@ void RoomBound::FindLeavers() {
       leavers_.push_back({job.behind(), &job, at});
     }
   }
-  std::sort(
-      leavers_.begin(), leavers_.end(),
-      [](const Leaver& a, const Leaver& b) { return a.behind < b.behind; });
 }
 
 void RoomBound::FindSites() {
   sites_.resize(jobs_.state().sites());
   spots_.resize(jobs_.spots().size());
   for (const RunningJobs::Spot& spot : jobs_.spots()) {
-    Site& site = sites_[spot.device->site];
-    site.kind = spot.device->kind;
-    ++site.spots;
+    Site& site = sites_[spot.site];
+    if (site.spots++ == 0) site.kind = spot.device->kind;
   }
   size_t first = 0;
   for (Site& site : sites_) {
@@ -50,7 +49,7 @@ void RoomBound::FindSites() {
   open_.resize(spots_.size());
   reach_.resize(spots_.size());
   for (size_t at = 0; at < spots_.size(); ++at) {
-    spots_[at].site = jobs_.spots()[at].device->site;
+    spots_[at].site = jobs_.spots()[at].site;
     Site& site = sites_[spots_[at].site];
     by_site_[site.first + site.spots++] = at;
   }
@@ -66,8 +65,8 @@ void RoomBound::Restart() {
     spots_[at] = {.site = spots_[at].site};
     Add(jobs_.spots()[at], spots_[at]);
   }
-  next_to_stay_ = 0;
-  next_unmoved_ = 0;
+  staying_ = 0;
+  raised_ = 0;
   stays_ = {std::numeric_limits<int64_t>::min(), 0};
   is_current_ = true;
 }
@@ -103,18 +102,27 @@ void RoomBound::Stay(const Leaver& leaver, bool in_reach) {
 
 void RoomBound::Raise(const Behind& stays) {
   if (!is_current_ || stays < stays_) Restart();
+  // Who is moved does not stand before the job by priority.
+  const bool falls = stays.priority > stays_.priority;
+  for (const Leaver& leaver : leavers_) {
+    if (!falls) break;
+    const int64_t priority = leaver.behind.priority;
+    if (!leaver.job->may_move || priority >= stays.priority) continue;
+    if (priority >= stays_.priority) Stay(leaver, true);
+  }
   stays_ = stays;
-  for (; next_to_stay_ < leavers_.size(); ++next_to_stay_) {
-    const Leaver& leaver = leavers_[next_to_stay_];
-    if (leaver.behind > stays) break;
+  const auto first = leavers_.begin() + static_cast<ptrdiff_t>(staying_);
+  if (raised_++ == kRaisesUnsorted) std::sort(first, leavers_.end());
+  for (size_t i = staying_; i < leavers_.size(); ++i) {
+    const Leaver leaver = leavers_[i];
+    if (leaver.behind > stays) {
+      if (raised_ > kRaisesUnsorted) break;
+      continue;
+    }
     Stay(leaver, false);
     if (!leaver.job->may_move) Stay(leaver, true);
-  }
-  // Who is moved does not stand before the job by priority.
-  for (; next_unmoved_ < leavers_.size(); ++next_unmoved_) {
-    const Leaver& leaver = leavers_[next_unmoved_];
-    if (leaver.behind.priority >= stays.priority) break;
-    if (leaver.job->may_move) Stay(leaver, true);
+    leavers_[i] = leavers_[staying_];
+    leavers_[staying_++] = leaver;
   }
 }
 

@@ -52,6 +52,9 @@ class RoomBound {
     Behind behind;
     const RunningJobs::OnDevice* job = nullptr;
     size_t spot = 0;
+    friend bool operator<(const Leaver& a, const Leaver& b) {
+      return a.behind < b.behind;
+    }
   };
 
   void FindSites();
@@ -74,10 +77,10 @@ class RoomBound {
   // Of each site's devices, for a job on several, the most first.
   std::vector<uint64_t> open_;
   std::vector<uint64_t> reach_;
-  std::vector<Leaver> leavers_;  // the least behind first
+  std::vector<Leaver> leavers_;
   Behind stays_;
-  size_t next_to_stay_ = 0;  // of leavers_
-  size_t next_unmoved_ = 0;
+  size_t staying_ = 0;  // of leavers_, the first ones
+  size_t raised_ = 0;   // times since the restart
 };
 
 }  // namespace gpupool::scheduler

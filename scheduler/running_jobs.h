@@ -49,6 +49,7 @@ class RunningJobs {
     const Device* device = nullptr;
     size_t first = 0;  // of its jobs
     uint64_t free_bytes = 0;
+    uint32_t site = 0;
     bool admitted = false;  // ready and not excluded
   };
 

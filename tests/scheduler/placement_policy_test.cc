@@ -192,52 +192,5 @@ TEST_F(TwoMachines, WhatNoMachineHasEnoughOfGetsAllOfThemOfTheKind) {
   EXPECT_THAT(DevicesToHold(state, need), SizeIs(4));
 }
 
-TEST_F(TwoMachines, AQuickLookNeverDeniesRoomThatIsThere) {
-  for (uint64_t filled = 0; filled < 12; ++filled) {
-    const FreeDevices free(state);
-    for (const char* kind : {"", "cuda", "cpu"}) {
-      for (uint32_t devices = 1; devices <= 12; ++devices) {
-        const Need need{.bytes = 100, .device_kind = kind, .devices = devices};
-        if (Place(state, need).fit != Fit::kNow) continue;
-        EXPECT_TRUE(free.MayHold(need)) << devices << " " << kind;
-      }
-    }
-    Send(JobSubmitted{.job = JobId(filled + 1),
-                      .bytes = 100,
-                      .device_kind = filled < 8 ? "cpu" : "cuda"});
-  }
-  EXPECT_FALSE(FreeDevices(state).MayHold({.bytes = 1}));
-}
-
-TEST_F(TwoMachines, AQuickLookKnowsExactlyWhatNeverFits) {
-  const DeviceId large = state.AddDevice("tpu:0", "tpu", 500, 0.5);
-  Send(WorkerReady{.device = large});
-  Submit(100);
-  const FreeDevices free(state);
-  for (const char* kind : {"", "cuda", "cpu", "tpu", "none"}) {
-    for (uint32_t devices = 0; devices <= 12; ++devices) {
-      for (uint64_t bytes : {0, 1, 100, 101, 250, 251, 500, 501}) {
-        const Need need{bytes, kind, devices};
-        EXPECT_EQ(free.MayEverHold(need),
-                  devices > 0 && Place(state, need).fit != Fit::kNever)
-            << bytes << " " << kind << " " << devices;
-      }
-    }
-  }
-}
-
-TEST_F(TwoMachines, AQuickLookSeesBytesAndWhatIsExcluded) {
-  Send(JobSubmitted{.job = JobId(1), .bytes = 40, .device_kind = "cpu"});
-  const DeviceId taken = DeviceOf(JobId(1));
-  absl::btree_set<DeviceId> others;
-  for (const auto& [id, device] : state.devices()) {
-    if (device.kind == "cpu" && id != taken) others.insert(id);
-  }
-  const FreeDevices free(state, others);
-  EXPECT_TRUE(free.MayHold({.bytes = 60, .device_kind = "cpu"}));
-  EXPECT_FALSE(free.MayHold({.bytes = 61, .device_kind = "cpu"}));
-  EXPECT_TRUE(free.MayHold({.bytes = 61}));
-}
-
 }  // namespace
 }  // namespace gpupool::scheduler

@@ -1,0 +1,103 @@
+#include "scheduler/free_devices.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace gpupool::scheduler {
+namespace {
+
+// `descending`: bytes of devices, the most first.
+bool Has(const std::vector<uint64_t>& descending, const Need& need) {
+  return need.devices > 0 && need.devices <= descending.size() &&
+         descending[need.devices - 1] >= need.bytes;
+}
+
+void SortDown(std::vector<uint64_t>& bytes) {
+  std::sort(bytes.begin(), bytes.end(), std::greater<>());
+}
+
+}  // namespace
+
+FreeDevices::FreeDevices(const State& state,
+                         const absl::btree_set<DeviceId>& excluded)
+    : state_(&state), sites_(state.sites()) {
+  admitted_.reserve(state.devices().size());
+  for (const auto& [id, device] : state.devices()) {
+    Site& site = sites_[device.site];
+    if (site.devices++ == 0) {
+      while (site.kind < kinds_.size() &&
+             kinds_[site.kind].kind != device.kind) {
+        ++site.kind;
+      }
+      if (site.kind == kinds_.size()) kinds_.push_back({.kind = device.kind});
+    }
+    if (!device.ready || device.settling > 0 || device.reserved_for) continue;
+    if (!excluded.empty() && excluded.contains(id)) continue;
+    Kind& kind = kinds_[site.kind];
+    kind.most_free = std::max(kind.most_free, device.free_bytes());
+    admitted_.push_back(&device);
+  }
+  for (const Site& site : sites_) {
+    if (site.devices == 0) continue;
+    smallest_site_ = smallest_site_ == 0
+                         ? site.devices
+                         : std::min(smallest_site_, site.devices);
+  }
+}
+
+template <typename Holds>
+bool FreeDevices::AnyKind(const Need& need, Holds holds) const {
+  return std::any_of(kinds_.begin(), kinds_.end(), [&](const Kind& kind) {
+    return (need.device_kind.empty() || kind.kind == need.device_kind) &&
+           holds(kind);
+  });
+}
+
+void FreeDevices::LookForGangs() {
+  looked_for_gangs_ = true;
+  std::vector<Descending> free(sites_.size());
+  for (const Device* device : admitted_) {
+    const bool has_gang = std::any_of(
+        device->jobs.begin(), device->jobs.end(),
+        [&](JobId id) { return state_->jobs().at(id).device_count > 1; });
+    if (!has_gang) free[device->site].push_back(device->free_bytes());
+  }
+  for (size_t at = 0; at < sites_.size(); ++at) {
+    if (free[at].empty()) continue;
+    Kind& kind = kinds_[sites_[at].kind];
+    kind.on_all.insert(kind.on_all.end(), free[at].begin(), free[at].end());
+    SortDown(free[at]);
+    Descending& best = kind.on_a_site;
+    best.resize(std::max(best.size(), free[at].size()));
+    for (size_t n = 0; n < free[at].size(); ++n) {
+      best[n] = std::max(best[n], free[at][n]);
+    }
+  }
+  for (Kind& kind : kinds_) SortDown(kind.on_all);
+}
+
+bool FreeDevices::MayHold(const Need& need) {
+  const bool may_one = need.devices > 0 && !admitted_.empty() &&
+                       AnyKind(need, [&](const Kind& kind) {
+                         return kind.most_free >= need.bytes;
+                       });
+  if (!may_one || need.devices == 1) return may_one;
+  if (!looked_for_gangs_) LookForGangs();
+  return AnyKind(need, [&](const Kind& kind) {
+    // Several machines may do it together.
+    return Has(kind.on_a_site, need) ||
+           (need.devices > smallest_site_ && Has(kind.on_all, need));
+  });
+}
+
+bool FreeDevices::MayEverHold(const Need& need) {
+  if (!kinds_.empty() && kinds_.front().full.empty()) {
+    for (const auto& [id, device] : state_->devices()) {
+      kinds_[sites_[device.site].kind].full.push_back(device.full_bytes);
+    }
+    for (Kind& kind : kinds_) SortDown(kind.full);
+  }
+  return AnyKind(need, [&](const Kind& kind) { return Has(kind.full, need); });
+}
+
+}  // namespace gpupool::scheduler

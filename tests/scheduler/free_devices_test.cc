@@ -1,0 +1,85 @@
+#include "scheduler/free_devices.h"
+
+#include <gmock/gmock.h>
+
+#include "scheduler/queue_policy.h"
+#include "tests/scheduler/scheduler_fixture.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+// Two machines with two GPUs and four CPU devices each.
+class FreeDevicesTest : public SchedulerTest {
+ protected:
+  FreeDevicesTest() {
+    for (uint32_t node = 0; node < 2; ++node) {
+      for (int i = 0; i < 2; ++i) Add("cuda", node);
+      for (int i = 0; i < 4; ++i) Add("cpu", node);
+    }
+  }
+  void Add(const std::string& kind, uint32_t node) {
+    const DeviceId id = state.AddDevice(
+        absl::StrCat(kind, ":", state.devices().size()), kind, 100, 1, node);
+    Send(WorkerReady{.device = id});
+  }
+};
+
+TEST_F(FreeDevicesTest, NeverDeniesRoomThatIsThere) {
+  for (uint64_t filled = 0; filled < 12; ++filled) {
+    FreeDevices free(state);
+    for (const char* kind : {"", "cuda", "cpu"}) {
+      for (uint32_t devices = 1; devices <= 12; ++devices) {
+        const Need need{.bytes = 100, .device_kind = kind, .devices = devices};
+        if (Place(state, need).fit != Fit::kNow) continue;
+        EXPECT_TRUE(free.MayHold(need)) << devices << " " << kind;
+      }
+    }
+    Send(JobSubmitted{.job = JobId(filled + 1),
+                      .bytes = 100,
+                      .device_kind = filled < 8 ? "cpu" : "cuda"});
+  }
+  EXPECT_FALSE(FreeDevices(state).MayHold({.bytes = 1}));
+}
+
+TEST_F(FreeDevicesTest, KnowsExactlyWhatNeverFits) {
+  const DeviceId large = state.AddDevice("tpu:0", "tpu", 500, 0.5);
+  Send(WorkerReady{.device = large});
+  Submit(100);
+  FreeDevices free(state);
+  for (const char* kind : {"", "cuda", "cpu", "tpu", "none"}) {
+    for (uint32_t devices = 0; devices <= 12; ++devices) {
+      for (uint64_t bytes : {0, 1, 100, 101, 250, 251, 500, 501}) {
+        const Need need{bytes, kind, devices};
+        EXPECT_EQ(free.MayEverHold(need),
+                  devices > 0 && Place(state, need).fit != Fit::kNever)
+            << bytes << " " << kind << " " << devices;
+      }
+    }
+  }
+}
+
+TEST_F(FreeDevicesTest, SeesBytesAndWhatIsExcluded) {
+  Send(JobSubmitted{.job = JobId(1), .bytes = 40, .device_kind = "cpu"});
+  const DeviceId taken = DeviceOf(JobId(1));
+  absl::btree_set<DeviceId> others;
+  for (const auto& [id, device] : state.devices()) {
+    if (device.kind == "cpu" && id != taken) others.insert(id);
+  }
+  FreeDevices free(state, others);
+  EXPECT_TRUE(free.MayHold({.bytes = 60, .device_kind = "cpu"}));
+  EXPECT_FALSE(free.MayHold({.bytes = 61, .device_kind = "cpu"}));
+  EXPECT_TRUE(free.MayHold({.bytes = 61}));
+}
+
+TEST_F(FreeDevicesTest, TwoJobsOnSeveralNeverShareADevice) {
+  Send(JobSubmitted{
+      .job = JobId(1), .bytes = 10, .device_kind = "cuda", .device_count = 2});
+  FreeDevices free(state);
+  EXPECT_TRUE(free.MayHold({.bytes = 90, .device_kind = "cuda", .devices = 2}));
+  EXPECT_FALSE(
+      free.MayHold({.bytes = 90, .device_kind = "cuda", .devices = 3}));
+  EXPECT_TRUE(free.MayHold({.bytes = 90, .device_kind = "cuda"}));
+}
+
+}  // namespace
+}  // namespace gpupool::scheduler

@@ -276,6 +276,21 @@ absl::StatusOr<v1::ReconcileState> Client::GetReconcileState(
                                 request, Connection::kRepeat);
 }
 
+absl::StatusOr<v1::DatabaseReport> Client::CheckDatabase(
+    const v1::CheckDatabaseRequest& request) {
+  return impl_->connection.Call(
+      *impl_->admin, &v1::AdminService::Stub::CheckDatabase, request,
+      Connection::kRepeat, TimeLimit(impl_->options, true));
+}
+
+absl::Status Client::StreamBackup(
+    const v1::BackUpDatabaseRequest& request,
+    std::function<bool(const v1::BackUpDatabaseResponse&)> on_message) {
+  return impl_->connection.ReadStream(*impl_->admin,
+                                      &v1::AdminService::Stub::BackUpDatabase,
+                                      request, std::stop_token(), on_message);
+}
+
 absl::StatusOr<inference::ModelMetadataResponse> Client::ModelMetadata(
     const inference::ModelMetadataRequest& request) {
   return impl_->connection.Call(

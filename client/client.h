@@ -154,6 +154,12 @@ class Client {
   absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest& request);
   absl::StatusOr<v1::ReconcileState> GetReconcileState(
       const v1::GetReconcileStateRequest& request);
+  absl::StatusOr<v1::DatabaseReport> CheckDatabase(
+      const v1::CheckDatabaseRequest& request);
+  // Not repeated: see backup_file.h.
+  absl::Status StreamBackup(
+      const v1::BackUpDatabaseRequest& request,
+      std::function<bool(const v1::BackUpDatabaseResponse&)> on_message);
 
  private:
   struct Impl;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "client/client.h"
 #include "client/local_file.h"
 #include "client/onnx_locations.h"
+#include "client/partial_file.h"
 
 namespace gpupool::client {
 namespace {
@@ -227,40 +227,27 @@ absl::StatusOr<v1::ModelVersion> UploadModel(
 absl::StatusOr<v1::ExportModelResponse::Header> ExportModel(
     Client& client, const v1::ExportModelRequest& request,
     const std::string& path, const UploadProgress& progress) {
-  const std::string partial = absl::StrCat(path, ".part");
-  std::FILE* file = std::fopen(partial.c_str(), "wb");
-  if (file == nullptr) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", partial));
-  }
-  absl::Cleanup remove = [&] { std::remove(partial.c_str()); };
+  absl::StatusOr<PartialFile> file = PartialFile::Create(path);
+  if (!file.ok()) return file.status();
   v1::ExportModelResponse::Header header;
-  uint64_t done = 0;
-  bool written = true;
   absl::Status status =
       client.StreamExport(request, [&](const v1::ExportModelResponse& message) {
         if (message.has_header()) header = message.header();
-        const std::string& chunk = message.chunk();
-        written =
-            std::fwrite(chunk.data(), 1, chunk.size(), file) == chunk.size();
-        done += chunk.size();
-        if (progress && done > 0) progress(done, header.total_bytes());
+        const bool written = file->Append(message.chunk());
+        if (progress && file->bytes() > 0) {
+          progress(file->bytes(), header.total_bytes());
+        }
         return written;
       });
-  written = std::fclose(file) == 0 && written;
+  if (status.ok()) status = file->Close();
   if (!status.ok()) return status;
-  if (!written) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot write ", partial, ": is the disk full?"));
-  }
-  const absl::StatusOr<FileFacts> facts = DescribeFile(partial);
+  const absl::StatusOr<FileFacts> facts = DescribeFile(file->partial_path());
   if (!facts.ok() || facts->sha256 != header.sha256()) {
     return absl::DataLossError(absl::StrCat(
         "what came for ", path, " is not what was sent; export again"));
   }
-  if (std::rename(partial.c_str(), path.c_str()) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
-  }
-  std::move(remove).Cancel();
+  status = file->Replace();
+  if (!status.ok()) return status;
   return header;
 }
 

@@ -136,12 +136,14 @@ class Server::Impl {
 
   absl::Status OpenStorage() {
     ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
-    const std::string& folder = state_dir_->path();
-    ASSIGN_OR_RETURN(store_,
-                     Store::Open(folder + "/gpupool.db", StoreSettings()));
-    ASSIGN_OR_RETURN(blobs_, BlobStore::Open(folder + "/blobs"));
+    ASSIGN_OR_RETURN(store_, Store::Open(DatabasePath(), StoreSettings()));
+    ASSIGN_OR_RETURN(blobs_, BlobStore::Open(state_dir_->path() + "/blobs"));
     metrics_.SetBuildInfo(build_.version, build_.commit);
     return absl::OkStatus();
+  }
+
+  std::string DatabasePath() const {
+    return state_dir_->path() + "/gpupool.db";
   }
 
   StoreOptions StoreSettings() const {
@@ -276,7 +278,8 @@ class Server::Impl {
     return {.control = control_.get(),
             .blobs = blobs_.get(),
             .hooks = {.info = [this] { return Info(); },
-                      .stop = [this] { RequestStop(); }},
+                      .stop = [this] { RequestStop(); },
+                      .database = DatabasePath()},
             .more_services = {inference_.get()}};
   }
 

@@ -1,13 +1,17 @@
 // gpupool admin: running the server.
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <ostream>
+#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/backup_file.h"
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/table.h"
 #include "client/cli/verbs.h"
+#include "client/units.h"
 
 namespace gpupool::client {
 namespace {
@@ -52,11 +56,61 @@ int State(Context& context) {
   return kOk;
 }
 
+int Check(Context& context) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const auto report = (*client)->CheckDatabase({});
+  if (!report.ok()) return context.Fail(report.status());
+  context.Print(*report, [&] {
+    Table table({{"TABLE"}, {"ROWS", Table::kRight}});
+    const std::map<std::string, uint64_t> rows(report->rows().begin(),
+                                               report->rows().end());
+    for (const auto& [name, count] : rows) {
+      table.AddRow({name, absl::StrCat(count)});
+    }
+    table.Print(context.out(), context.headers());
+  });
+  for (const std::string& problem : report->problems()) context.Say(problem);
+  if (report->problems().empty()) {
+    context.Say("nothing is wrong");
+    return kOk;
+  }
+  return context.Fail(absl::DataLossError(
+      "the database is damaged: restore the state folder from a backup"));
+}
+
+int BackUp(Context& context, const std::string& file) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const auto bytes = BackUpDatabase(**client, file);
+  if (!bytes.ok()) return context.Fail(bytes.status());
+  context.Say(absl::StrCat(file, ": ", FormatBytes(*bytes)));
+  return kOk;
+}
+
+void AddDatabase(CLI::App& admin, Invocation& invocation) {
+  invocation.On(AddVerb(admin, "check",
+                        "Read the server's whole database, while it works, and "
+                        "say what is wrong with it.",
+                        "  gpupool admin check"),
+                Check);
+  auto file = std::make_shared<std::string>();
+  CLI::App* backup = AddVerb(
+      admin, "backup",
+      "Write the server's database, as of one moment, to a file on this "
+      "machine that does not exist yet. The server's blobs folder is copied "
+      "by other means, after it.",
+      "  gpupool admin backup gpupool-2026-05-01.db");
+  backup->add_option("FILE", *file, "The file to write")->required();
+  invocation.On(backup, [file](Context& c) { return BackUp(c, *file); });
+}
+
 }  // namespace
 
 void AddAdmin(CLI::App& app, Invocation& invocation) {
-  CLI::App* admin = AddVerb(app, "admin", "Drain and inspect the server.",
-                            "  gpupool admin drain --stop");
+  CLI::App* admin =
+      AddVerb(app, "admin", "Drain, inspect and back up the server.",
+              "  gpupool admin drain --stop");
   admin->require_subcommand(1);
   auto stop = std::make_shared<bool>(false);
   CLI::App* drain = AddVerb(
@@ -72,6 +126,7 @@ void AddAdmin(CLI::App& app, Invocation& invocation) {
               "say.",
               "  gpupool admin state -o json"),
       State);
+  AddDatabase(*admin, invocation);
 }
 
 }  // namespace gpupool::client

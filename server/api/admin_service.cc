@@ -1,5 +1,8 @@
 #include "server/api/admin_service.h"
 
+#include <memory>
+
+#include "server/api/database_backup.h"
 #include "server/api/unary.h"
 
 namespace gpupool::server {
@@ -30,6 +33,39 @@ grpc::ServerUnaryReactor* AdminService::GetServerInfo(
     v1::ServerInfo* response) {
   *response = hooks_.info();
   return Reply(context, absl::OkStatus());
+}
+
+void AdminService::StopStreams() {
+  backups_.StopAll();
+  care_.Stop();
+}
+
+grpc::ServerUnaryReactor* AdminService::CheckDatabase(
+    grpc::CallbackServerContext* context, const v1::CheckDatabaseRequest*,
+    v1::DatabaseReport* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const absl::Status begun = care_.Check(
+      [reactor, response](const absl::StatusOr<CheckReport>& report) {
+        if (report.ok()) {
+          response->set_schema_version(report->schema);
+          for (const auto& [table, rows] : report->rows) {
+            (*response->mutable_rows())[table] = rows;
+          }
+          for (const std::string& problem : report->problems) {
+            response->add_problems(problem);
+          }
+        }
+        reactor->Finish(ToGrpc(report.status()));
+      });
+  if (!begun.ok()) reactor->Finish(ToGrpc(begun));
+  return reactor;
+}
+
+grpc::ServerWriteReactor<v1::BackUpDatabaseResponse>*
+AdminService::BackUpDatabase(grpc::CallbackServerContext*,
+                             const v1::BackUpDatabaseRequest*) {
+  return DatabaseBackup::Begin(std::make_shared<DatabaseBackup>(&care_),
+                               &backups_);
 }
 
 }  // namespace gpupool::server

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "gpupool/v1/admin.grpc.pb.h"
+#include "server/api/database_care.h"
+#include "server/api/stream_registry.h"
 #include "server/control/control_loop.h"
 
 namespace gpupool::server {
@@ -12,13 +15,16 @@ namespace gpupool::server {
 struct AdminHooks {
   std::function<v1::ServerInfo()> info;
   std::function<void()> stop;  // as SIGTERM; returns at once
+  std::string database;        // its file
 };
 
 class AdminService : public v1::AdminService::CallbackService {
  public:
   // `control` outlives the service.
   AdminService(ControlLoop* control, AdminHooks hooks)
-      : control_(control), hooks_(std::move(hooks)) {}
+      : control_(control), hooks_(std::move(hooks)), care_(hooks_.database) {}
+
+  void StopStreams();
 
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
                                   const v1::DrainRequest* request,
@@ -31,10 +37,22 @@ class AdminService : public v1::AdminService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::GetServerInfoRequest* request,
       v1::ServerInfo* response) override;
+  grpc::ServerUnaryReactor* CheckDatabase(
+      grpc::CallbackServerContext* context,
+      const v1::CheckDatabaseRequest* request,
+      v1::DatabaseReport* response) override;
+  grpc::ServerWriteReactor<v1::BackUpDatabaseResponse>* BackUpDatabase(
+      grpc::CallbackServerContext* context,
+      const v1::BackUpDatabaseRequest* request) override;
 
  private:
+  // Each holds a copy of the database.
+  static constexpr size_t kMaxBackups = 2;
+
   ControlLoop* const control_;
   const AdminHooks hooks_;
+  StreamRegistry backups_{kMaxBackups};
+  DatabaseCare care_;
 };
 
 }  // namespace gpupool::server

@@ -90,6 +90,7 @@ class ApiServer::Impl {
       devices_.StopStreams();
       datasets_.StopStreams();
       models_.StopStreams();
+      admin_.StopStreams();
       server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
       server_->Wait();
     });

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <utility>
 
 #include "SQLiteCpp/Backup.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,8 @@ namespace gpupool::server {
 namespace {
 
 constexpr size_t kMostProblems = 100;
+constexpr int kPagesAtOnce = 1024;
+constexpr int kOperationsBetweenLooks = 10000;
 
 absl::Status CheckThere(const std::string& path) {
   if (std::filesystem::exists(path)) return absl::OkStatus();
@@ -31,9 +34,15 @@ absl::Status CheckThere(const std::string& path) {
 class Checker {
  public:
   // A WAL reader needs write access to the shared index.
-  explicit Checker(const std::string& path)
-      : connection_(path, SQLite::OPEN_READWRITE) {
+  Checker(const std::string& path, std::stop_token stop)
+      : stop_(std::move(stop)), connection_(path, SQLite::OPEN_READWRITE) {
     connection_.database().exec("PRAGMA query_only = ON");
+    sqlite3_progress_handler(
+        connection_.database().getHandle(), kOperationsBetweenLooks,
+        [](void* asked) -> int {
+          return static_cast<std::stop_token*>(asked)->stop_requested() ? 1 : 0;
+        },
+        &stop_);
   }
 
   absl::StatusOr<CheckReport> Run() {
@@ -179,20 +188,46 @@ class Checker {
         });
   }
 
+  std::stop_token stop_;
   Connection connection_;
   CheckReport report_;
 };
 
+// A part at a time, so that it can be stopped. The transaction holds the
+// moment: without it a commit of the server would make the copy begin anew.
+absl::Status CopyPages(const std::string& path, const std::string& to,
+                       const std::stop_token& stop) {
+  Connection from(path, SQLite::OPEN_READWRITE);
+  from.database().exec("PRAGMA query_only = ON");
+  SQLite::Transaction snapshot(from.database());
+  from.database().execAndGet("SELECT COUNT(*) FROM sqlite_master");
+  SQLite::Database copy(to, SQLite::OPEN_READWRITE);
+  SQLite::Backup backup(copy, from.database());
+  while (true) {
+    const int done = backup.executeStep(kPagesAtOnce);
+    if (done == SQLITE_DONE) return absl::OkStatus();
+    if (done != SQLITE_OK) {
+      return absl::UnavailableError(
+          absl::StrCat("copying the database: ", sqlite3_errstr(done)));
+    }
+    if (stop.stop_requested()) {
+      return absl::CancelledError("the copy of the database was stopped");
+    }
+  }
+}
+
 }  // namespace
 
-absl::StatusOr<CheckReport> CheckDatabase(const std::string& path) {
+absl::StatusOr<CheckReport> CheckDatabase(const std::string& path,
+                                          std::stop_token stop) {
   RETURN_IF_ERROR(CheckThere(path));
   return Guarded("checking the database", [&]() -> absl::StatusOr<CheckReport> {
-    return Checker(path).Run();
+    return Checker(path, std::move(stop)).Run();
   });
 }
 
-absl::Status BackUpDatabase(const std::string& path, const std::string& to) {
+absl::Status BackUpDatabase(const std::string& path, const std::string& to,
+                            std::stop_token stop) {
   RETURN_IF_ERROR(CheckThere(path));
   // Nothing that is there is written over.
   const int fd = open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -204,17 +239,8 @@ absl::Status BackUpDatabase(const std::string& path, const std::string& to) {
     return absl::UnavailableError(
         absl::StrCat("creating ", to, ": ", std::strerror(errno)));
   }
-  const absl::Status copied =
-      Guarded("copying the database", [&]() -> absl::Status {
-        Connection from(path, SQLite::OPEN_READWRITE);
-        from.database().exec("PRAGMA query_only = ON");
-        SQLite::Database copy(to, SQLite::OPEN_READWRITE);
-        SQLite::Backup backup(copy, from.database());
-        const int done = backup.executeStep(-1);
-        if (done == SQLITE_DONE) return absl::OkStatus();
-        return absl::UnavailableError(
-            absl::StrCat("copying the database: ", sqlite3_errstr(done)));
-      });
+  const absl::Status copied = Guarded(
+      "copying the database", [&] { return CopyPages(path, to, stop); });
   const bool synced = fsync(fd) == 0;
   close(fd);
   if (copied.ok() && synced) return absl::OkStatus();

@@ -19,6 +19,8 @@ absl::Status ToStatus(absl::string_view what, const SQLite::Exception& error) {
           absl::StrCat(text, "; free space on the state folder's disk"));
     case SQLITE_NOMEM:
       return absl::ResourceExhaustedError(text);
+    case SQLITE_INTERRUPT:
+      return absl::CancelledError(text);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_CANTOPEN:

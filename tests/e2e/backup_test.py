@@ -2,6 +2,7 @@
 """gpupoold --check and --backup, beside a server that works."""
 import pathlib
 import shutil
+import sqlite3
 import subprocess
 import sys
 
@@ -39,6 +40,44 @@ class Backup(harness.TestCase):
         self.assertNotEqual("CANCELLED", server.job(job)["state"], "the job of the backup")
         server.cli("cancel", job)
         server.wait_job(job)
+
+    def test_the_api_backs_up_and_checks_while_jobs_run(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        job = server.submit(harness.digits_job(steps=10**6))
+        server.wait_step(job, 50)
+        report = server.json("admin", "check")
+        self.assertNotIn("problems", {k: v for k, v in report.items() if v})
+        self.assertEqual("1", str(report["rows"]["jobs"]))
+        copy = server.state / "api copy.db"
+        server.cli("admin", "backup", copy)
+        self.assertIn("exists", server.cli("admin", "backup", copy, code=6))
+        self.assertIn("/nowhere/copy.db",
+                      server.cli("admin", "backup", "/nowhere/copy.db", code=3))
+        if pathlib.Path("/dev/full").exists():
+            (server.state / "full.db.part").symlink_to("/dev/full")
+            server.cli("admin", "backup", server.state / "full.db", code=7)
+            self.assertFalse((server.state / "full.db").exists())
+
+        server.cli("cancel", job)
+        server.wait_job(job)
+        server.stop()
+        shutil.move(copy, server.state / "gpupool.db")
+        for suffix in ("-wal", "-shm"):
+            (server.state / f"gpupool.db{suffix}").unlink(missing_ok=True)
+        server.start()
+        self.assertNotEqual("CANCELLED", server.job(job)["state"], "the job of the backup")
+        server.cli("cancel", job)
+        server.wait_job(job)
+
+    def test_the_api_finds_damage(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        with sqlite3.connect(server.state / "gpupool.db") as database:
+            database.execute("UPDATE datasets SET checksum = 1")
+        database.close()
+        self.assertIn("row 1 of datasets: its checksum differs",
+                      server.cli("admin", "check", code=1))
 
     def test_damage_is_found_and_a_damaged_database_is_not_served(self):
         server = self.start("--devices", "cpu:1")

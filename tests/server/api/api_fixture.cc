@@ -81,7 +81,8 @@ void ApiFixture::SetUp() {
                                   info.set_version("1.2.3");
                                   return info;
                                 },
-                            .stop = [this] { stop_asked_.Notify(); }}});
+                            .stop = [this] { stop_asked_.Notify(); },
+                            .database = directory_ / "gpupool.db"}});
   ASSERT_TRUE(api.ok()) << api.status();
   api_ = *std::move(api);
   channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(api_->port()),

@@ -1,9 +1,12 @@
 #include "server/store/check.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
+#include <stop_token>
+#include <thread>
 
 #include "SQLiteCpp/SQLiteCpp.h"
 #include "absl/strings/match.h"
@@ -63,6 +66,47 @@ TEST_F(CheckTest, MayRunWhileAStoreIsOpen) {
   auto store = Store::Open(path_);
   ASSERT_TRUE(store.ok());
   EXPECT_EQ(Problems(), "");
+}
+
+TEST_F(CheckTest, CopyHoldsOneMomentWhateverIsCommittedMeanwhile) {
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok());
+  std::jthread writer([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      WriteBatch batch;
+      for (const char* name : {"one", "two"}) {
+        v1::Job& job = batch.upsert_jobs.emplace_back();
+        job.set_id((*store)->AllocateId(IdKind::kJob));
+        job.set_request_id(absl::StrCat(name, job.id()));
+        job.set_state(v1::QUEUED);
+      }
+      ASSERT_TRUE((*store)->Commit(batch).ok());
+    }
+  });
+  for (int i = 0; i < 5; ++i) {
+    const std::string to = directory_ / absl::StrCat("copy-", i, ".db");
+    ASSERT_TRUE(BackUpDatabase(path_, to).ok());
+    const auto report = CheckDatabase(to);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_THAT(report->problems, ::testing::IsEmpty());
+    EXPECT_EQ(report->rows.at("jobs") % 2, 0);
+  }
+}
+
+TEST_F(CheckTest, BothEndWhenTheyAreAskedToAndNothingIsLeft) {
+  std::stop_source source;
+  source.request_stop();
+  SQLite::Database database(path_, SQLite::OPEN_READWRITE);
+  // More than one part of each.
+  database.exec(
+      "CREATE TABLE filler(bytes);"
+      " WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+      " WHERE i < 20000) INSERT INTO filler SELECT randomblob(500) FROM n");
+  const std::string to = directory_ / "copy.db";
+  EXPECT_TRUE(absl::IsCancelled(BackUpDatabase(path_, to, source.get_token())));
+  EXPECT_FALSE(std::filesystem::exists(to));
+  EXPECT_TRUE(
+      absl::IsCancelled(CheckDatabase(path_, source.get_token()).status()));
 }
 
 TEST_F(CheckTest, RowsThatDoNotAgreeAreNamed) {

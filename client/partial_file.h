@@ -1,0 +1,49 @@
+// A file on this machine that appears whole or not at all: it is written beside
+// its name, synced and then renamed.
+//
+// Thread-safety: one thread for each object.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace gpupool::client {
+
+class PartialFile {
+ public:
+  static absl::StatusOr<PartialFile> Create(const std::string& path);
+  PartialFile(PartialFile&& other) noexcept;
+  ~PartialFile();  // nothing is left of it unless it was kept
+
+  // False when the bytes could not be written; Close says why.
+  bool Append(absl::string_view bytes);
+  // The bytes are on stable storage. ResourceExhausted when the disk is full.
+  absl::Status Close();
+  // After Close: gives it its name, in the place of what had it.
+  absl::Status Replace();
+  // The same, but AlreadyExists when something has the name.
+  absl::Status Keep();
+
+  uint64_t bytes() const { return bytes_; }
+  // Where it is until it gets its name.
+  const std::string& partial_path() const { return partial_; }
+
+ private:
+  using Handle = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+  PartialFile(const std::string& path, std::string partial, Handle handle)
+      : path_(path), partial_(std::move(partial)), handle_(std::move(handle)) {}
+
+  std::string path_;
+  std::string partial_;
+  Handle handle_;
+  uint64_t bytes_ = 0;
+  int error_ = 0;
+};
+
+}  // namespace gpupool::client

@@ -8,6 +8,7 @@
 #include "scheduler/placement_policy.h"
 #include "server/control/job_requests.h"
 #include "server/control/rows.h"
+#include "server/store/blob_store.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
@@ -19,7 +20,7 @@ using JobCallback = ControlLoop::Callback<v1::Job>;
 struct Submission {
   v1::SubmitJobRequest request;
   uint64_t dataset_id = 0;  // that the plan was made for
-  worker::v1::PlanReply plan;
+  PlanCache::Plan plan;
   JobCallback callback;
 };
 
@@ -41,20 +42,23 @@ absl::StatusOr<std::optional<v1::Job>> Earlier(
                                              request.request_id());
 }
 
+absl::Status Draining() {
+  return absl::UnavailableError(
+      "the server is draining and takes no jobs; try again after its restart");
+}
+
 absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
                        const Submission& submission) {
   const scheduler::State& state = transaction.ledger().state;
-  if (state.draining()) {
-    return absl::UnavailableError(
-        "the server is draining and takes no jobs; try again after its "
-        "restart");
-  }
+  if (state.draining()) return Draining();
+  const absl::Status room = context.store->CheckRoom();
+  if (!room.ok()) return room;
   if (transaction.ledger().jobs.size() >= context.options.active_job_limit) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the queue is full (", context.options.active_job_limit,
                      " jobs have not ended); try again later"));
   }
-  const scheduler::Need need{submission.plan.plan().training().peak(),
+  const scheduler::Need need{submission.plan->plan().training().peak(),
                              submission.request.spec().device_kind(),
                              DeviceCount(submission.request.spec())};
   const scheduler::Placement placement = scheduler::Place(state, need);
@@ -93,11 +97,11 @@ v1::Job NewJob(Transaction& transaction, const Submission& submission) {
   job.set_request_id(submission.request.request_id());
   job.set_state(v1::QUEUED);
   job.set_held(job.spec().hold());
-  *job.mutable_plan() = submission.plan.plan();
-  job.mutable_progress()->set_total_steps(submission.plan.total_steps());
+  *job.mutable_plan() = submission.plan->plan();
+  job.mutable_progress()->set_total_steps(submission.plan->total_steps());
   *job.mutable_create_time() = ToTimestamp(transaction.now());
   job.mutable_memory()->set_planned_peak_bytes(
-      submission.plan.plan().training().peak());
+      submission.plan->plan().training().peak());
   return job;
 }
 
@@ -136,6 +140,24 @@ void Admit(const ControlContext& context, Transaction& transaction,
   if (!status.ok()) return submission->callback(status);
   const uint64_t id = AddJob(transaction, *submission);
   AnswerWithJob(context, transaction, id, submission->callback);
+}
+
+void Queue(const ControlContext& context,
+           const std::shared_ptr<Submission>& submission) {
+  Enqueue<v1::Job>(context, submission->callback,
+                   [&context, submission](Transaction& transaction) {
+                     Admit(context, transaction, submission);
+                   });
+}
+
+// Planning reads the files of a model, so a plan is no proof for later.
+bool HasFiles(const BlobStore& blobs, const v1::ModelSpec& model) {
+  if (!model.has_onnx()) return true;
+  const auto& files = model.onnx().external_files();
+  return blobs.Contains(model.onnx().sha256()) &&
+         std::all_of(files.begin(), files.end(), [&](const auto& file) {
+           return blobs.Contains(file.sha256());
+         });
 }
 
 worker::v1::ToWorker PlanTraining(const v1::JobSpec& spec,
@@ -195,34 +217,38 @@ v1::Job WithReason(const DeviceBoard& board, v1::Job job) {
 
 void SubmitJob(const ControlContext& context,
                const v1::SubmitJobRequest& request, JobCallback callback) {
+  auto submission = std::make_shared<Submission>();
+  submission->request = request;
+  submission->callback = callback;
+  auto dataset = FindDataset(*context.store, request.spec().data().dataset());
+  std::string key;
+  if (dataset.ok()) {
+    submission->dataset_id = dataset->id();
+    key = PlanCache::KeyOf(request.spec(), dataset->id());
+    if (HasFiles(*context.blobs, request.spec().model())) {
+      submission->plan = context.plans->Find(key);
+    }
+  }
+  // Everything else is looked at there.
+  if (submission->plan != nullptr) return Queue(context, submission);
+
   auto earlier = context.store->FindByRequestId(request.spec().tenant(),
                                                 request.request_id());
   if (!earlier.ok()) return callback(earlier.status());
   if (earlier->has_value()) return callback(SameOrRefuse(**earlier, request));
-  if (context.board->draining()) {
-    return callback(absl::UnavailableError(
-        "the server is draining and takes no jobs; try again after its "
-        "restart"));
-  }
+  if (context.board->draining()) return callback(Draining());
   const absl::Status room = context.store->CheckRoom();
   if (!room.ok()) return callback(room);
-  auto dataset = FindDataset(*context.store, request.spec().data().dataset());
   if (!dataset.ok()) return callback(dataset.status());
-
-  auto submission = std::make_shared<Submission>();
-  submission->request = request;
-  submission->dataset_id = dataset->id();
-  submission->callback = callback;
-  Ask<v1::Job>(context, kMetaDevice, PlanTraining(request.spec(), *dataset),
-               context.options.plan_timeout, callback,
-               [&context, submission](const worker::v1::FromWorker& reply) {
-                 submission->plan = reply.plan();
-                 Enqueue<v1::Job>(
-                     context, submission->callback,
-                     [&context, submission](Transaction& transaction) {
-                       Admit(context, transaction, submission);
-                     });
-               });
+  Ask<v1::Job>(
+      context, kMetaDevice, PlanTraining(request.spec(), *dataset),
+      context.options.plan_timeout, callback,
+      [&context, submission, key](const worker::v1::FromWorker& reply) {
+        submission->plan =
+            std::make_shared<const worker::v1::PlanReply>(reply.plan());
+        context.plans->Add(key, submission->plan);
+        Queue(context, submission);
+      });
 }
 
 void CancelJob(const ControlContext& context, uint64_t id,

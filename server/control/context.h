@@ -13,6 +13,7 @@
 #include "server/control/control_loop.h"
 #include "server/control/device_board.h"
 #include "server/control/group_folders.h"
+#include "server/control/plan_cache.h"
 #include "server/control/transaction.h"
 #include "server/control/version_waiters.h"
 #include "server/control/work_queue.h"
@@ -25,8 +26,9 @@ struct ControlContext {
   BlobStore* blobs;
   WorkQueue* queue;
   DeviceBoard* board;
-  VersionWaiters* waiters;        // control thread only
-  GroupFolders* groups;           // control thread only
+  VersionWaiters* waiters;  // control thread only
+  GroupFolders* groups;     // control thread only
+  PlanCache* plans;
   WorkerPort* workers = nullptr;  // set by Start
   std::function<void()> want_sweep = [] {};
 };

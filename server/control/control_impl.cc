@@ -62,7 +62,8 @@ ControlLoop::Impl::Impl(ControlOptions options,
                &queue_,
                &board_,
                &waiters_,
-               &groups_},
+               &groups_,
+               &plans_},
       janitor_({options_.sweep_interval, options_.sweep_min_age},
                dependencies_.store, dependencies_.blobs),
       renewal_(context_) {
@@ -85,7 +86,7 @@ absl::Status ControlLoop::Impl::Recover() {
   for (const auto& [device, sequence] : ledger_.report_sequences) {
     recovered_sequences_[device] = sequence;
   }
-  board_.Publish(ledger_);
+  board_.Publish(ledger_, false, dependencies_.now());
   groups_.RemoveUnneeded(ledger_.state);
   if (dependencies_.metrics != nullptr) {
     dependencies_.metrics->SetJobs(ledger_.job_counts);
@@ -170,8 +171,9 @@ bool ControlLoop::Impl::Commit(Transaction& transaction) {
 }
 
 void ControlLoop::Impl::AfterCommit(Transaction& transaction) {
-  if (transaction.changed_plan()) {
-    board_.Publish(ledger_);
+  if (transaction.changed_plan() || reasons_owed_) {
+    reasons_owed_ =
+        !board_.Publish(ledger_, queue_.size() > 0, transaction.now());
     groups_.RemoveUnneeded(ledger_.state);
   }
   Count(transaction);
@@ -209,7 +211,10 @@ void ControlLoop::Impl::Count(Transaction& transaction) {
 
 void ControlLoop::Impl::WorkerIsReady(const std::string& device,
                                       const worker::v1::HelloReply& reply) {
-  if (device == kMetaDevice) renewal_.Begin();
+  if (device == kMetaDevice) {
+    plans_.Clear();
+    renewal_.Begin();
+  }
   if (!board_.Has(device)) return;  // the meta worker is not scheduled
   queue_.Push([this, device, reply](Transaction& transaction) {
     board_.SetReady(device, reply);

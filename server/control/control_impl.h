@@ -67,6 +67,7 @@ class ControlLoop::Impl {
   EventStreams streams_;
   VersionWaiters waiters_;
   GroupFolders groups_;
+  PlanCache plans_;
   ControlContext context_;
   Ledger ledger_;
   BlobJanitor janitor_;
@@ -77,6 +78,7 @@ class ControlLoop::Impl {
   absl::btree_set<absl::Time> timers_;
   std::map<std::string, uint64_t> recovered_sequences_;
   std::shared_ptr<QueueMetrics> queue_metrics_;
+  bool reasons_owed_ = false;  // a later turn publishes them
   std::thread thread_;
 };
 

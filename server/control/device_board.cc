@@ -115,8 +115,17 @@ void DeviceBoard::PublishDevice(const Ledger& ledger,
   }
 }
 
-void DeviceBoard::Publish(const Ledger& ledger) {
-  auto reasons = scheduler::WaitingReasons(ledger.state, kReasons);
+bool DeviceBoard::ReasonsAreYoung(absl::Time now) const {
+  absl::MutexLock lock(&mutex_);
+  return reasons_.size() == kReasons && now >= reasons_made_ &&
+         now - reasons_made_ < kReasonsAge;
+}
+
+bool DeviceBoard::Publish(const Ledger& ledger, bool more_follows,
+                          absl::Time now) {
+  const bool keep = more_follows && ReasonsAreYoung(now);
+  absl::btree_map<JobId, std::string> reasons;
+  if (!keep) reasons = scheduler::WaitingReasons(ledger.state, kReasons);
   absl::MutexLock lock(&mutex_);
   std::set<JobId> live;
   for (const auto& [id, device] : ledger.state.devices()) {
@@ -126,13 +135,14 @@ void DeviceBoard::Publish(const Ledger& ledger) {
     live.insert(device.jobs.begin(), device.jobs.end());
   }
   live_attempts_ = live.size();
-  reasons_.clear();
-  for (auto& [id, reason] : reasons) {
-    reasons_[id.value()] = std::move(reason);
+  if (!keep) {
+    reasons_ = std::move(reasons);
+    reasons_made_ = now;
   }
   draining_ = ledger.state.draining();
   policy_ = ledger.state.policy();
   restart_cost_ = ledger.state.restart_cost();
+  return !keep;
 }
 
 void DeviceBoard::CollectAbsent(Entry::Attempts& attempts, const Entry& entry,
@@ -251,7 +261,7 @@ uint64_t DeviceBoard::mismatches_total() const {
 
 std::string DeviceBoard::WaitingReason(uint64_t job) const {
   absl::MutexLock lock(&mutex_);
-  auto it = reasons_.find(job);
+  auto it = reasons_.find(JobId(job));
   return it == reasons_.end() ? "" : it->second;
 }
 

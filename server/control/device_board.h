@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -41,8 +42,11 @@ class DeviceBoard {
   void SetReady(const std::string& name, const worker::v1::HelloReply& reply);
   // DATA_LOSS: in quarantine.
   void SetLost(const std::string& name, const absl::Status& reason);
-  // Publishes the placements and the waiting reasons of `ledger`.
-  void Publish(const Ledger& ledger);
+  // Publishes the placements and the waiting reasons of `ledger`. With
+  // `more_follows` those of a long queue are left for a later turn, for
+  // kReasonsAge at most; false when they were.
+  static constexpr absl::Duration kReasonsAge = absl::Milliseconds(100);
+  bool Publish(const Ledger& ledger, bool more_follows, absl::Time now);
   // Returns what should be put right, each disagreement once.
   std::vector<Disagreement> TakeHeartbeat(
       const std::string& name, const worker::v1::Heartbeat& heartbeat,
@@ -77,6 +81,7 @@ class DeviceBoard {
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return live_attempts_ == 0;
   }
+  bool ReasonsAreYoung(absl::Time now) const;
   static void PublishDevice(const Ledger& ledger,
                             const scheduler::Device& device, Entry& entry);
   static void CollectAbsent(Entry::Attempts& attempts, const Entry& entry,
@@ -86,7 +91,9 @@ class DeviceBoard {
 
   mutable absl::Mutex mutex_;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, std::string> reasons_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_map<scheduler::JobId, std::string> reasons_
+      ABSL_GUARDED_BY(mutex_);
+  absl::Time reasons_made_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t mismatches_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t live_attempts_ ABSL_GUARDED_BY(mutex_) = 0;
   scheduler::QueuePolicy policy_ ABSL_GUARDED_BY(mutex_);

@@ -94,6 +94,48 @@ TEST_F(AdmissionTest, ADatasetReplacedDuringThePlanIsNotTrainedOn) {
   EXPECT_TRUE(Submit(Request("r1")).ok());
 }
 
+TEST_F(AdmissionTest, AJobLikeAnEarlierOneIsNotPlannedAgain) {
+  const auto plan = workers->meta;
+  int plans = 0;
+  workers->meta = [&](const worker::v1::ToWorker& message) {
+    if (message.has_plan_training()) ++plans;
+    return plan(message);
+  };
+  ASSERT_TRUE(Submit(Request("r1")).ok());
+  v1::SubmitJobRequest like = Request("r2");
+  like.mutable_spec()->set_name("like-it");
+  const auto job = Submit(like);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(plans, 1);
+  EXPECT_EQ(job->memory().planned_peak_bytes(), planned_bytes);
+  EXPECT_EQ(job->progress().total_steps(), 20u);
+  // Another meta worker may plan otherwise.
+  Hello(kMetaDevice);
+  ASSERT_TRUE(Submit(Request("r3")).ok());
+  EXPECT_EQ(plans, 2);
+}
+
+TEST_F(AdmissionTest, AModelWhoseFilesAreGoneIsPlannedAgain) {
+  int plans = 0;
+  const auto plan = workers->meta;
+  workers->meta = [&](const worker::v1::ToWorker& message) {
+    if (message.has_plan_training()) ++plans;
+    return plan(message);
+  };
+  v1::SubmitJobRequest request = Request("r1");
+  const auto sha256 = blobs->Put("a model");
+  ASSERT_TRUE(sha256.ok());
+  request.mutable_spec()->mutable_model()->mutable_onnx()->set_sha256(*sha256);
+  ASSERT_TRUE(Submit(request).ok());
+  request.set_request_id("r2");
+  ASSERT_TRUE(Submit(request).ok());
+  EXPECT_EQ(plans, 1);
+  ASSERT_TRUE(blobs->Delete(*sha256).ok());
+  request.set_request_id("r3");
+  ASSERT_TRUE(Submit(request).ok());
+  EXPECT_EQ(plans, 2);
+}
+
 TEST_F(AdmissionTest, ThePlannersErrorPassesThrough) {
   workers->meta = [](const worker::v1::ToWorker&) {
     return absl::InvalidArgumentError("layer \"dense_1\": shapes differ");
@@ -110,7 +152,9 @@ TEST_F(AdmissionTest, AJobThatFitsNowhereIsRefusedWithBothNumbers) {
       std::string(status.message()),
       HasSubstr("never fits: needs 1001 B, the largest device has 1000 B"));
   planned_bytes = kLimit;
-  EXPECT_TRUE(Submit(Request("r1")).ok());
+  v1::SubmitJobRequest smaller = Request("r1");
+  smaller.mutable_spec()->mutable_training()->set_batch_size(1);
+  EXPECT_TRUE(Submit(smaller).ok());
 }
 
 TEST_F(AdmissionTest, AJobForMoreDevicesThanThereAreIsRefused) {

@@ -22,7 +22,7 @@ class DeviceBoardTest : public ::testing::Test {
   void PlaceJob() {
     Step(ledger.state, scheduler::JobSubmitted{.job = JobId(1), .bytes = 60},
          now);
-    board.Publish(ledger);
+    board.Publish(ledger, false, now);
   }
   std::vector<Disagreement> Beat(bool with_job) {
     worker::v1::Heartbeat heartbeat;
@@ -97,12 +97,41 @@ TEST_F(DeviceBoardTest, AnAttemptThatStaysAwayIsToldOnceAfterPatience) {
 }
 
 TEST_F(DeviceBoardTest, AnAttemptThatShouldNotRunIsToldToo) {
-  board.Publish(ledger);
+  board.Publish(ledger, false, now);
   EXPECT_TRUE(Beat(true).empty());
   now += DeviceBoard::kPatience + absl::Milliseconds(1);
   const auto found = Beat(true);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(found[0].on_worker);
+}
+
+TEST_F(DeviceBoardTest, ReasonsOfALongQueueAreMadeAnewOnceInAWhileUnderLoad) {
+  PlaceJob();
+  const auto submit = [&](uint64_t id) {
+    Step(ledger.state, scheduler::JobSubmitted{.job = JobId(id), .bytes = 60},
+         now);
+  };
+  const auto publish = [&](bool more_follows) {
+    return board.Publish(ledger, more_follows, now);
+  };
+  submit(2);
+  EXPECT_TRUE(publish(true));  // a short queue
+  EXPECT_NE(board.WaitingReason(2), "");
+  submit(3);
+  EXPECT_TRUE(publish(true));
+  EXPECT_NE(board.WaitingReason(3), "");
+  for (uint64_t id = 4; id <= 1500; ++id) submit(id);
+  EXPECT_TRUE(publish(true));
+  Step(ledger.state, scheduler::JobCancelRequested{JobId(2)}, now);
+  EXPECT_FALSE(publish(true));
+  EXPECT_NE(board.WaitingReason(2), "");
+  EXPECT_TRUE(publish(false));
+  EXPECT_EQ(board.WaitingReason(2), "");
+  Step(ledger.state, scheduler::JobCancelRequested{JobId(3)}, now);
+  EXPECT_FALSE(publish(true));
+  now += DeviceBoard::kReasonsAge;
+  EXPECT_TRUE(publish(true));
+  EXPECT_EQ(board.WaitingReason(3), "");
 }
 
 TEST_F(DeviceBoardTest, ALostDeviceSaysWhyAndASuspectOneIsInQuarantine) {
@@ -119,7 +148,7 @@ TEST_F(DeviceBoardTest, AStoppedAttemptThatIsAlreadyGoneIsToldToo) {
   scheduler::StateEditor edit(ledger.state);
   edit.AddStray(*edit.FindDevice(scheduler::DeviceId(0)),
                 AttemptRef{JobId(7), 1}, 60);
-  board.Publish(ledger);
+  board.Publish(ledger, false, now);
   EXPECT_TRUE(Beat(false).empty());
   now += DeviceBoard::kPatience + absl::Milliseconds(1);
   const auto found = Beat(false);

@@ -178,7 +178,9 @@ TEST_F(GangTest, SaysHowManyDevicesItWaitsFor) {
   ASSERT_TRUE(Submit(Gang("r1")).ok());
   TakeStarts(1);
   planned_bytes = 950;
-  const auto waiting = Submit(Gang("r2"));
+  v1::SubmitJobRequest other = Gang("r2");
+  other.mutable_spec()->mutable_training()->set_seed(2);
+  const auto waiting = Submit(other);
   ASSERT_TRUE(waiting.ok()) << waiting.status();
   EXPECT_EQ(waiting->waiting_reason(),
             "waits for 2 devices of one kind with 950 B each; none is free; it "

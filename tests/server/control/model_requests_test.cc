@@ -168,7 +168,9 @@ TEST_F(ModelRequestsTest, WaitingAnswersWhenTheVersionIsReady) {
 TEST_F(ModelRequestsTest, WaitingAnswersWhenThereIsNoRoomNow) {
   const v1::Job job = FinishedJob("r1", false);
   planned_bytes = 990;
-  SubmitAndStart(Request("big"));
+  v1::SubmitJobRequest big = Request("big");
+  big.mutable_spec()->mutable_training()->set_batch_size(512);
+  SubmitAndStart(big);
   v1::PromoteCheckpointRequest request;
   request.set_wait(true);
   const auto version = Promote(request, job.id());

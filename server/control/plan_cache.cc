@@ -1,0 +1,51 @@
+#include "server/control/plan_cache.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/sha256.h"
+#include "server/control/rows.h"
+
+namespace gpupool::server {
+
+std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id) {
+  v1::JobSpec key = spec;
+  key.clear_name();
+  key.clear_tenant();
+  key.clear_priority();
+  key.clear_retry();
+  key.clear_max_run_seconds();
+  key.clear_after_ok();
+  key.clear_after_any();
+  key.clear_start_before();
+  key.clear_deadline();
+  key.clear_expected_run_seconds();
+  key.clear_hold();
+  key.mutable_publish()->clear_model();
+  key.mutable_data()->clear_dataset();
+  return absl::StrCat(engine::Sha256Hex(CanonicalBytes(key)), "/", dataset_id);
+}
+
+PlanCache::Plan PlanCache::Find(const std::string& key) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = index_.find(key);
+  if (found == index_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return found->second->second;
+}
+
+void PlanCache::Add(const std::string& key, Plan plan) {
+  absl::MutexLock lock(&mutex_);
+  if (index_.contains(key)) return;
+  entries_.emplace_front(key, std::move(plan));
+  index_[key] = entries_.begin();
+  if (entries_.size() <= limit_) return;
+  index_.erase(entries_.back().first);
+  entries_.pop_back();
+}
+
+void PlanCache::Clear() {
+  absl::MutexLock lock(&mutex_);
+  index_.clear();
+  entries_.clear();
+}
+
+}  // namespace gpupool::server

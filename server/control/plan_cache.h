@@ -1,0 +1,48 @@
+// Plans of training jobs as the meta worker has made them, by all that they
+// depend on, so that a job like an earlier one is admitted without asking it.
+//
+// Thread-safety: any thread.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+
+namespace gpupool::server {
+
+class PlanCache {
+ public:
+  using Plan = std::shared_ptr<const worker::v1::PlanReply>;
+
+  // Keeps at most `limit` plans; the one longest unused goes first.
+  explicit PlanCache(size_t limit = 1024) : limit_(limit) {}
+
+  // Names what the plan depends on: the dataset, whose id is never given
+  // again, and the spec but for its names and for when and how often it runs.
+  static std::string KeyOf(const v1::JobSpec& spec, uint64_t dataset_id);
+
+  // Null when there is none.
+  Plan Find(const std::string& key);
+  void Add(const std::string& key, Plan plan);
+  // Another meta worker may plan otherwise: it may have found a GPU, or none.
+  void Clear();
+
+ private:
+  using Entries = std::list<std::pair<std::string, Plan>>;
+
+  const size_t limit_;
+  absl::Mutex mutex_;
+  Entries entries_ ABSL_GUARDED_BY(mutex_);  // last used first
+  absl::flat_hash_map<std::string, Entries::iterator> index_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gpupool::server

@@ -23,6 +23,9 @@ struct JobSubmitted {
   uint64_t bytes = 0;         // planned peak on each device
   std::string device_kind;    // "cpu", "cuda"; empty: any
   uint32_t device_count = 1;  // that run it together, all of one kind
+  // Of an elastic job: with how many devices it can run; `device_count` is
+  // the least of them then. Else empty.
+  std::vector<uint32_t> device_counts;
   uint32_t max_attempts = 3;  // failures, not stops; >= 1
   absl::Duration first_backoff = absl::Seconds(1);
   bool publish_on_success = false;
@@ -154,6 +157,12 @@ struct VersionUnloaded {
 struct VersionDrained {
   VersionId version;
 };
+// Whether requests to the version wait for too long (load_policy.h); told when
+// it changes.
+struct ServingLoadChanged {
+  VersionId version;
+  bool under_load = false;
+};
 // A plan was made again, by a server with other threads or of another build.
 // It counts from when the thing holds no bytes on a device.
 struct JobPlanned {
@@ -173,12 +182,14 @@ struct StartsHeld {
 // A time asked for by SetTimer has come. Early or extra ones do no harm.
 struct TimerFired {};
 
-using Event = std::variant<
-    JobSubmitted, JobCancelRequested, JobHoldRequested, JobReleaseRequested,
-    JobRequeueRequested, VersionCreated, VersionLoadRequested,
-    VersionUnloadRequested, VersionDeleted, MemoryFractionSet, DrainRequested,
-    WorkerReady, WorkerLost, AttemptStarted, ProgressMade, CheckpointSaved,
-    AttemptEnded, VersionLoaded, VersionLoadFailed, VersionUnloaded,
-    VersionDrained, JobPlanned, VersionPlanned, StartsHeld, TimerFired>;
+using Event =
+    std::variant<JobSubmitted, JobCancelRequested, JobHoldRequested,
+                 JobReleaseRequested, JobRequeueRequested, VersionCreated,
+                 VersionLoadRequested, VersionUnloadRequested, VersionDeleted,
+                 MemoryFractionSet, DrainRequested, WorkerReady, WorkerLost,
+                 AttemptStarted, ProgressMade, CheckpointSaved, AttemptEnded,
+                 VersionLoaded, VersionLoadFailed, VersionUnloaded,
+                 VersionDrained, ServingLoadChanged, JobPlanned, VersionPlanned,
+                 StartsHeld, TimerFired>;
 
 }  // namespace gpupool::scheduler

@@ -10,6 +10,7 @@
 #include "scheduler/order_policy.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/queue_policy.h"
+#include "scheduler/serving_policy.h"
 #include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {
@@ -62,6 +63,11 @@ std::string ObstacleOn(const State& state, const Device& device, const Job& job,
     return absl::StrCat("kept free for ", NameOf(it->second),
                         ", which is ahead");
   }
+  if (const auto loaded = DevicesUnderLoad(state); loaded.contains(device.id)) {
+    return absl::StrCat("model ",
+                        LabelOf(state.versions().at(loaded.at(device.id))),
+                        " is under load here, and training stays away");
+  }
   if (device.settling > 0) return "a job on several devices is just ending";
   if (job.device_count > 1) {
     for (JobId id : device.jobs) {
@@ -84,6 +90,8 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
   if (running.gives_way_to == job.id) {
     view.gives_way = true;
     view.reason = "was told to checkpoint and to make room for it";
+  } else if (running.yields_to) {
+    view.reason = "was told to checkpoint and to make room for a served model";
   } else if (running.stop_sent || running.interruption ||
              running.state == JobState::kCancelling) {
     view.reason = "is stopping";
@@ -160,6 +168,12 @@ void AddChangesOnDevices(const State& state, const Job& job,
   if (level) {
     explained.changes.push_back(absl::StrCat(
         "a higher `most` of tenant '", *level, "' in the server's --tenants"));
+  }
+  for (const auto& [device, version] : DevicesUnderLoad(state)) {
+    if (!KindMatches(state.devices().at(device), NeedOf(job))) continue;
+    explained.changes.push_back(
+        absl::StrCat("the load on model ",
+                     LabelOf(state.versions().at(version)), " goes down"));
   }
   for (const Explanation::DeviceView& view : explained.devices) {
     const Device& device = state.devices().at(view.device);

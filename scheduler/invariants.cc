@@ -101,6 +101,10 @@ absl::Status CheckJob(const State& state, const Job& job) {
       job.state != JobState::kRunning && job.state != JobState::kCancelling) {
     return Broken("job ", id, " is ", ToString(job.state), ", its clock runs");
   }
+  if (state.elastic().contains(job.id) !=
+      (job.elastic() && IsLive(job.state))) {
+    return Broken("job ", id, " is not where live elastic ones are");
+  }
   return absl::OkStatus();
 }
 
@@ -118,6 +122,9 @@ absl::Status CheckVersion(const State& state, const Version& version) {
   }
   if (version.load_sent && !version.device) {
     return Broken("version ", id, " waits for a load without a device");
+  }
+  if (version.under_load != state.under_load().contains(version.id)) {
+    return Broken("version ", id, " is not where those under load are");
   }
   if (!version.device) return absl::OkStatus();
   const Device* device = state.FindDevice(*version.device);

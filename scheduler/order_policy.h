@@ -66,6 +66,12 @@ struct QueuePolicy {
   // What stopping and resuming a job costs it.
   absl::Duration restart_cost = absl::Seconds(60);
 
+  // Training gives way to served models that are under load (serving_policy.h).
+  bool yields_to_serving = false;
+  // Devices must have been free for so long before an elastic job takes them,
+  // and for kGrowAfterRestarts times what a restart costs (elastic_policy.h).
+  absl::Duration grow_after = absl::Seconds(60);
+
   // Jobs of the same priority stand apart by what they have had or need.
   bool by_standing() const {
     return order == Order::kLeastAttained || order == Order::kShortestRemaining;

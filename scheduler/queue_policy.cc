@@ -10,6 +10,7 @@
 #include "scheduler/backfill_policy.h"
 #include "scheduler/free_devices.h"
 #include "scheduler/placement_policy.h"
+#include "scheduler/serving_policy.h"
 #include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {
@@ -91,6 +92,20 @@ std::string AsideText(const Job& job) {
                               : AfterText(job.after_ok, "succeed");
 }
 
+// Nothing when it would fit even beside what training must keep away from.
+std::optional<std::string> UnderLoadText(const State& state, const Job& job) {
+  const auto loaded = DevicesUnderLoad(state);
+  if (loaded.empty()) return std::nullopt;
+  absl::btree_set<DeviceId> excluded;
+  for (const auto& [device, version] : loaded) excluded.insert(device);
+  if (Place(state, NeedOf(job), excluded).fit == Fit::kNow) return std::nullopt;
+  const auto& [device, version] = *loaded.begin();
+  return absl::StrCat("waits for ", DevicesText(NeedOf(job)), ": ",
+                      state.devices().at(device).name, " is left to model ",
+                      LabelOf(state.versions().at(version)),
+                      ", which is under load");
+}
+
 std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
   const std::string suffix = absl::StrCat("; ", AheadText(state, job, ahead));
   if (state.draining()) return "the server is draining and starts no jobs";
@@ -117,7 +132,10 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
     return absl::StrCat("waits for ", DevicesText(NeedOf(job)),
                         ": their workers are starting", suffix);
   }
-  if (placement.fit == Fit::kNow) return absl::StrCat("about to start", suffix);
+  if (placement.fit == Fit::kNow) {
+    return absl::StrCat(UnderLoadText(state, job).value_or("about to start"),
+                        suffix);
+  }
   return absl::StrCat(
       RoomText(job, placement, *freest),
       OnlyVersionsInTheWay(state, job, placement)

@@ -28,8 +28,10 @@ void GiveUp(StepContext& context, Version& version,
 }
 
 void KeepWaiting(StepContext& context, Version& version,
-                 const Placement& placement) {
-  std::string text = VersionWaitText(version, placement);
+                 const VersionMove& move) {
+  if (move.room) MakeRoomFor(context, version, move.room->stops);
+  WatchMinRuns(context);
+  std::string text = VersionWaitText(context.state, move);
   if (version.error == text) return;
   version.error = std::move(text);
   context.Touch(version);
@@ -48,7 +50,7 @@ bool CarryOutOne(StepContext& context, const VersionMoves& moves) {
         GiveUp(context, version, move.placement);
         return true;
       case Fit::kNotNow:
-        KeepWaiting(context, version, move.placement);
+        KeepWaiting(context, version, move);
     }
   }
   return false;
@@ -115,7 +117,7 @@ void CarryOut(StepContext& context, Job& job, const Room& room) {
     AskToStop(context, other, stop.reason);
     other.gives_way_to = job.id;
     context.result.preemptions.push_back(
-        {other.id, job.id, ReasonOf(context, stop, job, other)});
+        {other.id, job.id, std::nullopt, ReasonOf(context, stop, job, other)});
   }
   context.edit.Reserve(job, room.devices);
 }
@@ -197,8 +199,9 @@ void WatchStandings(StepContext& context) {
 
 void Schedule(StepContext& context) {
   if (context.state.stopping() || context.state.starts_held()) return;
-  const absl::btree_set<DeviceId> held = LoadVersions(context);
+  absl::btree_set<DeviceId> held = LoadVersions(context);
   if (context.state.draining()) return;
+  YieldToServing(context, held);
   StartWhatFits(context, held);
   if (!context.state.policy().preempts()) return;
   if (context.state.queue().empty()) return;

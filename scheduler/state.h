@@ -12,6 +12,8 @@
 //   4. The queue holds exactly the QUEUED jobs that may start, and so do its
 //      shapes; the other QUEUED ones stand aside.
 //   5. A device is reserved for a QUEUED job only.
+//   6. under_load() are the versions that are so, elastic() the live jobs that
+//      can run with several numbers of devices.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +51,10 @@ struct Job {
   uint64_t bytes = 0;                  // on each device
   std::optional<uint64_t> next_bytes;  // once it holds none of `bytes`
   std::string device_kind;
+  // Of the live attempt; while it waits, as many as it needs to start.
   uint32_t device_count = 1;
+  // Of an elastic job: with how many it can run, rising; else empty.
+  std::vector<uint32_t> device_counts;
   uint32_t max_attempts = 3;
   absl::Duration first_backoff = absl::Seconds(1);
   bool publish_on_success = false;
@@ -65,6 +70,10 @@ struct Job {
   std::optional<StopReason> stop_sent;
   // With kPreempted and kMoved: for whom.
   std::optional<JobId> gives_way_to;
+  // With kServing: the version that needs its device.
+  std::optional<VersionId> yields_to;
+  // Live and elastic: since when there would be more devices for it.
+  absl::Time may_grow_since = absl::InfiniteFuture();
 
   bool held = false;
   // Jobs that it waits for, which have not ended.
@@ -96,6 +105,7 @@ struct Job {
   absl::Duration Attained(absl::Time now) const;
   // Queued, and neither held nor waiting for other jobs.
   bool MayStart() const;
+  bool elastic() const { return !device_counts.empty(); }
   // When one of its limits (max_run, start_before, deadline) takes effect if
   // nothing happens before. While it waits its deadline does so as soon as the
   // time left is less than it is known to need.
@@ -122,6 +132,8 @@ struct Version {
   // The first time that it becomes ready it replaces older versions.
   bool replaces_older = false;
   absl::Time retry_time = absl::InfinitePast();
+  // Its requests wait for too long (load_policy.h).
+  bool under_load = false;
   std::string error;  // why it waits or failed
 };
 
@@ -211,6 +223,10 @@ class State {
   const absl::btree_set<std::pair<JobId, JobId>>& dependents() const {
     return dependents_;
   }
+  // Versions whose requests wait for too long.
+  const absl::btree_set<VersionId>& under_load() const { return under_load_; }
+  // Live jobs that can run with other numbers of devices.
+  const absl::btree_set<JobId>& elastic() const { return elastic_; }
   // Jobs for which devices are reserved.
   const absl::btree_set<JobId>& reserving() const { return reserving_; }
   const QueuePolicy& policy() const { return policy_; }
@@ -257,6 +273,8 @@ class State {
   WaitingJobs waiting_;
   absl::btree_set<JobId> reserving_;
   absl::btree_set<JobId> aside_;
+  absl::btree_set<VersionId> under_load_;
+  absl::btree_set<JobId> elastic_;
   absl::btree_set<std::pair<JobId, JobId>> dependents_;
   // Of all devices.
   absl::btree_set<std::pair<AttemptRef, DeviceId>> strays_;

@@ -35,6 +35,7 @@ Job& StateEditor::AddJob(Job job) {
   for (JobId before : added.after_ok) state_.dependents_.insert({before, id});
   for (JobId before : added.after_any) state_.dependents_.insert({before, id});
   added.limit_time = absl::InfiniteFuture();
+  NoteElastic(added);
   FindLimit(added);
   return added;
 }
@@ -55,6 +56,7 @@ void StateEditor::RemoveJob(JobId id) {
   for (JobId before : job->after_ok) state_.dependents_.erase({before, id});
   for (JobId before : job->after_any) state_.dependents_.erase({before, id});
   ForgetLimit(*job);
+  state_.elastic_.erase(id);
   state_.jobs_.Erase(id);
 }
 
@@ -62,6 +64,7 @@ void StateEditor::RemoveVersion(VersionId id) {
   Version* version = FindVersion(id);
   if (version == nullptr) return;
   ReleaseVersion(*version);
+  SetUnderLoad(*version, false);
   state_.versions_.erase(id);
 }
 
@@ -73,7 +76,17 @@ void StateEditor::SetJobState(Job& job, JobState state) {
   }
   job.state = state;
   if (state == JobState::kQueued) Enqueue(job);
+  NoteElastic(job);
   FindLimit(job);
+}
+
+void StateEditor::NoteElastic(Job& job) {
+  if (job.elastic() && IsLive(job.state)) {
+    state_.elastic_.insert(job.id);
+    return;
+  }
+  state_.elastic_.erase(job.id);
+  job.may_grow_since = absl::InfiniteFuture();
 }
 
 void StateEditor::SetHeld(Job& job, bool held) {
@@ -248,6 +261,15 @@ void StateEditor::ReleaseJob(Job& job) {
   job.ranks.clear();
   job.interruption.reset();
   TakeNextBytes(job);
+}
+
+void StateEditor::SetUnderLoad(Version& version, bool under_load) {
+  version.under_load = under_load;
+  if (under_load) {
+    state_.under_load_.insert(version.id);
+  } else {
+    state_.under_load_.erase(version.id);
+  }
 }
 
 void StateEditor::PlaceVersion(Version& version, DeviceId device) {

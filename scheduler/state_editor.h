@@ -58,6 +58,7 @@ class StateEditor {
   void EndRank(Job& job, DeviceId device, Outcome outcome);
   void SetMissing(Job& job, DeviceId device, bool missing);
   void ReleaseJob(Job& job);
+  void SetUnderLoad(Version& version, bool under_load);
   void PlaceVersion(Version& version, DeviceId device);
   void ReleaseVersion(Version& version);
 
@@ -90,6 +91,7 @@ class StateEditor {
   void Enqueue(Job& job);
   void Dequeue(const Job& job);
   void FindLimit(Job& job);
+  void NoteElastic(Job& job);
   void SetLimitTime(Job& job, absl::Time time);
   void GiveBack(const Job& job, const Rank& rank);
 

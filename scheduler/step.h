@@ -18,6 +18,7 @@
 //   any but ended -> CANCELLED, through CANCELLING while an attempt is live
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ struct JobChange {
 // A running job was told to checkpoint and to make room for another.
 struct Preemption {
   JobId job;
-  JobId gives_way_to;
+  std::optional<JobId> gives_way_to;
+  std::optional<VersionId> yields_to;  // with kServing
   PreemptionReason reason = PreemptionReason::kOrder;
 };
 

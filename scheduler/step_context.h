@@ -96,6 +96,7 @@ void Apply(StepContext& context, const VersionLoaded& event);
 void Apply(StepContext& context, const VersionLoadFailed& event);
 void Apply(StepContext& context, const VersionUnloaded& event);
 void Apply(StepContext& context, const VersionDrained& event);
+void Apply(StepContext& context, const ServingLoadChanged& event);
 
 // The version answers on its device; replaced ones begin to drain.
 void VersionIsReady(StepContext& context, Version& version);
@@ -109,6 +110,16 @@ void VersionIsGone(StepContext& context, Version& version);
 void Apply(StepContext& context, const JobPlanned& event);
 void Apply(StepContext& context, const VersionPlanned& event);
 void Apply(StepContext& context, const StartsHeld& event);
+
+// ---------------------------------------------------------- step_serving.cc
+// Training that a served model needs the place of is told to stop; `held` gets
+// the devices where none may start.
+void YieldToServing(StepContext& context, absl::btree_set<DeviceId>& held);
+// Tells the jobs to checkpoint and to make room for the version.
+void MakeRoomFor(StepContext& context, const Version& version,
+                 const std::vector<JobId>& jobs);
+// A version waits for bytes: asks for the timer of the next job's minimum run.
+void WatchMinRuns(StepContext& context);
 
 // -------------------------------------------------------------- schedule.cc
 // Starts and loads what fits now.

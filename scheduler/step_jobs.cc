@@ -1,5 +1,6 @@
 // Events of jobs and their attempts.
 #include "absl/strings/str_cat.h"
+#include "scheduler/serving_policy.h"
 #include "scheduler/step_context.h"
 
 namespace gpupool::scheduler {
@@ -23,7 +24,14 @@ Job* LastLostJob(StepContext& context, AttemptRef attempt) {
   return waits ? job : nullptr;
 }
 
-std::string StopText(const Job& job) {
+std::string ModelText(const State& state, const Job& job) {
+  const Version* version =
+      job.yields_to ? state.FindVersion(*job.yields_to) : nullptr;
+  return version == nullptr ? "a model"
+                            : absl::StrCat("model ", LabelOf(*version));
+}
+
+std::string StopText(const State& state, const Job& job) {
   const std::string other =
       job.gives_way_to ? absl::StrCat("job ", job.gives_way_to->value())
                        : std::string("another job");
@@ -33,6 +41,11 @@ std::string StopText(const Job& job) {
     case StopReason::kMoved:
       return absl::StrCat("moves to make room for ", other,
                           "; waits to resume");
+    case StopReason::kServing:
+      return absl::StrCat("makes room for ", ModelText(state, job),
+                          "; waits to resume");
+    case StopReason::kResized:
+      return "goes on with another number of devices; waits to resume";
     case StopReason::kHeld:
       return "held; when it is released it resumes";
     case StopReason::kRequeued:
@@ -62,6 +75,7 @@ void MoveJob(StepContext& context, Job& job, JobState to, std::string reason) {
     context.edit.StopClock(job, context.now);
     job.stop_sent.reset();
     job.gives_way_to.reset();
+    job.yields_to.reset();
     for (const Rank& rank : job.ranks) context.Touch(rank.device);
     context.edit.ReleaseJob(job);
   }
@@ -96,7 +110,7 @@ void RequeueJob(StepContext& context, Job& job) {
   if (job.stop_sent == StopReason::kOverTime) return FailAtLimit(context, job);
   if (job.stop_sent) {
     MoveJob(context, job, JobState::kQueued,
-            absl::StrCat(StopText(job), " from ", from));
+            absl::StrCat(StopText(context.state, job), " from ", from));
     return;
   }
   // Nobody here asked for it: the worker is ending by itself. Not a failure

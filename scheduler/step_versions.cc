@@ -32,6 +32,7 @@ void BeginUnload(StepContext& context, Version& version) {
   version.reload = false;
   version.replaces_older = false;
   version.error.clear();
+  context.edit.SetUnderLoad(version, false);
   context.Touch(version);
   if (!version.device) {
     version.state = VersionState::kUnloaded;

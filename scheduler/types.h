@@ -79,6 +79,8 @@ enum class StopReason {
   kDrain,      // the server stops
   kPreempted,  // it makes room for another job
   kMoved,      // it makes room and goes on elsewhere
+  kServing,    // a served model needs its device
+  kResized,    // it goes on with another number of devices
   kHeld,       // somebody holds it
   kRequeued,   // somebody wants it to start again
   kOverTime,   // it has run for too long, or its deadline has come: it fails
@@ -90,6 +92,8 @@ enum class PreemptionReason {
   kOrder,      // the other one goes first (order_policy.h)
   kGuarantee,  // the other one's tenant is guaranteed a place (fair_share.h)
   kMove,       // it goes on elsewhere
+  kServing,    // a served model needs the device (serving_policy.h)
+  kResize,     // it goes on with fewer devices (elastic_policy.h)
 };
 
 // True when nothing can change the state any more.

@@ -21,10 +21,15 @@ VersionMoves ChooseMoves(const State& state, absl::Time now) {
   VersionMoves result;
   for (const Version* version : waiting) {
     const Need need{version->bytes, ""};
-    const Placement placement = Place(state, need, result.holds);
-    result.moves.push_back({version->id, placement});
-    if (placement.fit != Fit::kNotNow) continue;
-    result.holds.merge(DevicesToHold(state, need));
+    VersionMove& move = result.moves.emplace_back(
+        VersionMove{version->id, Place(state, need, result.holds), {}});
+    if (move.placement.fit != Fit::kNotNow) continue;
+    move.room = RoomForVersion(state, *version, result.holds, now);
+    if (move.room) {
+      result.holds.insert(move.room->device);
+    } else {
+      result.holds.merge(DevicesToHold(state, need));
+    }
   }
   return result;
 }
@@ -42,9 +47,14 @@ std::vector<VersionId> ReplacedBy(const State& state, const Version& ready) {
   return replaced;
 }
 
-std::string VersionWaitText(const Version& version,
-                            const Placement& placement) {
-  const std::string need = FormatBytes(version.bytes);
+std::string VersionWaitText(const State& state, const VersionMove& move) {
+  const Placement& placement = move.placement;
+  const std::string need = FormatBytes(state.versions().at(move.version).bytes);
+  if (move.room) {
+    return absl::StrCat("waits for ", need, " on ",
+                        state.devices().at(move.room->device).name,
+                        ", where training makes room");
+  }
   if (!placement.any_ready) {
     return absl::StrCat("waits for ", need,
                         " on a device: the workers are starting");

@@ -1,7 +1,8 @@
 // Which model version should move: pure functions of the state.
 //
 //   * Versions that are wanted and have no place go before jobs: people wait
-//     for their answers. While one does not fit, a device is held for it.
+//     for their answers. While one does not fit, a device is held for it: one
+//     where training makes room for it, if there is one.
 //   * A version that becomes ready for the first time replaces the older ones
 //     of its model, which drain and unload. One that was loaded again on
 //     request, or came back after a lost worker, replaces nothing.
@@ -16,6 +17,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/time/time.h"
 #include "scheduler/placement_policy.h"
+#include "scheduler/serving_policy.h"
 #include "scheduler/state.h"
 #include "scheduler/types.h"
 
@@ -24,6 +26,8 @@ namespace gpupool::scheduler {
 struct VersionMove {
   VersionId version;
   Placement placement;  // fit says: load now, wait, or give up
+  // While it waits: where training makes room for it (serving_policy.h).
+  std::optional<VersionRoom> room;
 };
 
 struct VersionMoves {
@@ -41,7 +45,8 @@ VersionMoves ChooseMoves(const State& state, absl::Time now);
 std::vector<VersionId> ReplacedBy(const State& state, const Version& ready);
 
 // "waits for 1.2 GiB on a device; the largest free is 300.0 MiB; unload
-// another version or wait for a job to end"
-std::string VersionWaitText(const Version& version, const Placement& placement);
+// another version or wait for a job to end"; "waits for 1.2 GiB on cpu:0, where
+// training makes room"
+std::string VersionWaitText(const State& state, const VersionMove& move);
 
 }  // namespace gpupool::scheduler

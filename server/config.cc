@@ -97,6 +97,17 @@ absl::Status SetHysteresis(absl::string_view value, Config* config) {
   return absl::OkStatus();
 }
 
+absl::Status SetServingTargetDelay(absl::string_view value, Config* config) {
+  double seconds = 0;
+  if (!absl::SimpleAtod(value, &seconds) || !(seconds >= 0 && seconds <= 600)) {
+    return absl::InvalidArgumentError(
+        "must be a number of seconds 0 .. 600, as in 0.5");
+  }
+  config->serving_target_delay = absl::Seconds(seconds);
+  config->scheduling.yields_to_serving = seconds > 0;
+  return absl::OkStatus();
+}
+
 constexpr uint32_t kDay = 86400;
 
 absl::Status SetSeconds(absl::string_view value, uint32_t least, uint32_t most,
@@ -193,6 +204,11 @@ std::vector<Setting> SchedulingSettings() {
        [](View v, Config* c) {
          return SetSeconds(v, 0, kDay, &c->scheduling.min_run);
        }},
+      {"serving-target-delay", "SECONDS",
+       "training leaves a device where requests to a model wait for longer, "
+       "and gives its bytes to models that are to be loaded; default 0.5; 0: "
+       "it never does",
+       SetServingTargetDelay},
       {"restart-cost", "SECONDS",
        "what stopping and resuming a job costs, until it has been measured; "
        "default 60",

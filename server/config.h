@@ -39,7 +39,10 @@ struct Config {
   absl::Duration drain_grace = absl::Seconds(30);
   absl::Duration hang_timeout = absl::Seconds(60);  // zero: never
   // Where jobs give way a step is short and a start is not.
-  scheduler::QueuePolicy scheduling{.min_run = absl::Seconds(30)};
+  scheduler::QueuePolicy scheduling{.min_run = absl::Seconds(30),
+                                    .yields_to_serving = true};
+  // Zero goes with no scheduling.yields_to_serving.
+  absl::Duration serving_target_delay = absl::Milliseconds(500);
 };
 
 struct Setting {

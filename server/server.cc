@@ -263,7 +263,12 @@ class Server::Impl {
             [this](absl::string_view model) {
               return control_->GetModel(std::string(model));
             },
-        .observer = &observer_};
+        .observer = &observer_,
+        .target_delay = config_.serving_target_delay,
+        .load_changed =
+            [this](uint64_t version, bool under_load) {
+              control_->SetServingLoad(version, under_load);
+            }};
   }
 
   ApiOptions ApiSettings() const {

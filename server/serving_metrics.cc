@@ -31,6 +31,10 @@ class VersionAdapter : public VersionObserver {
     metrics_->SetQueueDepth(requests);
   }
 
+  void UnderLoad(bool under_load) override {
+    metrics_->SetUnderLoad(under_load);
+  }
+
  private:
   const std::shared_ptr<VersionMetrics> metrics_;
 };

@@ -29,6 +29,10 @@ PreemptionLabel LabelOf(scheduler::PreemptionReason reason) {
       return PreemptionLabel::kGuarantee;
     case scheduler::PreemptionReason::kMove:
       return PreemptionLabel::kMove;
+    case scheduler::PreemptionReason::kServing:
+      return PreemptionLabel::kServing;
+    case scheduler::PreemptionReason::kResize:
+      return PreemptionLabel::kResize;
   }
   return PreemptionLabel::kOrder;
 }

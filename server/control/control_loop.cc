@@ -223,6 +223,13 @@ v1::SchedulingPolicy ControlLoop::GetSchedulingPolicy() const {
   return impl_->board().Scheduling();
 }
 
+void ControlLoop::SetServingLoad(uint64_t version, bool under_load) {
+  impl_->Push([version, under_load](Transaction& transaction) {
+    transaction.Apply(scheduler::ServingLoadChanged{
+        scheduler::VersionId(version), under_load});
+  });
+}
+
 // -------------------------------------------------------------- WorkerObserver
 
 void ControlLoop::OnWorkerReady(const std::string& device,

@@ -192,6 +192,11 @@ class ControlLoop : public WorkerObserver {
   v1::ReconcileState GetReconcileState() const;
   v1::SchedulingPolicy GetSchedulingPolicy() const;
 
+  // ---------------------------------------------------------------- serving
+  // Whether requests to the version wait for too long. Blocks while the queue
+  // is full.
+  void SetServingLoad(uint64_t version, bool under_load);
+
   // --------------------------------------------------------- WorkerObserver
   void OnWorkerReady(const std::string& device,
                      const worker::v1::HelloReply& reply) override;

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "scheduler/serving_policy.h"
 #include "server/control/event_thinning.h"
 #include "server/control/rows.h"
 
@@ -26,6 +27,10 @@ absl::string_view WhyFirst(scheduler::PreemptionReason reason) {
       return "is within what its tenant is guaranteed";
     case scheduler::PreemptionReason::kMove:
       return "needs devices that are close together";
+    case scheduler::PreemptionReason::kServing:
+      return "is served";
+    case scheduler::PreemptionReason::kResize:
+      return "waits while this one has more devices than it needs";
   }
   return "";
 }
@@ -103,10 +108,24 @@ void Transaction::Mirror(const scheduler::Preemption& preemption) {
   v1::JobEvent event;
   v1::LogLine& log = *event.mutable_log();
   log.set_severity(v1::LogLine::INFO);
-  log.set_text(absl::StrCat(
-      "preempted by job ", preemption.gives_way_to.value(), ", which ",
-      WhyFirst(preemption.reason), ": checkpoints and gives its devices back"));
+  log.set_text(absl::StrCat(PreemptionText(preemption),
+                            ": checkpoints and gives its devices back"));
   AppendEvent(*row, std::move(event));
+}
+
+std::string Transaction::PreemptionText(
+    const scheduler::Preemption& preemption) const {
+  if (preemption.gives_way_to) {
+    return absl::StrCat("preempted by job ", preemption.gives_way_to->value(),
+                        ", which ", WhyFirst(preemption.reason));
+  }
+  const scheduler::Version* version =
+      preemption.yields_to ? ledger_->state.FindVersion(*preemption.yields_to)
+                           : nullptr;
+  if (version == nullptr) return "preempted";
+  return absl::StrCat("preempted by model ", LabelOf(*version),
+                      version->under_load ? ", which is under load"
+                                          : ", which needs its bytes");
 }
 
 void Transaction::MirrorJob(uint64_t id) {

@@ -98,6 +98,7 @@ class Transaction {
   void MirrorChange(const scheduler::JobChange& change,
                     const v1::JobError* error);
   void Mirror(const scheduler::Preemption& preemption);
+  std::string PreemptionText(const scheduler::Preemption& preemption) const;
   void MirrorJob(uint64_t id);
   void ThinEvents(uint64_t job, uint64_t newest);
   void MirrorVersion(uint64_t id);

@@ -149,6 +149,10 @@ MetricFamilies::MetricFamilies()
       inference_queue_limit(
           AddGauges(*registry, "gpupool_inference_queue_limit",
                     "Bound of gpupool_inference_queue_depth.")),
+      inference_under_load(
+          AddGauges(*registry, "gpupool_inference_under_load",
+                    "1 while requests wait for longer than the server's "
+                    "serving-target-delay.")),
       queue_depth(AddGauges(*registry, "gpupool_queue_depth",
                             "Entries of an internal queue.")),
       queue_limit(AddGauges(*registry, "gpupool_queue_limit",

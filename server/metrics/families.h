@@ -65,6 +65,7 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Counter>& programs_evicted;
   prometheus::Family<prometheus::Gauge>& inference_queue_depth;
   prometheus::Family<prometheus::Gauge>& inference_queue_limit;
+  prometheus::Family<prometheus::Gauge>& inference_under_load;
   prometheus::Family<prometheus::Gauge>& queue_depth;
   prometheus::Family<prometheus::Gauge>& queue_limit;
 

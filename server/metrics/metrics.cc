@@ -35,6 +35,10 @@ const char* LabelOf(PreemptionLabel reason) {
       return "guarantee";
     case PreemptionLabel::kMove:
       return "move";
+    case PreemptionLabel::kServing:
+      return "serving";
+    case PreemptionLabel::kResize:
+      return "resize";
   }
   return "";
 }
@@ -62,7 +66,8 @@ Metrics::Metrics() : families_(std::make_shared<MetricFamilies>()) {
   SetJobs({});
   for (PreemptionLabel reason :
        {PreemptionLabel::kPriority, PreemptionLabel::kOrder,
-        PreemptionLabel::kGuarantee, PreemptionLabel::kMove}) {
+        PreemptionLabel::kGuarantee, PreemptionLabel::kMove,
+        PreemptionLabel::kServing, PreemptionLabel::kResize}) {
     families_->preemptions.Add({{"reason", LabelOf(reason)}});
   }
   for (CheckpointPhase phase :

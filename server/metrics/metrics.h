@@ -53,10 +53,18 @@ class VersionMetrics {
   // Programs that were made for the sizes of a request, and removed for them.
   virtual void CountPrograms(uint32_t compiled, uint32_t evicted) = 0;
   virtual void SetQueueDepth(uint64_t requests) = 0;
+  virtual void SetUnderLoad(bool under_load) = 0;
 };
 
 // Values of labels.
-enum class PreemptionLabel { kPriority, kOrder, kGuarantee, kMove };
+enum class PreemptionLabel {
+  kPriority,
+  kOrder,
+  kGuarantee,
+  kMove,
+  kServing,
+  kResize
+};
 enum class CheckpointPhase { kSave, kRestore };
 
 class Metrics {

@@ -31,7 +31,8 @@ class VersionSeries : public VersionMetrics {
         compiled_(families_->programs_compiled.Add(labels_)),
         evicted_(families_->programs_evicted.Add(labels_)),
         depth_(families_->inference_queue_depth.Add(labels_)),
-        limit_(families_->inference_queue_limit.Add(labels_)) {
+        limit_(families_->inference_queue_limit.Add(labels_)),
+        under_load_(families_->inference_under_load.Add(labels_)) {
     limit_.Set(static_cast<double>(queue_limit));
   }
 
@@ -49,6 +50,7 @@ class VersionSeries : public VersionMetrics {
     families_->programs_evicted.Remove(&evicted_);
     families_->inference_queue_depth.Remove(&depth_);
     families_->inference_queue_limit.Remove(&limit_);
+    families_->inference_under_load.Remove(&under_load_);
     for (auto& code : codes_) {
       if (code != nullptr) families_->requests.Remove(code);
     }
@@ -83,6 +85,9 @@ class VersionSeries : public VersionMetrics {
   void SetQueueDepth(uint64_t requests) override {
     depth_.Set(static_cast<double>(requests));
   }
+  void SetUnderLoad(bool under_load) override {
+    under_load_.Set(under_load ? 1 : 0);
+  }
 
  private:
   Histogram& AddStage(const char* stage) {
@@ -102,6 +107,7 @@ class VersionSeries : public VersionMetrics {
   Counter& evicted_;
   Gauge& depth_;
   Gauge& limit_;
+  Gauge& under_load_;
   // One for each absl::StatusCode, made at its first use.
   std::array<std::atomic<Counter*>, 17> codes_{};
 };

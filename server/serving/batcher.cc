@@ -14,6 +14,7 @@ struct Batcher::Batch {
   uint32_t rows = 0;
   std::optional<Slot> slot;  // until it is submitted
   std::shared_ptr<SlotRingClient> ring;
+  absl::Time oldest;
   absl::Time taken;
   absl::Time submitted;
   absl::Time answered;
@@ -144,6 +145,14 @@ size_t Batcher::queue_length() const {
   return queue_.size();
 }
 
+absl::Time Batcher::oldest_call() const {
+  absl::MutexLock lock(&mutex_);
+  absl::Time oldest = absl::InfiniteFuture();
+  if (!queue_.empty()) oldest = queue_.front()->arrival_;
+  if (in_flight_since_.empty()) return oldest;
+  return std::min(oldest, *in_flight_since_.begin());
+}
+
 // ------------------------------------------------------------- the queue
 
 absl::Status Batcher::Expiry(const InferenceCall& call, absl::Time now) const {
@@ -243,6 +252,8 @@ std::unique_ptr<Batcher::Batch> Batcher::TakeBatch(
     ++call->launches_;
   }
   ++in_flight_;
+  batch->oldest = batch->calls.front()->arrival_;
+  in_flight_since_.insert(batch->oldest);
   ReportQueueLength();
   return batch;
 }
@@ -351,6 +362,7 @@ void Batcher::Settle(Batch& batch, const absl::Status& status, Slot slot) {
   {
     absl::MutexLock lock(&mutex_);
     --in_flight_;
+    in_flight_since_.erase(in_flight_since_.find(batch.oldest));
     // To the client the version exists: only its worker does not have it yet.
     if (nothing_done) {
       Requeue(batch, absl::UnavailableError(status.message()), &refusals);

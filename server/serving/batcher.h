@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -87,6 +88,10 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   void Close(const absl::Status& status);
 
   size_t queue_length() const;
+  // Since when the first of the calls waits that are not answered yet;
+  // InfiniteFuture when there is none.
+  absl::Time oldest_call() const;
+  VersionObserver* observer() { return observer_.get(); }  // may be null
   VersionStatistics& statistics() { return statistics_; }
   const VersionStatistics& statistics() const { return statistics_; }
 
@@ -159,6 +164,8 @@ class Batcher : public std::enable_shared_from_this<Batcher> {
   mutable uint32_t rows_per_slot_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time ring_lost_ ABSL_GUARDED_BY(mutex_);  // while ring_ is null
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  // When the first call of each Batch in flight arrived.
+  absl::btree_multiset<absl::Time> in_flight_since_ ABSL_GUARDED_BY(mutex_);
   bool waits_for_slot_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);

@@ -9,7 +9,14 @@ namespace gpupool::server {
 
 Serving::Serving(ServingDependencies dependencies)
     : dependencies_(std::move(dependencies)),
-      router_(&registry_, dependencies_.catalogue) {}
+      router_(&registry_, dependencies_.catalogue) {
+  if (dependencies_.target_delay <= absl::ZeroDuration()) return;
+  monitor_ = std::make_unique<LoadMonitor>(
+      scheduler::LoadOptions{.target = dependencies_.target_delay},
+      dependencies_.load_changed);
+  watch_ = std::make_unique<WakeTimer>();
+  WatchLoad();
+}
 
 Serving::~Serving() { Stop(); }
 
@@ -32,6 +39,12 @@ absl::StatusOr<VersionHandle> Serving::MakeVersion(
   auto batcher = std::make_shared<Batcher>(std::move(options), &timer_,
                                            std::move(observer));
   return std::make_shared<ServedVersion>(std::move(facts), std::move(batcher));
+}
+
+void Serving::WatchLoad() {
+  const absl::Time now = absl::Now();
+  monitor_->Look(registry_.All(), now);
+  watch_->CallAt(now + LoadMonitor::kInterval, [this] { WatchLoad(); });
 }
 
 void Serving::VersionReady(const v1::ModelVersion& version,

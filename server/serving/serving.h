@@ -18,6 +18,7 @@
 #include "gpupool/v1/model.pb.h"
 #include "server/control/serving_sink.h"
 #include "server/ipc/slot_ring.h"
+#include "server/serving/load_monitor.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/router.h"
 #include "server/serving/serving_observer.h"
@@ -31,6 +32,11 @@ struct ServingDependencies {
       ring;
   Router::Catalogue catalogue;
   ServingObserver* observer = nullptr;  // may be null; outlives serving
+  // Requests that wait for longer, beside a version's own max_queue_delay, put
+  // it under load. Zero: nobody looks.
+  absl::Duration target_delay = {};
+  // Told of each change, on a thread of its own; it may block.
+  std::function<void(uint64_t version, bool under_load)> load_changed = {};
 };
 
 class Serving : public ServingSink {
@@ -57,12 +63,16 @@ class Serving : public ServingSink {
 
  private:
   absl::StatusOr<VersionHandle> MakeVersion(const v1::ModelVersion& version);
+  // Now, and again and again.
+  void WatchLoad();
 
   const ServingDependencies dependencies_;
   WakeTimer timer_;
   ModelRegistry registry_;
   Router router_;
   std::atomic<bool> accepting_{false};
+  std::unique_ptr<LoadMonitor> monitor_;  // null: nobody looks
+  std::unique_ptr<WakeTimer> watch_;      // last: it ends first
 };
 
 }  // namespace gpupool::server

@@ -48,7 +48,8 @@ TEST_F(ConfigTest, TheOrderOfJobsIsAWordAndItsNumbersHaveBounds) {
   EXPECT_EQ(config_.scheduling.order, scheduler::Order::kFirstCome);
   const absl::Status status = Read(
       "order: srs\npreempt_hysteresis: 1.5\nmin-run: 0\nrestart-cost: 7\n"
-      "tenants: a:weight=2;a.b:most=3\nusage-half-life: 3600\n");
+      "tenants: a:weight=2;a.b:most=3\nusage-half-life: 3600\n"
+      "serving-target-delay: 0.25\n");
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(config_.scheduling.order, scheduler::Order::kShortestRemaining);
   EXPECT_EQ(config_.scheduling.hysteresis, 1.5);
@@ -57,6 +58,11 @@ TEST_F(ConfigTest, TheOrderOfJobsIsAWordAndItsNumbersHaveBounds) {
   EXPECT_EQ(config_.scheduling.usage_half_life, absl::Hours(1));
   EXPECT_EQ(config_.scheduling.min_run, absl::ZeroDuration());
   EXPECT_EQ(config_.scheduling.restart_cost, absl::Seconds(7));
+  EXPECT_EQ(config_.serving_target_delay, absl::Milliseconds(250));
+  EXPECT_TRUE(config_.scheduling.yields_to_serving);
+  ASSERT_TRUE(Read("serving-target-delay: 0\n").ok());
+  EXPECT_FALSE(config_.scheduling.yields_to_serving);
+  Refused("serving-target-delay: 601\n", {"601", "0 .. 600"});
   Refused("tenants: a:weight=0\n", {"tenant 'a'", "weight=0", "line 1"});
   Refused("usage-half-life: -1\n", {"-1", "0 .. "});
   Refused("order: random\n",

@@ -43,7 +43,8 @@ QueuePolicy PolicyOf(Order order) {
                       {"team1", {.guaranteed = 1}},
                       {"team2.a", {.most = 3}}},
           .usage_half_life = absl::Minutes(1),
-          .restart_cost = absl::Milliseconds(50)};
+          .restart_cost = absl::Milliseconds(50),
+          .yields_to_serving = true};
 }
 
 class SimTest : public testing::TestWithParam<Order> {};

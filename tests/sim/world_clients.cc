@@ -135,6 +135,8 @@ void World::TouchVersions() {
       Deliver(VersionUnloadRequested{id});
     } else if (Chance(0.5)) {
       Deliver(VersionLoadRequested{id});
+    } else if (Chance(0.7)) {
+      Deliver(ServingLoadChanged{id, Chance(0.5)});
     } else {
       Enqueue([this, id] {
         const Version* version = state_.FindVersion(id);

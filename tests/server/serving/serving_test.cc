@@ -29,6 +29,7 @@ class CountingObserver : public ServingObserver {
       void RequestDone(const RequestSample&) override { ++observed_->requests; }
       void BatchDone(const BatchSample&) override { ++observed_->batches; }
       void QueueLength(size_t) override {}
+      void UnderLoad(bool) override {}
 
      private:
       Observed* const observed_;

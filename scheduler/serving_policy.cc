@@ -1,0 +1,150 @@
+#include "scheduler/serving_policy.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/placement_policy.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+bool IsStopping(const Job& job) {
+  return job.stop_sent.has_value() || job.interruption.has_value() ||
+         job.state == JobState::kCancelling;
+}
+
+// InfiniteFuture while it has not begun.
+absl::Time MinRunEnd(const State& state, const Job& job) {
+  if (job.state != JobState::kRunning) return absl::InfiniteFuture();
+  return job.run_since + state.policy().min_run;
+}
+
+bool MayYield(const State& state, const Job& job, absl::Time now) {
+  return !IsStopping(job) && MinRunEnd(state, job) <= now;
+}
+
+// The first to be told comes first: the lowest priority, then the one that
+// started last.
+void SortVictims(std::vector<const Job*>& jobs) {
+  std::sort(jobs.begin(), jobs.end(), [](const Job* a, const Job* b) {
+    if (a->priority != b->priority) return a->priority < b->priority;
+    if (a->run_since != b->run_since) return a->run_since > b->run_since;
+    return a->id > b->id;
+  });
+}
+
+// With `version` on `device` beside all that is served.
+bool StillFits(const State& state, const Job& job, const Version& version,
+               DeviceId place) {
+  const Need need{job.bytes, job.device_kind};
+  const uint32_t least =
+      job.elastic() ? job.device_counts.front() : job.device_count;
+  std::vector<uint32_t> sites(state.sites());
+  std::vector<uint32_t> enough(state.sites());
+  absl::btree_map<absl::string_view, uint32_t> kinds;
+  uint32_t largest_site = 0;
+  for (const auto& [id, device] : state.devices()) {
+    if (!KindMatches(device, need)) continue;
+    largest_site = std::max(largest_site, ++sites[device.site]);
+    const uint64_t served =
+        device.version_bytes + (id == place ? version.bytes : 0);
+    if (!device.ready || served > device.limit_bytes) continue;
+    if (device.limit_bytes - served < job.bytes) continue;
+    ++enough[device.site];
+    ++kinds[device.kind];
+  }
+  if (least <= largest_site) {
+    return std::any_of(enough.begin(), enough.end(),
+                       [&](uint32_t count) { return count >= least; });
+  }
+  return std::any_of(kinds.begin(), kinds.end(),
+                     [&](const auto& kind) { return kind.second >= least; });
+}
+
+// Nothing when the bytes cannot be had there.
+std::optional<VersionRoom> RoomOn(const State& state, const Device& device,
+                                  const Version& version, absl::Time now) {
+  // What was told to stop gives its bytes back.
+  uint64_t free = device.free_bytes() + device.stray_bytes;
+  std::vector<const Job*> jobs;
+  for (JobId id : device.jobs) {
+    const Job& job = state.jobs().at(id);
+    if (IsStopping(job)) {
+      free += job.bytes;
+    } else if (MayYield(state, job, now) &&
+               StillFits(state, job, version, device.id)) {
+      jobs.push_back(&job);
+    }
+  }
+  SortVictims(jobs);
+  VersionRoom room{device.id, {}};
+  for (const Job* job : jobs) {
+    if (free >= version.bytes) break;
+    free += job->bytes;
+    room.stops.push_back(job->id);
+  }
+  if (free < version.bytes) return std::nullopt;
+  return room;
+}
+
+}  // namespace
+
+absl::btree_map<DeviceId, VersionId> DevicesUnderLoad(const State& state) {
+  absl::btree_map<DeviceId, VersionId> devices;
+  if (!state.policy().yields_to_serving) return devices;
+  for (VersionId id : state.under_load()) {
+    const Version& version = state.versions().at(id);
+    if (version.state != VersionState::kReady || !version.device) continue;
+    devices.emplace(*version.device, id);
+  }
+  return devices;
+}
+
+Yields JobsThatYield(const State& state, DeviceId device, absl::Time now) {
+  Yields yields;
+  for (JobId id : state.devices().at(device).jobs) {
+    const Job& job = state.jobs().at(id);
+    if (MayYield(state, job, now)) {
+      yields.jobs.push_back(id);
+    } else if (!IsStopping(job)) {
+      yields.next = std::min(yields.next, MinRunEnd(state, job));
+    }
+  }
+  return yields;
+}
+
+std::optional<VersionRoom> RoomForVersion(
+    const State& state, const Version& version,
+    const absl::btree_set<DeviceId>& taken, absl::Time now) {
+  if (!state.policy().yields_to_serving || state.draining()) {
+    return std::nullopt;
+  }
+  std::optional<VersionRoom> best;
+  for (const auto& [id, device] : state.devices()) {
+    if (!device.ready || device.reserved_for || taken.contains(id)) continue;
+    std::optional<VersionRoom> room = RoomOn(state, device, version, now);
+    if (!room) continue;
+    if (!best || room->stops.size() < best->stops.size()) {
+      best = std::move(room);
+    }
+  }
+  return best;
+}
+
+absl::Time NextMinRun(const State& state, absl::Time now) {
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& [id, device] : state.devices()) {
+    for (JobId job_id : device.jobs) {
+      const Job& job = state.jobs().at(job_id);
+      const absl::Time end = MinRunEnd(state, job);
+      if (end > now && !IsStopping(job)) next = std::min(next, end);
+    }
+  }
+  return next;
+}
+
+std::string LabelOf(const Version& version) {
+  return absl::StrCat("'", version.model, "' version ", version.number);
+}
+
+}  // namespace gpupool::scheduler

@@ -7,6 +7,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "scheduler/elastic_policy.h"
 #include "scheduler/order_policy.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/queue_policy.h"
@@ -95,6 +96,13 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
   } else if (running.stop_sent || running.interruption ||
              running.state == JobState::kCancelling) {
     view.reason = "is stopping";
+  } else if (SpareDevices(running) > 0 && running.priority <= job.priority &&
+             running.state == JobState::kRunning &&
+             now - running.run_since >= policy.min_run) {
+    view.gives_way = true;
+    view.reason = absl::StrCat("runs on ", running.device_count,
+                               " devices and can do with ",
+                               running.device_counts.front());
   } else if (!borrows && !policy.order_preempts()) {
     view.reason = absl::StrCat("keeps its device until it ends: the order is ",
                                ToString(policy.order));

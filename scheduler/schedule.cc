@@ -1,6 +1,7 @@
 // After every event: load the versions and start the jobs that fit now.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "scheduler/elastic_policy.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/preemption_policy.h"
 #include "scheduler/queue_policy.h"
@@ -86,6 +87,7 @@ void StartOn(StepContext& context, Job& job,
              const std::vector<DeviceId>& devices) {
   ++job.attempt;
   job.passes = 0;
+  context.edit.SetDeviceCount(job, static_cast<uint32_t>(devices.size()));
   std::vector<Rank> placed;
   for (DeviceId device : devices) placed.push_back({device});
   context.edit.PlaceJob(job, std::move(placed));
@@ -178,7 +180,8 @@ void StartWhatFits(StepContext& context,
     const auto next = ChooseNext(context.state, held, context.now);
     if (!next) return;
     for (JobId passed : next->passed) CountPass(context, passed);
-    StartOn(context, *context.edit.FindJob(next->job), next->devices);
+    Job& job = *context.edit.FindJob(next->job);
+    StartOn(context, job, WidestPlace(context.state, job, next->devices, held));
   }
 }
 
@@ -203,6 +206,9 @@ void Schedule(StepContext& context) {
   if (context.state.draining()) return;
   YieldToServing(context, held);
   StartWhatFits(context, held);
+  ShrinkElastic(context, held);
+  StartInRoomMade(context);
+  GrowElastic(context, held);
   if (!context.state.policy().preempts()) return;
   if (context.state.queue().empty()) return;
   RenewStandings(context);

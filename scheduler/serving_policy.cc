@@ -4,14 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "scheduler/placement_policy.h"
+#include "scheduler/running_jobs.h"
 
 namespace gpupool::scheduler {
 namespace {
-
-bool IsStopping(const Job& job) {
-  return job.stop_sent.has_value() || job.interruption.has_value() ||
-         job.state == JobState::kCancelling;
-}
 
 // InfiniteFuture while it has not begun.
 absl::Time MinRunEnd(const State& state, const Job& job) {

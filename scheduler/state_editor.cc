@@ -75,6 +75,9 @@ void StateEditor::SetJobState(Job& job, JobState state) {
     Unreserve(job);
   }
   job.state = state;
+  if (job.elastic() && !IsLive(state)) {
+    job.device_count = job.device_counts.front();
+  }
   if (state == JobState::kQueued) Enqueue(job);
   NoteElastic(job);
   FindLimit(job);
@@ -87,6 +90,14 @@ void StateEditor::NoteElastic(Job& job) {
   }
   state_.elastic_.erase(job.id);
   job.may_grow_since = absl::InfiniteFuture();
+}
+
+void StateEditor::SetDeviceCount(Job& job, uint32_t count) {
+  if (job.device_count == count) return;
+  const bool queued = job.state == JobState::kQueued;
+  if (queued) Dequeue(job);
+  job.device_count = count;
+  if (queued) Enqueue(job);
 }
 
 void StateEditor::SetHeld(Job& job, bool held) {

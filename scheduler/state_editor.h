@@ -31,6 +31,8 @@ class StateEditor {
   void RemoveJob(JobId id);
   void RemoveVersion(VersionId id);
 
+  // With how many devices it starts, or would.
+  void SetDeviceCount(Job& job, uint32_t count);
   // Gives up held and reserved devices when it is held.
   void SetHeld(Job& job, bool held);
   // The job waits for that one no longer.

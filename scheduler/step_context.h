@@ -121,6 +121,12 @@ void MakeRoomFor(StepContext& context, const Version& version,
 // A version waits for bytes: asks for the timer of the next job's minimum run.
 void WatchMinRuns(StepContext& context);
 
+// ---------------------------------------------------------- step_elastic.cc
+// Elastic jobs give devices back to jobs that wait, or get more while nobody
+// does; none that are in `held`.
+void ShrinkElastic(StepContext& context, const absl::btree_set<DeviceId>& held);
+void GrowElastic(StepContext& context, const absl::btree_set<DeviceId>& held);
+
 // -------------------------------------------------------------- schedule.cc
 // Starts and loads what fits now.
 void Schedule(StepContext& context);

@@ -45,7 +45,9 @@ std::string StopText(const State& state, const Job& job) {
       return absl::StrCat("makes room for ", ModelText(state, job),
                           "; waits to resume");
     case StopReason::kResized:
-      return "goes on with another number of devices; waits to resume";
+      return job.gives_way_to
+                 ? absl::StrCat("gives devices to ", other, "; waits to resume")
+                 : "is to have more devices; waits to resume";
     case StopReason::kHeld:
       return "held; when it is released it resumes";
     case StopReason::kRequeued:
@@ -145,6 +147,7 @@ void Apply(StepContext& context, const JobSubmitted& event) {
   job.bytes = event.bytes;
   job.device_kind = event.device_kind;
   job.device_count = event.device_count > 0 ? event.device_count : 1;
+  job.device_counts = event.device_counts;
   job.max_attempts = event.max_attempts > 0 ? event.max_attempts : 1;
   job.first_backoff = event.first_backoff;
   job.publish_on_success = event.publish_on_success;
@@ -264,7 +267,7 @@ void Apply(StepContext& context, const AttemptEnded& event) {
   Job* job = LastLostJob(context, event.attempt);
   // Of several ranks one alone has not finished the job.
   if (job != nullptr && event.outcome == Outcome::kSucceeded &&
-      job->device_count == 1) {
+      job->device_count == 1 && !job->elastic()) {
     SucceedJob(context, *job);
   } else if (job != nullptr && event.outcome == Outcome::kFailed) {
     MoveJob(context, *job, JobState::kFailed, event.message);

@@ -18,7 +18,8 @@ bool CanTakeBack(const Job& job, AttemptRef attempt, const Device& device) {
   const bool waits =
       job.state == JobState::kBackingOff || job.state == JobState::kQueued;
   return waits && attempt.number > 0 && job.attempt == attempt.number &&
-         job.device_count == 1 && job.bytes <= device.free_bytes();
+         job.device_count == 1 && !job.elastic() &&
+         job.bytes <= device.free_bytes();
 }
 
 void TakeBack(StepContext& context, Job& job, const Device& device) {

@@ -209,6 +209,12 @@ std::vector<Setting> SchedulingSettings() {
        "and gives its bytes to models that are to be loaded; default 0.5; 0: "
        "it never does",
        SetServingTargetDelay},
+      {"grow-after", "SECONDS",
+       "an elastic job takes devices that have been free for so long, and for "
+       "ten times what a restart costs; default 60",
+       [](View v, Config* c) {
+         return SetSeconds(v, 0, kDay, &c->scheduling.grow_after);
+       }},
       {"restart-cost", "SECONDS",
        "what stopping and resuming a job costs, until it has been measured; "
        "default 60",

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/elastic_devices.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 #include "server/api/convert.h"
@@ -56,9 +57,39 @@ absl::Status CheckHeldOut(const v1::HeldOut& held_out) {
 }
 
 absl::Status CheckDevices(const v1::JobSpec& spec) {
-  if (spec.devices() <= kMaxDevices) return absl::OkStatus();
+  if (spec.devices() > kMaxDevices) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "devices is ", spec.devices(), "; it must be 1 .. ", kMaxDevices));
+  }
+  if (spec.max_devices() == 0) {
+    if (spec.min_devices() == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "min_devices is ", spec.min_devices(),
+        " without max_devices; set max_devices to the most that it may have"));
+  }
+  if (spec.devices() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("devices is ", spec.devices(), " and max_devices is ",
+                     spec.max_devices(),
+                     "; a job has either a number of devices or bounds"));
+  }
+  if (spec.max_devices() > kMaxDevices ||
+      spec.min_devices() > spec.max_devices()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "min_devices is ", spec.min_devices(), " and max_devices is ",
+        spec.max_devices(), "; they must be 1 .. ", kMaxDevices,
+        ", the first not "
+        "above the second"));
+  }
+  if (!engine::ElasticDevices(spec.min_devices(), spec.max_devices(),
+                              spec.training().batch_size())
+           .empty()) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(absl::StrCat(
-      "devices is ", spec.devices(), "; it must be 1 .. ", kMaxDevices));
+      "no number of devices from min_devices ", spec.min_devices(),
+      " to max_devices ", spec.max_devices(), " divides training.batch_size ",
+      spec.training().batch_size(), "; set batch_size to a multiple of one"));
 }
 
 absl::Status CheckSeconds(absl::string_view field, double seconds) {

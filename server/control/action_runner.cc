@@ -56,6 +56,11 @@ absl::StatusOr<worker::v1::StartJob> ActionRunner::StartOf(
   start.set_job_id(job.id());
   start.set_attempt(action.attempt.number);
   *start.mutable_spec() = job.spec();
+  if (job.spec().max_devices() > 0) {
+    start.mutable_spec()->set_devices(action.ranks);
+    start.mutable_spec()->clear_min_devices();
+    start.mutable_spec()->clear_max_devices();
+  }
   ASSIGN_OR_RETURN(*start.mutable_dataset(),
                    context_.store->GetDataset(job.spec().data().dataset()));
   start.set_resume_manifest_sha256(job.last_checkpoint().manifest_sha256());

@@ -45,7 +45,9 @@ void RecoverUsage(const v1::Job& job, absl::Time now, Ledger& ledger) {
   ledger.state.Remember(
       {.tenant = job.spec().tenant(),
        .kind = KindOf(job.device()),
-       .devices = DeviceCount(job.spec()),
+       // An elastic job's last number stands for all.
+       .devices = std::max(DeviceCount(job.spec()),
+                           static_cast<uint32_t>(job.devices_size())),
        .bytes = job.plan().training().peak(),
        .run = absl::Seconds(job.run_seconds()),
        .end = job.has_end_time() ? FromTimestamp(job.end_time()) : now},

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/elastic_devices.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
@@ -75,6 +76,7 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job) {
       .bytes = job.plan().training().peak(),
       .device_kind = job.spec().device_kind(),
       .device_count = DeviceCount(job.spec()),
+      .device_counts = ElasticCounts(job.spec()),
       .max_attempts =
           retry.has_max_attempts() ? retry.max_attempts() : kDefaultMaxAttempts,
       .first_backoff = absl::Seconds(backoff),
@@ -101,8 +103,18 @@ scheduler::VersionCreated ToEvent(const v1::ModelVersion& version) {
           .bytes = version.plan().inference().peak()};
 }
 
+std::vector<uint32_t> ElasticCounts(const v1::JobSpec& spec) {
+  return engine::ElasticDevices(spec.min_devices(), spec.max_devices(),
+                                spec.training().batch_size());
+}
+
 uint32_t DeviceCount(const v1::JobSpec& spec) {
-  return std::max(spec.devices(), 1u);
+  const std::vector<uint32_t> counts = ElasticCounts(spec);
+  return counts.empty() ? std::max(spec.devices(), 1u) : counts.front();
+}
+
+uint32_t MostDevices(const v1::JobSpec& spec) {
+  return std::max({spec.devices(), spec.max_devices(), 1u});
 }
 
 std::string RankCounter(uint64_t job, size_t rank) {
@@ -120,6 +132,7 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.bytes = submitted.bytes;
   job.device_kind = submitted.device_kind;
   job.device_count = submitted.device_count;
+  job.device_counts = submitted.device_counts;
   job.max_attempts = submitted.max_attempts > 0 ? submitted.max_attempts : 1;
   job.first_backoff = submitted.first_backoff;
   job.publish_on_success = submitted.publish_on_success;
@@ -138,10 +151,15 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.attempt = row.attempt();
   job.failures = failures;
   job.checkpoint_step = row.last_checkpoint().step();
-  if (IsLive(job.state) && ranks.size() != job.device_count) {
+  const bool fits = job.elastic()
+                        ? std::count(job.device_counts.begin(),
+                                     job.device_counts.end(), ranks.size()) > 0
+                        : ranks.size() == job.device_count;
+  if (IsLive(job.state) && !fits) {
     job.state = scheduler::JobState::kBackingOff;
   }
   if (IsLive(job.state)) {
+    job.device_count = static_cast<uint32_t>(ranks.size());
     for (const scheduler::Rank& rank : ranks) {
       if (rank.end != scheduler::Outcome::kInterrupted) continue;
       job.interruption = "a rank was lost before the server's restart";

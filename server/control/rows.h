@@ -44,6 +44,10 @@ scheduler::VersionCreated ToEvent(const v1::ModelVersion& version);
 
 // On how many devices its attempts run.
 uint32_t DeviceCount(const v1::JobSpec& spec);
+// With how many devices an elastic job can run, rising; empty: it is none.
+std::vector<uint32_t> ElasticCounts(const v1::JobSpec& spec);
+// The most that it may ever run on.
+uint32_t MostDevices(const v1::JobSpec& spec);
 // The counter that keeps how a rank of the live attempt has ended: a
 // scheduler::Outcome; 0 while it has not.
 std::string RankCounter(uint64_t job, size_t rank);

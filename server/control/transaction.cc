@@ -30,7 +30,7 @@ absl::string_view WhyFirst(scheduler::PreemptionReason reason) {
     case scheduler::PreemptionReason::kServing:
       return "is served";
     case scheduler::PreemptionReason::kResize:
-      return "waits while this one has more devices than it needs";
+      return "needs devices that this one can do without";
   }
   return "";
 }
@@ -153,7 +153,7 @@ void Transaction::MirrorRanks(const scheduler::Job& job, v1::Job* row) {
 }
 
 void Transaction::ForgetRanks(const v1::Job& job) {
-  const uint32_t ranks = DeviceCount(job.spec());
+  const uint32_t ranks = MostDevices(job.spec());
   for (size_t i = 0; ranks > 1 && i < ranks; ++i) {
     const std::string name = RankCounter(job.id(), i);
     batch_.set_counters.erase(name);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/fault_class.h"
+#include "engine/base/elastic_devices.h"
 #include "engine/base/status_macros.h"
 #include "engine/collective/abort_switch.h"
 #include "engine/session.h"
@@ -127,12 +128,24 @@ class SessionEngine : public Engine {
 
   absl::StatusOr<worker::v1::PlanReply> PlanTraining(
       const worker::v1::PlanTraining& request) override {
-    ASSIGN_OR_RETURN(engine::TrainingPlan plan,
-                     session_->PlanTraining(request.spec(), request.dataset()));
-    worker::v1::PlanReply reply;
-    *reply.mutable_plan() = std::move(plan.plan);
-    reply.set_total_steps(plan.total_steps);
-    return reply;
+    const v1::JobSpec& spec = request.spec();
+    const std::vector<uint32_t> counts = engine::ElasticDevices(
+        spec.min_devices(), spec.max_devices(), spec.training().batch_size());
+    if (counts.empty()) return PlanOn(spec, request.dataset());
+    // Each number of devices needs other bytes: enough for all.
+    v1::JobSpec fixed = spec;
+    fixed.clear_min_devices();
+    fixed.clear_max_devices();
+    worker::v1::PlanReply largest;
+    for (uint32_t count : counts) {
+      fixed.set_devices(count);
+      ASSIGN_OR_RETURN(worker::v1::PlanReply reply,
+                       PlanOn(fixed, request.dataset()));
+      if (reply.plan().training().peak() > largest.plan().training().peak()) {
+        largest = std::move(reply);
+      }
+    }
+    return largest;
   }
 
   absl::StatusOr<worker::v1::PlanReply> PlanInference(
@@ -297,6 +310,16 @@ class SessionEngine : public Engine {
   }
 
  private:
+  absl::StatusOr<worker::v1::PlanReply> PlanOn(const v1::JobSpec& spec,
+                                               const v1::Dataset& dataset) {
+    ASSIGN_OR_RETURN(engine::TrainingPlan plan,
+                     session_->PlanTraining(spec, dataset));
+    worker::v1::PlanReply reply;
+    *reply.mutable_plan() = std::move(plan.plan);
+    reply.set_total_steps(plan.total_steps);
+    return reply;
+  }
+
   // Raises the limit to what this worker's own plan needs.
   absl::Status TakeOwnPlan(engine::TrainingRequest* training) {
     ASSIGN_OR_RETURN(const engine::TrainingPlan plan,

@@ -49,7 +49,7 @@ TEST_F(ConfigTest, TheOrderOfJobsIsAWordAndItsNumbersHaveBounds) {
   const absl::Status status = Read(
       "order: srs\npreempt_hysteresis: 1.5\nmin-run: 0\nrestart-cost: 7\n"
       "tenants: a:weight=2;a.b:most=3\nusage-half-life: 3600\n"
-      "serving-target-delay: 0.25\n");
+      "serving-target-delay: 0.25\ngrow-after: 9\n");
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(config_.scheduling.order, scheduler::Order::kShortestRemaining);
   EXPECT_EQ(config_.scheduling.hysteresis, 1.5);
@@ -58,6 +58,7 @@ TEST_F(ConfigTest, TheOrderOfJobsIsAWordAndItsNumbersHaveBounds) {
   EXPECT_EQ(config_.scheduling.usage_half_life, absl::Hours(1));
   EXPECT_EQ(config_.scheduling.min_run, absl::ZeroDuration());
   EXPECT_EQ(config_.scheduling.restart_cost, absl::Seconds(7));
+  EXPECT_EQ(config_.scheduling.grow_after, absl::Seconds(9));
   EXPECT_EQ(config_.serving_target_delay, absl::Milliseconds(250));
   EXPECT_TRUE(config_.scheduling.yields_to_serving);
   ASSERT_TRUE(Read("serving-target-delay: 0\n").ok());

@@ -24,7 +24,8 @@ void Print(uint64_t seed, const WorldReport& report) {
             << " gangs=" << report.gangs
             << " gangs_succeeded=" << report.gangs_succeeded
             << " preemptions=" << report.preemptions << " held=" << report.held
-            << " requeued=" << report.requeued
+            << " yielded=" << report.yielded << " grown=" << report.grown
+            << " shrunk=" << report.shrunk << " requeued=" << report.requeued
             << " after_others=" << report.after_others
             << " at_limits=" << report.at_limits << "\n";
 }
@@ -44,7 +45,8 @@ QueuePolicy PolicyOf(Order order) {
                       {"team2.a", {.most = 3}}},
           .usage_half_life = absl::Minutes(1),
           .restart_cost = absl::Milliseconds(50),
-          .yields_to_serving = true};
+          .yields_to_serving = true,
+          .grow_after = absl::Milliseconds(200)};
 }
 
 class SimTest : public testing::TestWithParam<Order> {};
@@ -64,12 +66,14 @@ TEST_P(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
     EXPECT_GT(report.lost_workers, 0);
     EXPECT_GT(report.gangs_succeeded, 0);
     EXPECT_GT(report.preemptions, 0);
+    sum.yielded += report.yielded;
     EXPECT_GT(report.held, 0);
     EXPECT_GT(report.requeued, 0);
     EXPECT_GT(report.after_others, 0);
     EXPECT_GT(report.at_limits, 0);
     sum.events += report.events;
   }
+  EXPECT_GT(sum.yielded, 0);
   EXPECT_GE(sum.events, 21000 * static_cast<int>(Seeds()));
 }
 
@@ -105,6 +109,32 @@ TEST(SimWorldTest, CrowdsOfGangsDoNotWaitForEachOtherForEver) {
     Print(seed, report);
     EXPECT_EQ(report.failure, "");
     EXPECT_GT(report.gangs_succeeded, 0);
+  }
+}
+
+TEST(SimWorldTest, ElasticJobsGrowAndShrink) {
+  for (Order order : {Order::kFirstCome, Order::kBackfill, Order::kFairShare,
+                      Order::kLeastAttained}) {
+    QueuePolicy policy = PolicyOf(order);
+    policy.tenants.clear();  // some jobs need more than team2.a may have
+    WorldReport sum;
+    for (uint64_t seed = FirstSeed(); seed < FirstSeed() + 4; ++seed) {
+      const WorldReport report =
+          World({.seed = seed,
+                 .devices = 5,
+                 .max_events = 10000,
+                 .between_jobs = absl::Milliseconds(1500),
+                 .gang = 0.1,
+                 .elastic = 0.8,
+                 .policy = policy})
+              .Run();
+      Print(seed, report);
+      ASSERT_EQ(report.failure, "");
+      sum.grown += report.grown;
+      sum.shrunk += report.shrunk;
+    }
+    EXPECT_GT(sum.grown, 0) << ToString(order);
+    EXPECT_GT(sum.shrunk, 0) << ToString(order);
   }
 }
 

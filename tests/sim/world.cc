@@ -142,7 +142,12 @@ void World::Check(const StepResult& result) {
 
 void World::Count(const StepResult& result) {
   report_.preemptions += static_cast<int>(result.preemptions.size());
+  for (const Preemption& preemption : result.preemptions) {
+    report_.yielded += preemption.reason == PreemptionReason::kServing;
+    report_.shrunk += preemption.reason == PreemptionReason::kResize;
+  }
   for (const JobChange& change : result.job_changes) {
+    report_.grown += absl::StrContains(change.reason, "have more devices");
     if (change.to != JobState::kFailed) continue;
     if (absl::StrContains(change.reason, "after which it was to run")) {
       ++report_.after_others;

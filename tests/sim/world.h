@@ -37,10 +37,12 @@ struct WorldOptions {
   double restart_server = 0.01;
   double drain_and_restart = 0.005;
   double doubled_message = 0.05;
-  double gang = 0.3;    // share of jobs on several devices
-  double asked = 0.2;   // per tick: somebody holds, releases or requeues a job
-  double waits = 0.2;   // share of jobs that wait for others
-  double limits = 0.1;  // share of jobs with each kind of time limit
+  absl::Duration between_jobs = absl::Milliseconds(300);  // in the mean
+  double gang = 0.3;     // share of jobs on several devices
+  double elastic = 0.2;  // share of jobs that may have more devices
+  double asked = 0.2;    // per tick: somebody holds, releases or requeues a job
+  double waits = 0.2;    // share of jobs that wait for others
+  double limits = 0.1;   // share of jobs with each kind of time limit
   QueuePolicy policy;
   double slow_commit = 0.02;
   double clock_jump = 0.01;  // per disturbance tick
@@ -62,6 +64,7 @@ struct WorldReport {
   int versions_ready = 0;
   int gangs = 0, gangs_succeeded = 0;  // jobs on several devices
   int preemptions = 0, held = 0, requeued = 0;
+  int yielded = 0, grown = 0, shrunk = 0;
   int after_others = 0, at_limits = 0;  // jobs that failed by these
 };
 

@@ -14,7 +14,9 @@ constexpr size_t kMostJobs = 60;  // not ended; clients wait then
 
 void World::SubmitJobs() {
   if (!troubled_) return;
-  At(absl::Milliseconds(Below(600)), [this] { SubmitJobs(); });
+  At(absl::Milliseconds(
+         Below(2 * absl::ToInt64Milliseconds(options_.between_jobs))),
+     [this] { SubmitJobs(); });
   if (state_.jobs().size() >= kMostJobs) return;
   const JobId id(++last_job_);
   total_steps_[id] = 1 + Below(30);
@@ -33,6 +35,13 @@ void World::SubmitJobs() {
       .first_backoff = absl::Milliseconds(Below(500)),
       .publish_on_success = Chance(0.3),
   };
+  if (Chance(options_.elastic)) {
+    for (uint32_t count = devices; count <= workers_.size(); ++count) {
+      if (count == devices || Chance(0.5)) {
+        submitted.device_counts.push_back(count);
+      }
+    }
+  }
   if (Chance(options_.waits)) {
     for (const auto& [other, job] : state_.jobs()) {
       if (IsEnded(job.state) || !Chance(0.1)) continue;

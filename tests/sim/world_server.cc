@@ -206,6 +206,8 @@ void World::RestartServer() {
     copy.held_devices.clear();
     copy.stop_sent.reset();
     copy.gives_way_to.reset();
+    copy.yields_to.reset();
+    copy.may_grow_since = absl::InfiniteFuture();
     copy.reserved_devices.clear();
     copy.run_since = absl::InfiniteFuture();
     copy.standing_change = absl::InfiniteFuture();
@@ -219,6 +221,7 @@ void World::RestartServer() {
   for (const Version& version : disk_.versions) {
     Version copy = version;
     copy.load_sent = false;
+    copy.under_load = false;
     copy.retry_time = absl::InfinitePast();
     fresh.RestoreVersion(std::move(copy));
   }

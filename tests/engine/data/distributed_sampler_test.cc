@@ -167,6 +167,34 @@ TEST(DistributedSamplerTest, SeekContinuesAsIfNeverInterrupted) {
   }
 }
 
+TEST(DistributedSamplerTest, AnEpochIsWholeWhenTheNumberOfRanksChangesInIt) {
+  constexpr uint32_t kRows = 101, kBatch = 12;  // 8 steps
+  DistributedSampler one = One(kSeed, kRows, kBatch);
+  std::map<uint32_t, int> seen;
+  uint64_t position = 0;
+  const auto run = [&](uint32_t count, uint64_t steps) {
+    std::vector<DistributedSampler> ranks = AllRanks(
+        {.seed = kSeed, .batch_size = kBatch / count, .ranks = count}, kRows);
+    for (DistributedSampler& rank : ranks) rank.Seek(position);
+    for (uint64_t step = 0; step < steps; ++step, ++position) {
+      std::multiset<uint32_t> rows;
+      for (DistributedSampler& rank : ranks) {
+        EXPECT_EQ(rank.batches_per_epoch(), one.batches_per_epoch());
+        for (const uint32_t row : Take(rank)) rows.insert(row);
+      }
+      const std::vector<uint32_t> alone = Take(one);
+      EXPECT_EQ(rows, std::multiset<uint32_t>(alone.begin(), alone.end()));
+      for (const uint32_t row : rows) ++seen[row];
+    }
+  };
+  run(4, 3);
+  run(1, 1);
+  run(6, 2);
+  run(2, 2);
+  EXPECT_EQ(seen.size(), 96u) << "all but those of no whole batch";
+  for (const auto& [row, times] : seen) EXPECT_EQ(times, 1) << row;
+}
+
 TEST(DistributedSamplerTest, RefusesWhatGivesNoBatch) {
   const auto refused = [](DistributedSamplerOptions options, uint32_t rows) {
     return DistributedSampler::Create(options, Rows(rows)).status();

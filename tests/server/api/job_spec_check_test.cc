@@ -62,6 +62,26 @@ TEST(CheckJobSpecTest, NamesAndNumbersOfTheJob) {
       {[](v1::JobSpec* s) { s->set_tenant("a/b"); }, {"tenant", "a/b"}},
       {[](v1::JobSpec* s) { s->set_priority(1001); }, {"priority", "1001"}},
       {[](v1::JobSpec* s) { s->set_priority(INT32_MIN); }, {"priority"}},
+      {[](v1::JobSpec* s) { s->set_min_devices(2); },
+       {"min_devices is 2", "max_devices"}},
+      {[](v1::JobSpec* s) {
+         s->set_devices(2);
+         s->set_max_devices(4);
+       },
+       {"devices is 2", "max_devices is 4", "either"}},
+      {[](v1::JobSpec* s) {
+         s->set_min_devices(5);
+         s->set_max_devices(4);
+       },
+       {"min_devices is 5", "max_devices is 4"}},
+      {[](v1::JobSpec* s) { s->set_max_devices(1025); },
+       {"max_devices is 1025", "1 .. 1024"}},
+      {[](v1::JobSpec* s) {
+         s->mutable_training()->set_batch_size(32);
+         s->set_min_devices(5);
+         s->set_max_devices(7);
+       },
+       {"min_devices 5", "max_devices 7", "batch_size 32"}},
       {[](v1::JobSpec* s) { s->set_devices(1025); },
        {"devices is 1025", "1 .. 1024"}},
       {[](v1::JobSpec* s) { s->set_device_kind("tpu"); },

@@ -61,6 +61,29 @@ TEST(RowsTest, ALiveJobNeedsAllItsRanks) {
   EXPECT_TRUE(broken.interruption.has_value());
 }
 
+TEST(RowsTest, AnElasticJobGoesOnWithTheRanksThatItHad) {
+  v1::Job row;
+  row.set_state(v1::RUNNING);
+  row.set_attempt(1);
+  row.mutable_spec()->mutable_training()->set_batch_size(12);
+  row.mutable_spec()->set_min_devices(2);
+  row.mutable_spec()->set_max_devices(5);
+  const scheduler::JobSubmitted event = ToEvent(row);
+  EXPECT_EQ(event.device_count, 2u);
+  EXPECT_EQ(event.device_counts, (std::vector<uint32_t>{2, 3, 4}));
+  EXPECT_EQ(MostDevices(row.spec()), 5u);
+  std::vector<scheduler::Rank> ranks;
+  for (uint64_t i = 0; i < 3; ++i) ranks.push_back({scheduler::DeviceId(i)});
+  const absl::Time now = absl::UnixEpoch();
+  const scheduler::Job live = ToSchedulerJob(row, 0, ranks, now);
+  EXPECT_EQ(live.state, scheduler::JobState::kRunning);
+  EXPECT_EQ(live.device_count, 3u);
+  ranks.pop_back();
+  ranks.pop_back();
+  EXPECT_EQ(ToSchedulerJob(row, 0, ranks, now).state,
+            scheduler::JobState::kBackingOff);
+}
+
 TEST(RowsTest, NoDevicesAndOneDeviceAreTheSame) {
   v1::Job row;
   EXPECT_EQ(ToEvent(row).device_count, 1u);

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Jobs that leave their number of devices open, through the real processes:
+they shrink for others, grow again, and compute what one device computes."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import harness  # noqa: E402
+
+
+def job_text(name, devices="", steps=400):
+    return f"""
+name: {name}
+{devices}
+model:
+  input_shape: [64]
+  layers:
+    - dense: {{units: 64}}
+    - relu
+    - dense: {{units: 10}}
+data:
+  dataset: digits
+  held_out: {{every: 5}}
+  scaling: standardize
+training:
+  cross_entropy: {{}}
+  adam: {{learning_rate: 0.003}}
+  batch_size: 64
+  steps: {steps}
+  seed: 7
+  checkpoint_every_steps: 0
+  report_every_steps: 10
+"""
+
+
+ELASTIC = "min_devices: 1\nmax_devices: 2"
+
+
+class Elastic(harness.TestCase):
+    def start_server(self):
+        """Two devices with room for one job each."""
+        server = self.start("--devices", "cpu:2", "--min-run", "0",
+                            "--grow-after", "0", "--restart-cost", "0")
+        server.upload_digits()
+        path = server.state / "probe.yaml"
+        path.write_text(job_text("probe", ELASTIC))
+        need = int(server.json("plan", path)["plan"]["training"]["peak"])
+        for device in ("cpu:0", "cpu:1"):
+            limit = next(int(d["limit_bytes"]) for d in server.devices()
+                         if d["name"] == device)
+            server.cli("devices", "fraction", device, f"{1.5 * need / limit:.9f}")
+        return server
+
+    def events(self, server, job_id):
+        pb2, grpc_pb2 = harness.stubs()("gpupool.v1.job")
+        with server.channel() as channel:
+            stub = grpc_pb2.JobServiceStub(channel)
+            return list(stub.WatchJob(pb2.WatchJobRequest(id=job_id)))
+
+    def losses(self, server, job_id):
+        return {event.progress.step: event.progress.loss
+                for event in self.events(server, job_id)
+                if event.WhichOneof("event") == "progress"}
+
+    def wait_devices(self, server, job_id, count):
+        """Until the job runs on so many devices; the step that it is at."""
+        def reached():
+            job = server.job(job_id)
+            self.assertNotIn(job["state"], harness.TERMINAL, job)
+            return (job["state"] == "RUNNING" and len(job["devices"]) == count
+                    and int(job.get("progress", {}).get("step", 0)) > 0)
+        harness.wait_until(reached, 90, f"job {job_id} on {count} devices")
+        return int(server.job(job_id)["progress"]["step"])
+
+    def test_shrinks_for_another_job_and_grows_again(self):
+        server = self.start_server()
+        # As many steps as take about ten seconds on one device.
+        probe = server.wait_job(server.submit(job_text("probe", steps=500)))
+        rate = 500 / max(float(probe["run_seconds"]), 0.01)
+        steps = int(10 * rate) + 1000
+        alone = server.wait_job(server.submit(job_text("alone", steps=steps)),
+                                seconds=300)
+        self.assertEqual("SUCCEEDED", alone["state"], alone)
+
+        job = server.submit(job_text("elastic", ELASTIC, steps=steps))
+        self.wait_devices(server, job, 2)
+        other = server.submit(job_text("other", steps=10 ** 7))
+        server.wait_job(other, ("RUNNING",))
+        self.wait_devices(server, job, 1)
+        self.assertIn('gpupool_preemptions_total{reason="resize"} 1', server.metrics())
+        server.wait_step(other, 10)
+        server.cli("cancel", other)
+        self.wait_devices(server, job, 2)
+        done = server.wait_job(job, seconds=300)
+        self.assertEqual("SUCCEEDED", done["state"], done)
+        self.assertEqual(3, int(done["attempt"]))
+        logs = server.cli("logs", job)
+        self.assertIn(f"preempted by job {other}, which needs devices that this "
+                      "one can do without", logs)
+        reasons = [event.state_change.reason for event in self.events(server, job)
+                   if event.WhichOneof("event") == "state_change"]
+        self.assertTrue(any("is to have more devices" in r for r in reasons), reasons)
+        # The rows of every step are the same, so the losses are, too. Rounding
+        # grows with the steps: the first ones tell.
+        ours, theirs = self.losses(server, job), self.losses(server, int(alone["id"]))
+        both = sorted(ours.keys() & theirs.keys())
+        self.assertGreater(len(both), 5)
+        for step in both[:5]:
+            self.assertAlmostEqual(theirs[step], ours[step], delta=1e-3,
+                                   msg=f"step {step}")
+        self.assertAlmostEqual(float(alone["evaluation"]["accuracy"]),
+                               float(done["evaluation"]["accuracy"]), delta=0.05)
+
+    def test_it_keeps_its_devices_when_the_server_starts_again(self):
+        server = self.start_server()
+        job = server.submit(job_text("elastic", ELASTIC, steps=10 ** 7))
+        self.wait_devices(server, job, 2)
+        step = int(server.job(job)["progress"]["step"])
+        server.kill()  # the workers go on
+        server.start()
+        self.wait_devices(server, job, 2)
+        server.wait_step(job, step + 10)
+        self.assertEqual(1, int(server.job(job)["attempt"]))
+        server.cli("cancel", job)
+
+    def test_bad_numbers_are_refused(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        for devices, words in (
+                ("min_devices: 2", ["max_devices"]),
+                ("devices: 2\nmax_devices: 2", ["either"]),
+                ("min_devices: 3\nmax_devices: 2", ["min_devices is 3"]),
+                ("min_devices: 5\nmax_devices: 7", ["batch_size 64"])):
+            path = server.state / "bad.yaml"
+            path.write_text(job_text("bad", devices))
+            text = server.cli("submit", path, code=2)
+            for word in words:
+                self.assertIn(word, text)
+
+
+if __name__ == "__main__":
+    harness.main()

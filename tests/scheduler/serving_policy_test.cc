@@ -87,6 +87,20 @@ TEST_F(ServingPolicyTest, TheJobMayGoOnElsewhere) {
   EXPECT_EQ(DeviceOf(id), other);
 }
 
+TEST_F(ServingPolicyTest, RoomThatWasMadeForAJobIsLeftToTheModel) {
+  state.SetPolicy({.order = Order::kPriority, .yields_to_serving = true});
+  AddReadyDevice("cpu:0", 100);
+  const VersionId served = Loaded(20);
+  const JobId low = Running(50);
+  const JobId high = Submit(80, 5);
+  ASSERT_FALSE(job(high).reserved_devices.empty());
+  Send(ServingLoadChanged{served, true});
+  End(low, Outcome::kStopped);
+  EXPECT_EQ(job(high).state, JobState::kQueued);
+  Send(ServingLoadChanged{served, false});
+  EXPECT_EQ(job(high).state, JobState::kStarting);
+}
+
 TEST_F(ServingPolicyTest, AJobHasItsMinimumRunFirst) {
   AddReadyDevice("cpu:0", 100);
   const VersionId served = Loaded(20);

@@ -32,10 +32,10 @@ absl::Time FreeAt(const State& state, const Device& device, const Need& need,
   std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) {
     return std::tie(a.first, a.second->id) < std::tie(b.first, b.second->id);
   });
-  absl::Time at = now;
+  absl::Time at = std::max(now, device.cools_until);
   for (const auto& [end, job] : ends) {
     if (free >= need.bytes && gangs == 0) return at;
-    at = end;
+    at = std::max(at, end);
     free += job->bytes;
     if (need.devices > 1 && job->device_count > 1) --gangs;
   }

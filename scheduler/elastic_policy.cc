@@ -25,7 +25,8 @@ bool HasGang(const State& state, const Device& device) {
 
 bool MayBeUsed(const Device& device, const Job& job,
                const absl::btree_set<DeviceId>& held) {
-  return device.ready && device.settling == 0 && !held.contains(device.id) &&
+  return device.takes_jobs() && device.settling == 0 &&
+         !held.contains(device.id) &&
          (!device.reserved_for || device.reserved_for == job.id);
 }
 

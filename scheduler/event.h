@@ -26,7 +26,8 @@ struct JobSubmitted {
   // Of an elastic job: with how many devices it can run; `device_count` is
   // the least of them then. Else empty.
   std::vector<uint32_t> device_counts;
-  uint32_t max_attempts = 3;  // failures, not stops; >= 1
+  // Failures, neither stops nor faults of devices; >= 1.
+  uint32_t max_attempts = 3;
   absl::Duration first_backoff = absl::Seconds(1);
   bool publish_on_success = false;
   std::optional<absl::Duration> expected_run;  // in all, when it is known
@@ -104,6 +105,7 @@ struct WorkerReady {
 struct WorkerLost {
   DeviceId device;
   std::string reason;
+  DeviceFault fault = DeviceFault::kNone;
 };
 
 // Of an attempt on several devices rank 0 reports for all of them; only its end
@@ -131,6 +133,8 @@ struct AttemptEnded {
   AttemptRef attempt;
   Outcome outcome = Outcome::kInterrupted;
   std::string message;
+  // kInterrupted: with the attempt's own work the device failed.
+  DeviceFault fault = DeviceFault::kNone;
 };
 
 // `load` is the number that the LoadVersion action carried; it fences late

@@ -76,6 +76,11 @@ std::string ObstacleOn(const State& state, const Device& device, const Job& job,
       return absl::StrCat(NameOf(id), " runs here on several devices, too");
     }
   }
+  if (device.cools()) {
+    return absl::StrCat("cools down for another ",
+                        SpanText(device.cools_until - state.now()), " after ",
+                        FaultsText(device), ": ", device.fault_text);
+  }
   if (device.free_bytes() >= job.bytes) return "";
   return absl::StrCat("lacks ", FormatBytes(job.bytes - device.free_bytes()));
 }
@@ -190,6 +195,11 @@ void AddChangesOnDevices(const State& state, const Job& job,
       explained.changes.push_back(
           absl::StrCat("the worker of ", device.name, " comes back"));
       continue;
+    }
+    if (device.cools()) {
+      explained.changes.push_back(
+          absl::StrCat("the cool-down of ", device.name, " ends, in ",
+                       SpanText(device.cools_until - state.now())));
     }
     if (view.missing_bytes == 0 || device.full_bytes < job.bytes) continue;
     for (VersionId id : device.versions) {

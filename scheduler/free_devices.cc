@@ -31,7 +31,9 @@ FreeDevices::FreeDevices(const State& state,
       }
       if (site.kind == kinds_.size()) kinds_.push_back({.kind = device.kind});
     }
-    if (!device.ready || device.settling > 0 || device.reserved_for) continue;
+    if (!device.takes_jobs() || device.settling > 0 || device.reserved_for) {
+      continue;
+    }
     if (!excluded.empty() && excluded.contains(id)) continue;
     Kind& kind = kinds_[site.kind];
     kind.most_free = std::max(kind.most_free, device.free_bytes());

@@ -20,6 +20,9 @@ class SparseTable {
   using const_iterator = typename std::map<IdType, Thing>::const_iterator;
 
   SparseTable() = default;
+  SparseTable(const SparseTable& other) : things_(other.things_) {
+    for (auto& [id, thing] : things_) places_[id] = &thing;
+  }
   SparseTable(SparseTable&&) noexcept = default;
   SparseTable& operator=(SparseTable&&) noexcept = default;
 

@@ -20,15 +20,16 @@ using Sites = std::vector<Site>;
 
 // Smaller is better.
 auto Preference(const Device& device, const Site& site) {
-  return std::make_tuple(device.jobs.size() + device.stray_attempts.size(),
-                         device.versions.size(), site.free.size(),
-                         device.free_bytes(), device.id);
+  return std::make_tuple(
+      device.cools(), device.jobs.size() + device.stray_attempts.size(),
+      device.versions.size(), site.free.size(), device.free_bytes(), device.id);
 }
 
 // Ranks wait for each other in every step, so two attempts of several ranks
 // that share devices could wait for each other crosswise.
 bool IsFreeFor(const State& state, const Device& device, const Need& need) {
   if (device.free_bytes() < need.bytes || device.settling > 0) return false;
+  if (need.job && device.cools()) return false;
   if (device.reserved_for && device.reserved_for != need.job) return false;
   return need.devices <= 1 ||
          std::none_of(device.jobs.begin(), device.jobs.end(), [&](JobId id) {

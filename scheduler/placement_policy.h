@@ -28,7 +28,9 @@ struct Need {
   uint64_t bytes = 0;             // on each device
   absl::string_view device_kind;  // empty: any, but one
   uint32_t devices = 1;
-  std::optional<JobId> job;  // may use the devices that are reserved for it
+  // May use the devices that are reserved for it, and none that cool down.
+  // What is served may: it can have no other place.
+  std::optional<JobId> job;
 };
 
 enum class Fit { kNow, kNotNow, kNever };
@@ -56,7 +58,8 @@ struct Placement {
 };
 
 // Among the ready devices with enough free bytes, not in `excluded` and not
-// reserved for another: those with the fewest live attempts, then the fewest
+// reserved for another: those that do not cool down, then with the fewest live
+// attempts, then the fewest
 // versions, then on the machine where the fewest would do (so that whole
 // machines stay free), then the smallest rest (best fit), then the lowest id.
 // Where several machines or kinds would do, the one whose last chosen device is

@@ -296,7 +296,7 @@ bool RoomIsComing(const State& state, const Job& job) {
         return false;
       }
     }
-    if (!device.ready || free < job.bytes) return false;
+    if (!device.takes_jobs() || free < job.bytes) return false;
   }
   return !job.reserved_devices.empty();
 }

@@ -35,7 +35,7 @@ std::string AheadText(const State& state, const Job& job, size_t ahead) {
 const Device* Freest(const State& state, const Job& job) {
   const Device* best = nullptr;
   for (const auto& [id, device] : state.devices()) {
-    if (!device.ready) continue;
+    if (!device.takes_jobs()) continue;
     if (!job.device_kind.empty() && device.kind != job.device_kind) continue;
     if (best == nullptr || device.free_bytes() > best->free_bytes()) {
       best = &device;
@@ -71,6 +71,29 @@ std::string RoomText(const Job& job, const Placement& placement,
   }
   return absl::StrCat("waits for ", bytes, " on a device; the largest free is ",
                       FormatBytes(freest.free_bytes()), " on ", freest.name);
+}
+
+// A device where it could start but for the cool-down, the first to end; null
+// when there is none.
+const Device* InTheWayByCooling(const State& state, const Job& job) {
+  const Device* first = nullptr;
+  for (const auto& [id, device] : state.devices()) {
+    if (!device.ready || !device.cools() || !KindMatches(device, NeedOf(job)) ||
+        device.free_bytes() < job.bytes) {
+      continue;
+    }
+    if (first == nullptr || device.cools_until < first->cools_until) {
+      first = &device;
+    }
+  }
+  return first;
+}
+
+std::string CoolingText(const Device& device) {
+  return absl::StrCat(
+      device.name, " cools down until ",
+      absl::FormatTime("%H:%M:%S UTC", device.cools_until, absl::UTCTimeZone()),
+      " after ", FaultsText(device));
 }
 
 std::string AfterText(const absl::btree_set<JobId>& jobs,
@@ -128,6 +151,10 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
                         job.device_count, suffix);
   }
   const Device* freest = Freest(state, job);
+  const Device* cooling = InTheWayByCooling(state, job);
+  if (cooling != nullptr && freest == nullptr) {
+    return absl::StrCat("waits: ", CoolingText(*cooling), suffix);
+  }
   if (freest == nullptr) {
     return absl::StrCat("waits for ", DevicesText(NeedOf(job)),
                         ": their workers are starting", suffix);
@@ -141,6 +168,7 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
       OnlyVersionsInTheWay(state, job, placement)
           ? "; served models hold the rest: unload one to make room"
           : "",
+      cooling == nullptr ? "" : absl::StrCat("; ", CoolingText(*cooling)),
       HeldBackText(placement), suffix);
 }
 
@@ -210,6 +238,11 @@ bool IsAtLimit(const State& state, const Job& job) {
 
 Need NeedOf(const Job& job) {
   return {job.bytes, job.device_kind, job.device_count, job.id};
+}
+
+std::string FaultsText(const Device& device) {
+  if (device.faults <= 1) return "a fault";
+  return absl::StrCat(device.faults, " faults in a row");
 }
 
 std::vector<const Job*> Candidates(const State& state) {

@@ -44,6 +44,9 @@ Need NeedOf(const Job& job);
 // Its tenant may not use so many devices more.
 bool IsAtLimit(const State& state, const Job& job);
 
+// "a fault", "3 faults in a row".
+std::string FaultsText(const Device& device);
+
 // The queued jobs that may start next, in order: those for which devices are
 // reserved, and the first of each shape of the others, which fit nowhere where
 // it does not. Jobs of which an earlier attempt is still being stopped are left

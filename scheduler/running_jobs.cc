@@ -26,7 +26,7 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
   for (const auto& [id, device] : state.devices()) {
     spots_.push_back(
         {&device, jobs_.size(), device.free_bytes(), device.site,
-         device.ready && (excluded.empty() || !excluded.contains(id))});
+         device.takes_jobs() && (excluded.empty() || !excluded.contains(id))});
     for (JobId job_id : device.jobs) {
       if (last == nullptr || last->id != job_id)
         last = &state.jobs().at(job_id);

@@ -147,6 +147,11 @@ absl::Time State::NextLimit() const {
   return limits_.empty() ? absl::InfiniteFuture() : limits_.begin()->first;
 }
 
+std::optional<DeviceId> State::CooledDevice(absl::Time now) const {
+  if (cooling_.empty() || cooling_.begin()->first > now) return std::nullopt;
+  return cooling_.begin()->second;
+}
+
 std::optional<JobId> State::JobWithDueStanding(absl::Time now) const {
   if (NextStandingChange() > now) return std::nullopt;
   return standing_changes_.begin()->second;

@@ -26,6 +26,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "scheduler/device.h"
 #include "scheduler/id_tables.h"
 #include "scheduler/order_policy.h"
 #include "scheduler/queue_key.h"
@@ -65,6 +66,9 @@ struct Job {
   std::vector<Rank> ranks;  // of the live attempt
   // Why the live attempt cannot go on; its other ranks were told to stop.
   std::optional<std::string> interruption;
+  bool spared = false;  // that was a fault of a device: not a failure
+  // That failed under it since its last checkpoint (step_faults.cc).
+  std::vector<DeviceId> faults;
   uint64_t checkpoint_step = 0;
   // Why the live attempt was told to checkpoint and stop.
   std::optional<StopReason> stop_sent;
@@ -137,39 +141,6 @@ struct Version {
   std::string error;  // why it waits or failed
 };
 
-struct Device {
-  DeviceId id;
-  std::string name;          // "cpu:0"
-  std::string kind;          // "cpu"
-  uint32_t site = 0;         // this kind on its machine; below State::sites()
-  uint64_t full_bytes = 0;   // its limit when all of it may be used
-  double fraction = 1;       // that may be used, (0, 1]
-  uint64_t limit_bytes = 0;  // that share of full_bytes: what fits here
-  bool ready = false;
-  absl::btree_set<JobId> jobs;          // with a rank here that has not ended
-  absl::btree_set<VersionId> versions;  // placed
-  uint64_t job_bytes = 0;               // sum over `jobs`
-  uint64_t version_bytes = 0;           // sum over `versions`
-  // Things that the worker holds but should not: told to stop, bytes not back
-  // yet.
-  absl::btree_map<AttemptRef, uint64_t> stray_attempts;
-  absl::btree_map<VersionId, uint64_t> stray_versions;
-  uint64_t stray_bytes = 0;
-  // Live attempts whose rank here has ended, while others go on for a moment:
-  // nothing starts before a machine's devices come back together.
-  uint32_t settling = 0;
-  // Jobs were told to make room here for this one: nothing else starts.
-  std::optional<JobId> reserved_for;
-
-  uint64_t committed_bytes() const {
-    return job_bytes + version_bytes + stray_bytes;
-  }
-  uint64_t free_bytes() const {
-    const uint64_t used = committed_bytes();
-    return used < limit_bytes ? limit_bytes - used : 0;
-  }
-};
-
 QueueKey KeyOf(const Job& job);
 Shape ShapeOf(const QueuePolicy& policy, const Job& job);
 // Of waiting jobs (waiting_jobs.h).
@@ -177,6 +148,12 @@ absl::string_view GroupOf(const QueuePolicy& policy, const Job& job);
 
 class State {
  public:
+  State() = default;
+  State(State&&) noexcept = default;
+  State& operator=(State&&) noexcept = default;
+  // For looking ahead; costs as much as there is in it.
+  State Clone() const { return *this; }
+
   // Adds a device that is not ready yet. Ids count from 0.
   // `node` is the number of its machine.
   DeviceId AddDevice(absl::string_view name, absl::string_view kind,
@@ -258,6 +235,8 @@ class State {
   // A job that has come to a limit, earliest first; when the next one does.
   std::optional<JobId> JobAtLimit(absl::Time now) const;
   absl::Time NextLimit() const;
+  // A device whose cool-down is over, earliest first.
+  std::optional<DeviceId> CooledDevice(absl::Time now) const;
   // A running job whose standing may have risen, earliest first.
   std::optional<JobId> JobWithDueStanding(absl::Time now) const;
   // InfiniteFuture when none will by itself.
@@ -265,6 +244,7 @@ class State {
 
  private:
   friend class StateEditor;  // scheduler/state_editor.h: for Step only
+  State(const State&) = default;
 
   DenseTable<DeviceId, Device> devices_;
   SparseTable<JobId, Job> jobs_;
@@ -281,6 +261,7 @@ class State {
   absl::btree_set<std::pair<absl::Time, JobId>> wakes_;
   absl::btree_set<std::pair<absl::Time, JobId>> standing_changes_;
   absl::btree_set<std::pair<absl::Time, JobId>> limits_;
+  absl::btree_set<std::pair<absl::Time, DeviceId>> cooling_;
   QueuePolicy policy_;
   ServiceHistory history_;
   TenantUsage usage_;

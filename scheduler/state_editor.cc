@@ -271,6 +271,7 @@ void StateEditor::ReleaseJob(Job& job) {
   }
   job.ranks.clear();
   job.interruption.reset();
+  job.spared = false;
   TakeNextBytes(job);
 }
 
@@ -321,6 +322,12 @@ void StateEditor::SetLimit(Device& device, uint64_t full_bytes,
   device.full_bytes = full_bytes;
   device.fraction = fraction;
   device.limit_bytes = ShareOf(full_bytes, fraction);
+}
+
+void StateEditor::SetCoolsUntil(Device& device, absl::Time time) {
+  state_.cooling_.erase({device.cools_until, device.id});
+  device.cools_until = time;
+  if (device.cools()) state_.cooling_.insert({time, device.id});
 }
 
 void StateEditor::AddStray(Device& device, AttemptRef attempt, uint64_t bytes) {

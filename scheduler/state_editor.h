@@ -69,6 +69,8 @@ class StateEditor {
   void SetBytes(Version& version, uint64_t bytes);
 
   void SetLimit(Device& device, uint64_t full_bytes, double fraction);
+  // InfinitePast: it does not cool down any longer.
+  void SetCoolsUntil(Device& device, absl::Time time);
 
   void Reserve(Job& job, std::vector<DeviceId> devices);
   void Unreserve(Job& job);

@@ -11,6 +11,7 @@ namespace gpupool::scheduler {
 StepResult Step(State& state, const Event& event, absl::Time now) {
   StepContext context(state, now);
   context.edit.SetNow(now);
+  EndCooldowns(context);
   std::visit([&](const auto& concrete) { Apply(context, concrete); }, event);
   SettleDependents(context);
   Schedule(context);

@@ -13,6 +13,7 @@
 //   STARTING, RUNNING -> FAILED     told to stop at a limit of time
 //   BACKING_OFF -> QUEUED      its time has come, or it is queued again
 //   BACKING_OFF, STARTING, RUNNING -> FAILED       max_attempts failures
+//   STARTING, RUNNING -> FAILED     devices fail under it, one after another
 //   BACKING_OFF, QUEUED -> RUNNING                 the worker is back with it
 //   BACKING_OFF, QUEUED -> SUCCEEDED, FAILED       a late report of its end
 //   any but ended -> CANCELLED, through CANCELLING while an attempt is live
@@ -57,6 +58,8 @@ struct StepResult {
   // The event was about something that is over (an earlier attempt, an ended
   // job, an older load): it must leave no trace.
   bool stale = false;
+  // Jobs that failed since devices failed under them again and again.
+  std::vector<JobId> blamed;
 };
 
 // How long a live attempt that a worker does not list may still be explained
@@ -66,6 +69,17 @@ inline constexpr absl::Duration kMissingAttemptGrace = absl::Seconds(2);
 inline constexpr absl::Duration kLongestBackoff = absl::Minutes(5);
 // Wait before a version whose worker gave no answer is placed again.
 inline constexpr absl::Duration kVersionRetryDelay = absl::Seconds(2);
+
+// A device that fails cools down: no job starts there. The first time for so
+// long, then twice as long each time in a row. A job that ends well there, or
+// an hour without a fault, starts the count anew.
+inline constexpr absl::Duration kFirstCooldown = absl::Seconds(10);
+inline constexpr absl::Duration kLongestCooldown = absl::Minutes(10);
+inline constexpr absl::Duration kFaultMemory = absl::Hours(1);
+// A job is to blame when so many different devices have failed under it without
+// a checkpoint between, or it has seen so many faults.
+inline constexpr size_t kBlameDevices = 3;
+inline constexpr size_t kBlameFaults = 6;
 
 // Applies the event. `now` must not go backwards between calls. Cannot fail:
 // what makes no sense is stale.

@@ -69,6 +69,21 @@ void SettleDependents(StepContext& context);
 // Asks for the timer of the next limit.
 void WatchLimits(StepContext& context);
 
+// ----------------------------------------------------------- step_faults.cc
+void EndCooldowns(StepContext& context);
+// A fault that is told now is the one that is known: the attempt says so, and
+// then its worker ends. Also when that attempt's job was to blame meanwhile.
+bool IsSameFault(const Device& device, absl::Time now);
+// The device failed, unless that is known.
+void NoteFault(StepContext& context, Device& device, const std::string& text);
+// The device failed under the live attempt, which is spared: it is not a
+// failure of the job. `suspected`: the job may have caused it.
+void SpareJob(StepContext& context, Job& job, DeviceId device, bool suspected);
+// The spared attempt is gone: back off, or fail when the job is to blame.
+void RetryOrBlame(StepContext& context, Job& job, absl::string_view reason);
+// An attempt ended well there.
+void NoteSuccess(StepContext& context, Device& device);
+
 // ------------------------------------------------------------ step_ranks.cc
 // Tells the live attempt to checkpoint and to stop, unless it was already.
 void AskToStop(StepContext& context, Job& job, StopReason reason);

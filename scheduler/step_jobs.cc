@@ -89,6 +89,7 @@ void MoveJob(StepContext& context, Job& job, JobState to, std::string reason) {
 }
 
 void InterruptJob(StepContext& context, Job& job, absl::string_view reason) {
+  if (job.spared) return RetryOrBlame(context, job, reason);
   ++job.failures;
   if (job.failures >= job.max_attempts) {
     MoveJob(context, job, JobState::kFailed,
@@ -203,6 +204,7 @@ void Apply(StepContext& context, const JobRequeueRequested& event) {
     return context.Stale();
   }
   job->failures = 0;
+  job->faults.clear();
   context.Touch(*job);
   if (job->state == JobState::kBackingOff) {
     MoveJob(context, *job, JobState::kQueued, "queued again as asked");
@@ -248,6 +250,7 @@ void Apply(StepContext& context, const CheckpointSaved& event) {
   if (job == nullptr || event.step < job->checkpoint_step) {
     return context.Stale();
   }
+  if (event.step > job->checkpoint_step) job->faults.clear();
   job->checkpoint_step = event.step;
   job->save_time = event.took;
   context.Touch(*job);

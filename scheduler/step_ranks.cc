@@ -29,6 +29,13 @@ void BreakUp(StepContext& context, Job& job, const std::string& reason) {
   StopRanks(context, job, StopReason::kCancelled);
 }
 
+// The attempt itself says that its device failed.
+void TakeFault(StepContext& context, Job& job, const AttemptEnded& event) {
+  NoteFault(context, *context.edit.FindDevice(event.device), event.message);
+  SpareJob(context, job, event.device,
+           event.fault == DeviceFault::kLostContext);
+}
+
 // All ranks have ended.
 void EndAttempt(StepContext& context, Job& job) {
   if (job.state == JobState::kCancelling) {
@@ -70,6 +77,10 @@ void EndRank(StepContext& context, Job& job, DeviceId device,
     if (event.outcome == Outcome::kInterrupted) {
       BreakUp(context, job, event.message);
     }
+    if (event.fault != DeviceFault::kNone) TakeFault(context, job, event);
+  }
+  if (event.outcome == Outcome::kSucceeded) {
+    NoteSuccess(context, *context.edit.FindDevice(device));
   }
   if (!SomeRank(job, std::nullopt)) EndAttempt(context, job);
 }

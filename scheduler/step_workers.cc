@@ -117,16 +117,21 @@ void ReplaceUnlisted(StepContext& context, const Device& device,
   }
 }
 
+// `suspects`: whether they may have caused the device's fault.
 void LoseAttempts(StepContext& context, const Device& device,
-                  const std::string& reason) {
+                  const WorkerLost& event, bool suspects) {
   const absl::btree_set<JobId> lost(device.jobs);
   for (JobId id : lost) {
     Job& job = *context.edit.FindJob(id);
-    EndRank(context, job, device.id,
-            {device.id,
-             {id, job.attempt},
-             Outcome::kInterrupted,
-             absl::StrCat("lost the worker of ", device.name, ": ", reason)});
+    if (event.fault != DeviceFault::kNone) {
+      SpareJob(context, job, device.id, suspects);
+    }
+    EndRank(
+        context, job, device.id,
+        {device.id,
+         {id, job.attempt},
+         Outcome::kInterrupted,
+         absl::StrCat("lost the worker of ", device.name, ": ", event.reason)});
   }
 }
 
@@ -158,7 +163,13 @@ void Apply(StepContext& context, const WorkerLost& event) {
   device->ready = false;
   context.edit.ClearStrays(*device);
   context.Touch(device->id);
-  LoseAttempts(context, *device, event.reason);
+  // Where an attempt has said so before, it was that one.
+  const bool suspects = event.fault == DeviceFault::kLostContext &&
+                        !IsSameFault(*device, context.now);
+  if (event.fault != DeviceFault::kNone) {
+    NoteFault(context, *device, event.reason);
+  }
+  LoseAttempts(context, *device, event, suspects);
   ReplaceUnlisted(context, *device, {});
 }
 

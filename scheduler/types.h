@@ -72,6 +72,13 @@ enum class Outcome {
   kInterrupted = 4,  // the worker's or the device's fault: retried
 };
 
+// What ended a worker, when it was its device.
+enum class DeviceFault {
+  kNone,
+  kLostContext,  // or a hang: another worker may go on; a job can cause it
+  kSuspect,      // the device itself is broken
+};
+
 // Why a live attempt is told to stop.
 enum class StopReason {
   kCancelled,  // at once; no checkpoint is needed

@@ -2,6 +2,15 @@
 
 namespace gpupool::scheduler {
 
+WaitingJobs::WaitingJobs(const WaitingJobs& other)
+    : all_(other.all_), shapes_(other.shapes_) {
+  for (const auto& [group, heads] : other.heads_) {
+    for (const auto& [key, shape] : heads) {
+      heads_[group][key] = &*shapes_.find(shape->first);
+    }
+  }
+}
+
 void WaitingJobs::Add(const QueueKey& key, const Shape& shape,
                       absl::string_view group) {
   all_.insert(key);

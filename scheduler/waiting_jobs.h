@@ -24,6 +24,7 @@ class WaitingJobs {
   using Heads = absl::btree_map<QueueKey, const OfShape*>;
 
   WaitingJobs() = default;
+  WaitingJobs(const WaitingJobs& other);
   WaitingJobs(WaitingJobs&&) noexcept = default;
   WaitingJobs& operator=(WaitingJobs&&) noexcept = default;
 

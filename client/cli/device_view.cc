@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "client/cli/table.h"
 #include "client/units.h"
 
@@ -41,8 +42,24 @@ std::string Bytes(double bytes) {
 std::string Count(double count) { return absl::StrFormat("%.0f", count); }
 
 std::string State(const v1::Device& device) {
+  if (device.state() == v1::DEVICE_READY && device.has_cools_until()) {
+    return "cooling";
+  }
   return absl::AsciiStrToLower(
       absl::StripPrefix(v1::DeviceState_Name(device.state()), "DEVICE_"));
+}
+
+std::string CoolingText(const v1::Device& device) {
+  const absl::Time until =
+      absl::FromUnixSeconds(device.cools_until().seconds());
+  const uint32_t faults = device.consecutive_faults();
+  return absl::StrCat(
+      " starts no jobs until ",
+      absl::FormatTime(absl::RFC3339_sec, until, absl::LocalTimeZone()),
+      " after ",
+      faults > 1 ? absl::StrCat(faults, " faults in a row, the last: ")
+                 : std::string("a fault: "),
+      device.last_fault());
 }
 
 // "2.0 GiB"; where only a fraction may be used "512.0 MiB of 2.0 GiB".
@@ -191,6 +208,9 @@ void PrintDevices(const Stream& stream, const v1::ListDevicesResponse& devices,
   }
   table.Print(stream, options.headers);
   for (const v1::Device& device : devices.devices()) {
+    if (device.has_cools_until() && device.state() != v1::DEVICE_QUARANTINED) {
+      *stream.stream << device.name() << CoolingText(device) << "\n";
+    }
     if (device.state_reason().empty()) continue;
     *stream.stream << device.name() << " is " << State(device) << ": "
                    << device.state_reason() << "\n";

@@ -37,6 +37,19 @@ PreemptionLabel LabelOf(scheduler::PreemptionReason reason) {
   return PreemptionLabel::kOrder;
 }
 
+// Of the code with which the pool tells that a worker is lost.
+scheduler::DeviceFault FaultOf(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kDeadlineExceeded:
+      return scheduler::DeviceFault::kLostContext;
+    case absl::StatusCode::kDataLoss:
+      return scheduler::DeviceFault::kSuspect;
+    default:
+      return scheduler::DeviceFault::kNone;
+  }
+}
+
 scheduler::WorkerReady ToEvent(scheduler::DeviceId device,
                                const worker::v1::HelloReply& reply) {
   scheduler::WorkerReady event;
@@ -210,7 +223,12 @@ void ControlLoop::Impl::Count(Transaction& transaction) {
   for (absl::Duration took : transaction.restores()) {
     metrics->ObserveCheckpoint(CheckpointPhase::kRestore, took);
   }
-  if (transaction.changed_plan()) metrics->SetJobs(ledger_.job_counts);
+  metrics->CountBlamedJobs(transaction.blamed_jobs());
+  if (!transaction.changed_plan()) return;
+  metrics->SetJobs(ledger_.job_counts);
+  for (const auto& [id, device] : ledger_.state.devices()) {
+    metrics->SetDeviceFaults(device.name, device.faults, device.cools());
+  }
 }
 
 void ControlLoop::Impl::WorkerIsReady(const std::string& device,
@@ -244,8 +262,8 @@ void ControlLoop::Impl::WorkerIsLost(const std::string& device,
     board_.SetLost(device, reason);
     if (serving_ != nullptr) serving_->WorkerLost(device);
     const auto* known = transaction.ledger().state.FindDevice(device);
-    transaction.Apply(
-        scheduler::WorkerLost{known->id, std::string(reason.message())});
+    transaction.Apply(scheduler::WorkerLost{
+        known->id, std::string(reason.message()), FaultOf(reason.code())});
   });
   if (dependencies_.metrics != nullptr) {
     dependencies_.metrics->SetDeviceUp(device, false);

@@ -109,6 +109,13 @@ void DeviceBoard::PublishDevice(const Ledger& ledger,
     const scheduler::Version& version = ledger.state.versions().at(id);
     entry.device.add_versions(absl::StrCat(version.model, "/", version.number));
   }
+  entry.device.set_consecutive_faults(device.faults);
+  entry.device.set_last_fault(device.fault_text);
+  if (device.cools()) {
+    *entry.device.mutable_cools_until() = ToTimestamp(device.cools_until);
+  } else {
+    entry.device.clear_cools_until();
+  }
   const v1::DeviceState state = entry.device.state();
   if (ledger.state.draining() && state == v1::DEVICE_READY) {
     entry.device.set_state(v1::DEVICE_DRAINING);

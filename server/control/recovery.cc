@@ -70,6 +70,10 @@ absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
   ASSIGN_OR_RETURN(auto ranks, RecoverRanks(store, row.job, ledger.state));
   scheduler::Job restored = ToSchedulerJob(
       row.job, static_cast<uint32_t>(failures), std::move(ranks), now);
+  for (const std::string& name : row.job.faulted_devices()) {
+    const scheduler::Device* device = ledger.state.FindDevice(name);
+    if (device != nullptr) restored.faults.push_back(device->id);
+  }
   const scheduler::JobSubmitted submitted = EventOf(row.job, ledger);
   restored.after_ok.insert(submitted.after_ok.begin(),
                            submitted.after_ok.end());

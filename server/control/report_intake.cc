@@ -168,6 +168,17 @@ void TakeCheckpoint(const Intake& in) {
   PruneCheckpoints(in, *row);
 }
 
+scheduler::DeviceFault FaultOf(const worker::v1::JobEnded& ended) {
+  switch (ended.device_fault()) {
+    case worker::v1::JobEnded::LOST_CONTEXT:
+      return scheduler::DeviceFault::kLostContext;
+    case worker::v1::JobEnded::SUSPECT:
+      return scheduler::DeviceFault::kSuspect;
+    default:
+      return scheduler::DeviceFault::kNone;
+  }
+}
+
 void TakeEnded(const Intake& in) {
   const worker::v1::JobEnded& ended = in.report.ended();
   JobRow* row = in.row();
@@ -184,8 +195,8 @@ void TakeEnded(const Intake& in) {
   }
   const bool taken = in.transaction.Apply(
       scheduler::AttemptEnded{in.device, in.attempt, outcome,
-                              ended.error().message()},
-      &ended.error());
+                              ended.error().message(), FaultOf(ended)},
+      outcome == scheduler::Outcome::kFailed ? &ended.error() : nullptr);
   if (row != nullptr && taken) in.transaction.TouchJob(in.report.job_id());
 }
 

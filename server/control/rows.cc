@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/elastic_devices.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -231,8 +232,10 @@ v1::JobError ErrorOf(absl::string_view reason, uint64_t step) {
   error.set_code(static_cast<int>(absl::StatusCode::kAborted));
   error.set_message(std::string(reason));
   error.set_hint(
-      "see `gpupool devices` for restarts and the worker's log; raise "
-      "retry.max_attempts to try more often");
+      absl::StartsWith(reason, "is to blame")
+          ? "see the logs of the workers for what its work does to devices"
+          : "see `gpupool devices` for restarts and the worker's log; raise "
+            "retry.max_attempts to try more often");
   error.set_step(step);
   return error;
 }

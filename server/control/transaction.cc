@@ -47,6 +47,7 @@ bool Transaction::Apply(const scheduler::Event& event,
   decision_time_ += absl::Now() - begin;
   for (const auto& change : result.job_changes) MirrorChange(change, error);
   for (const auto& preemption : result.preemptions) Mirror(preemption);
+  blamed_jobs_ += result.blamed.size();
   for (JobId id : result.changed_jobs) MirrorJob(id.value());
   for (VersionId id : result.changed_versions) MirrorVersion(id.value());
   changed_plan_ = changed_plan_ || !result.changed_jobs.empty() ||
@@ -134,6 +135,10 @@ void Transaction::MirrorJob(uint64_t id) {
   if (row == nullptr || job == nullptr) return;
   MirrorRanks(*job, &row->job);
   row->job.set_held(job->held && !scheduler::IsEnded(job->state));
+  row->job.clear_faulted_devices();
+  for (scheduler::DeviceId device : job->faults) {
+    row->job.add_faulted_devices(DeviceName(device));
+  }
   CountFailures(id);
   TouchJob(id);
 }

@@ -88,6 +88,7 @@ class Transaction {
   // How long checkpoints took to save and jobs to be restored from them.
   std::vector<absl::Duration>& saves() { return saves_; }
   std::vector<absl::Duration>& restores() { return restores_; }
+  uint64_t blamed_jobs() const { return blamed_jobs_; }
   absl::Duration decision_time() const { return decision_time_; }
   // True when jobs, versions or devices changed, not only progress.
   bool changed_plan() const { return changed_plan_; }
@@ -123,6 +124,7 @@ class Transaction {
   std::vector<scheduler::PreemptionReason> preemptions_;
   std::vector<absl::Duration> saves_;
   std::vector<absl::Duration> restores_;
+  uint64_t blamed_jobs_ = 0;
   absl::Duration decision_time_;
   bool changed_plan_ = false;
 };

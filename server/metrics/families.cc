@@ -104,6 +104,10 @@ MetricFamilies::MetricFamilies()
           AddCounters(*registry, "gpupool_reconcile_mismatches_total",
                       "Attempts on which store and worker disagreed.")
               .Add({})),
+      blamed_jobs(AddCounters(*registry, "gpupool_jobs_blamed_total",
+                              "Jobs that failed since devices failed under "
+                              "them again and again.")
+                      .Add({})),
       device_memory(AddGauges(*registry, "gpupool_device_memory_bytes",
                               "Bytes of the device's allocator: allocated, "
                               "reserved, limit, peak.")),
@@ -115,6 +119,12 @@ MetricFamilies::MetricFamilies()
       device_quarantined(AddGauges(
           *registry, "gpupool_device_quarantined",
           "1 while the device is suspect and gets no worker, else 0.")),
+      device_cooling(AddGauges(
+          *registry, "gpupool_device_cooling",
+          "1 while no job starts on the device after a fault, else 0.")),
+      device_faults_in_a_row(
+          AddGauges(*registry, "gpupool_device_consecutive_faults",
+                    "Faults of the device since something ended well there.")),
       training_step(
           AddHistograms(*registry, "gpupool_training_step_seconds",
                         "Time of a training step; steps between two heartbeats "

@@ -50,10 +50,13 @@ struct MetricFamilies {
   prometheus::Histogram& store_commit;
   prometheus::Histogram& decision;
   prometheus::Counter& reconcile_mismatches;
+  prometheus::Counter& blamed_jobs;
   prometheus::Family<prometheus::Gauge>& device_memory;
   prometheus::Family<prometheus::Gauge>& device_utilization;
   prometheus::Family<prometheus::Gauge>& device_up;
   prometheus::Family<prometheus::Gauge>& device_quarantined;
+  prometheus::Family<prometheus::Gauge>& device_cooling;
+  prometheus::Family<prometheus::Gauge>& device_faults_in_a_row;
   prometheus::Family<prometheus::Histogram>& training_step;
   prometheus::Family<prometheus::Counter>& worker_restarts;
   prometheus::Family<prometheus::Counter>& worker_hangs;

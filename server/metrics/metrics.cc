@@ -101,6 +101,10 @@ void Metrics::CountPreemption(PreemptionLabel reason) {
   families_->preemptions.Add({{"reason", LabelOf(reason)}}).Increment();
 }
 
+void Metrics::CountBlamedJobs(uint64_t count) {
+  families_->blamed_jobs.Increment(static_cast<double>(count));
+}
+
 void Metrics::ObserveCheckpoint(CheckpointPhase phase,
                                 absl::Duration duration) {
   families_->checkpoint_duration
@@ -145,6 +149,12 @@ void Metrics::SetDeviceUp(const std::string& device, bool up) {
   for (const char* fault : {kLostContext, kSuspect}) {
     families_->device_faults.Add({{"device", device}, {"class", fault}});
   }
+}
+
+void Metrics::SetDeviceFaults(const std::string& device, uint32_t in_a_row,
+                              bool cools) {
+  families_->device_faults_in_a_row.Add({{"device", device}}).Set(in_a_row);
+  families_->device_cooling.Add({{"device", device}}).Set(cools ? 1 : 0);
 }
 
 void Metrics::SetGpuReadings(const v1::Device& device) {

@@ -84,6 +84,8 @@ class Metrics {
   void ObserveQueueWait(absl::Duration duration);
   // A running job was told to make room.
   void CountPreemption(PreemptionLabel reason);
+  // Jobs that failed since devices failed under them again and again.
+  void CountBlamedJobs(uint64_t count);
   // Save: how long the training stood still for it. Restore: from the request
   // to the first step of an attempt that resumes, compiling included.
   void ObserveCheckpoint(CheckpointPhase phase, absl::Duration duration);
@@ -98,6 +100,9 @@ class Metrics {
   // Share of time spent computing, 0..1.
   void SetDeviceUtilization(const std::string& device, double ratio);
   void SetDeviceUp(const std::string& device, bool up);
+  // Faults in a row, and whether it cools down after the last one.
+  void SetDeviceFaults(const std::string& device, uint32_t in_a_row,
+                       bool cools);
   // What a GPU tells: of device.gpu() and device.readings().
   void SetGpuReadings(const v1::Device& device);
   void ClearGpuReadings(const std::string& device);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
+#include "server/ipc/work_page.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -21,6 +22,12 @@ constexpr std::chrono::milliseconds kMinProgressInterval{10};
 
 // Of the newest report in the time that is left.
 constexpr double kNewestShare = 0.2;
+
+JobEnded::DeviceFault FaultOf(int exit_code) {
+  if (exit_code == 0) return JobEnded::NONE;
+  return exit_code == kExitDeviceSuspect ? JobEnded::SUSPECT
+                                         : JobEnded::LOST_CONTEXT;
+}
 
 double Seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -241,6 +248,7 @@ bool JobRunner::EndFailed(const absl::Status& status) {
   ended.set_outcome(engine_->IsJobsOwnFault(status) ? JobEnded::FAILED
                                                     : JobEnded::INTERRUPTED);
   *ended.mutable_error() = engine_->ToJobError(status, step());
+  ended.set_device_fault(FaultOf(engine_->ExitCodeFor(status)));
   return End(std::move(ended));
 }
 

@@ -47,6 +47,44 @@ class DeviceFault(harness.TestCase):
         self.assertIn('gpupool_device_faults_total{class="lost_context",device="cpu:0"} 1',
                       server.metrics())
 
+    def test_the_device_cools_down_and_the_attempt_is_not_charged(self):
+        server = self.start("--devices", "cpu:1")
+        server.upload_digits()
+        self.inject("sticky 50")
+        job = server.submit(harness.digits_job("spared", max_attempts=1))
+        harness.wait_until(lambda: server.devices()[0].get("cools_until"))
+        harness.wait_until(lambda: "cooling" in server.cli("devices"))
+        self.assertRegex(server.cli("devices"),
+                         r"cpu:0 starts no jobs until .* after a fault: .*illegal")
+        self.assertIn('gpupool_device_cooling{device="cpu:0"} 1', server.metrics())
+        harness.wait_until(lambda: "cools down" in server.cli("why", str(job)))
+        self.assertEqual(["cpu:0"], server.job(job)["faulted_devices"])
+        self.assertEqual("SUCCEEDED", server.wait_job(job)["state"])
+        self.assertEqual(2, server.job(job)["attempt"])
+        harness.wait_until(lambda: 'gpupool_device_consecutive_faults{device="cpu:0"} 0'
+                          in server.metrics())
+
+    def test_a_job_under_which_device_after_device_fails_is_to_blame(self):
+        server = self.start("--devices", "cpu:3")
+        server.upload_digits()
+        self.inject("sticky 50")
+        job = server.submit(harness.digits_job("poison"))
+        done = pathlib.Path(f"{self.fault}.done")
+        for _ in range(2):
+            harness.wait_until(done.exists)
+            done.unlink()
+            self.inject("sticky 50")
+        failed = server.wait_job(job)
+        self.assertEqual("FAILED", failed["state"], failed)
+        self.assertIn("is to blame: 3 faults of cpu:0, cpu:1, cpu:2 under it",
+                      failed["error"]["message"])
+        self.assertIn("gpupool_jobs_blamed_total 1", server.metrics())
+        for device in server.devices():
+            self.assertNotIn("cools_until", device)
+        # The devices are cleared: the next job starts at once.
+        calm = server.wait_job(server.submit(harness.digits_job("calm")))
+        self.assertEqual("SUCCEEDED", calm["state"], calm)
+
     def test_a_step_that_never_ends_is_ended(self):
         server = self.start("--devices", "cpu:1", "--hang-timeout", "2")
         self.resumes_after(server, "hang 250")

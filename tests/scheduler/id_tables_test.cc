@@ -53,5 +53,15 @@ TEST(DenseTable, IdsCountFromZero) {
   EXPECT_EQ(table.Find(DeviceId(2)), nullptr);
 }
 
+TEST(SparseTable, ACopyHasThingsOfItsOwn) {
+  SparseTable<JobId, int> table;
+  table.Put(JobId(7), 1);
+  SparseTable<JobId, int> copy(table);
+  *copy.Find(JobId(7)) = 2;
+  EXPECT_EQ(table.at(JobId(7)), 1);
+  EXPECT_EQ(copy.at(JobId(7)), 2);
+  EXPECT_EQ(copy.begin()->second, 2);
+}
+
 }  // namespace
 }  // namespace gpupool::scheduler

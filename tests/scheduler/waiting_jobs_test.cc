@@ -32,6 +32,17 @@ std::vector<uint64_t> HeadsOf(const WaitingJobs& waiting,
   return ids;
 }
 
+TEST(WaitingJobs, ACopyHasHeadsOfItsOwn) {
+  WaitingJobs waiting;
+  waiting.Add(Key(5, 1), Devices(1), "");
+  waiting.Add(Key(3, 2), Devices(2), "");
+  WaitingJobs copy(waiting);
+  waiting.Remove(Key(3, 2), Devices(2), "");
+  EXPECT_THAT(HeadsOf(copy, ""), ElementsAre(2, 1));
+  EXPECT_THAT(HeadsOf(waiting, ""), ElementsAre(1));
+  EXPECT_EQ(copy.all().size(), 2u);
+}
+
 TEST(WaitingJobs, TheFirstOfEachShapeIsItsHead) {
   WaitingJobs waiting;
   waiting.Add(Key(5, 1), Devices(1), "");

@@ -23,7 +23,8 @@ void Print(uint64_t seed, const WorldReport& report) {
             << " versions_ready=" << report.versions_ready
             << " gangs=" << report.gangs
             << " gangs_succeeded=" << report.gangs_succeeded
-            << " preemptions=" << report.preemptions << " held=" << report.held
+            << " preemptions=" << report.preemptions
+            << " blamed=" << report.blamed << " held=" << report.held
             << " yielded=" << report.yielded << " grown=" << report.grown
             << " shrunk=" << report.shrunk << " requeued=" << report.requeued
             << " after_others=" << report.after_others

@@ -100,6 +100,12 @@ std::string World::TextOfWaiting() const {
   return text;
 }
 
+bool World::SomeRankCools(const Job& job) const {
+  return std::any_of(job.ranks.begin(), job.ranks.end(), [&](const Rank& rank) {
+    return state_.devices().at(rank.device).cools();
+  });
+}
+
 bool World::Quiet() const {
   return known_.size() == last_job_ &&
          std::all_of(known_.begin(), known_.end(),
@@ -127,6 +133,9 @@ void World::Check(const StepResult& result) {
         state_.usage().LevelAtLimit(job->tenant, 0, options_.policy.tenants)) {
       Fail("a tenant has more devices than it may use");
     }
+    if (change.to == JobState::kStarting && SomeRankCools(*job)) {
+      Fail("a job starts on a device that cools down");
+    }
     if (change.to == JobState::kStarting && cancelled_.contains(change.job)) {
       Fail("a job starts whose cancellation was acknowledged");
     }
@@ -146,6 +155,7 @@ void World::Count(const StepResult& result) {
     report_.yielded += preemption.reason == PreemptionReason::kServing;
     report_.shrunk += preemption.reason == PreemptionReason::kResize;
   }
+  report_.blamed += static_cast<int>(result.blamed.size());
   for (const JobChange& change : result.job_changes) {
     report_.grown += absl::StrContains(change.reason, "have more devices");
     if (change.to != JobState::kFailed) continue;

@@ -63,7 +63,7 @@ struct WorldReport {
   int lost_workers = 0, restarts = 0, taken_back = 0, stale = 0;
   int versions_ready = 0;
   int gangs = 0, gangs_succeeded = 0;  // jobs on several devices
-  int preemptions = 0, held = 0, requeued = 0;
+  int preemptions = 0, held = 0, requeued = 0, blamed = 0;
   int yielded = 0, grown = 0, shrunk = 0;
   int after_others = 0, at_limits = 0;  // jobs that failed by these
 };
@@ -129,6 +129,7 @@ class World {
   void Perform(const Action& action);
   void Publish(JobId job);
   void RestartServer();
+  bool SomeRankCools(const Job& job) const;
   bool Quiet() const;
   std::string TextOfWaiting() const;
 

@@ -44,7 +44,8 @@ void World::Kill(Worker& worker) {
   worker.connected = false;
   ++worker.link;
   // The spool is on disk and stays.
-  if (was_connected) Deliver(WorkerLost{worker.device, "killed"});
+  const auto fault = static_cast<DeviceFault>(Below(3));
+  if (was_connected) Deliver(WorkerLost{worker.device, "killed", fault});
   At(absl::Milliseconds(100 + Below(2000)), [this, &worker] {
     worker.alive = true;
     Connect(worker);

@@ -46,6 +46,21 @@ TEST_F(DeviceViewTest, CpuDevicesHaveNoColumnsOfGpus) {
             "0\t-\t-\t-\n");
 }
 
+TEST_F(DeviceViewTest, ADeviceThatCoolsDownSaysUntilWhenAndWhy) {
+  v1::ListDevicesResponse devices;
+  v1::Device& device = *devices.add_devices();
+  device.set_name("cpu:0");
+  device.set_state(v1::DEVICE_READY);
+  device.mutable_cools_until()->set_seconds(1000);
+  device.set_consecutive_faults(2);
+  device.set_last_fault("illegal address");
+  const std::string text = Print(devices, false);
+  EXPECT_THAT(text, HasSubstr("cpu:0\tcooling\t"));
+  EXPECT_THAT(text, HasSubstr("cpu:0 starts no jobs until 1970-01-01T"));
+  EXPECT_THAT(text,
+              HasSubstr("after 2 faults in a row, the last: illegal address"));
+}
+
 TEST_F(DeviceViewTest, GpusShowWhatNvidiaSmiDoes) {
   readings().set_utilization(0.75);
   readings().set_memory_utilization(0.3);

@@ -11,6 +11,7 @@
 namespace gpupool::server {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using worker::v1::JobEnded;
 
@@ -109,6 +110,35 @@ TEST_F(ControlLoopTest, GivesUpWithAnErrorAfterMaxAttempts) {
   ASSERT_TRUE(Becomes(1, v1::FAILED));
   EXPECT_THAT(loop->GetJob(1)->error().message(),
               HasSubstr("gave up after 1 of 1 attempts"));
+}
+
+TEST_F(ControlLoopTest, AFaultOfTheDeviceIsNotAnAttemptOfTheJob) {
+  v1::SubmitJobRequest request = Request("r1");
+  request.mutable_spec()->mutable_retry()->set_max_attempts(1);
+  SubmitAndStart(request);
+  loop->OnWorkerLost("cpu:0", absl::AbortedError("illegal address"));
+  ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
+  ASSERT_TRUE(
+      Eventually([&] { return loop->ListDevices()[0].has_cools_until(); }));
+  const v1::Device device = loop->ListDevices()[0];
+  EXPECT_EQ(device.consecutive_faults(), 1u);
+  EXPECT_EQ(device.last_fault(), "illegal address");
+}
+
+TEST_F(ControlLoopTest, AWorkersReportOfAFaultCoolsItsDevice) {
+  SubmitAndStart(Request("r1"));
+  ReportStarted(1, 1);
+  worker::v1::Report report;
+  report.set_job_id(1);
+  report.set_attempt(1);
+  report.mutable_ended()->set_outcome(JobEnded::INTERRUPTED);
+  report.mutable_ended()->set_device_fault(JobEnded::LOST_CONTEXT);
+  report.mutable_ended()->mutable_error()->set_message("illegal address");
+  Report("cpu:0", report);
+  ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
+  EXPECT_THAT(loop->GetJob(1)->faulted_devices(), ElementsAre("cpu:0"));
+  EXPECT_TRUE(
+      Eventually([&] { return loop->ListDevices()[0].has_cools_until(); }));
 }
 
 TEST_F(ControlLoopTest, ReportsOfAnEarlierAttemptLeaveNoTrace) {

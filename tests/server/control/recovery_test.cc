@@ -8,6 +8,7 @@
 namespace gpupool::server {
 namespace {
 
+using ::testing::ElementsAre;
 using worker::v1::JobEnded;
 
 class RecoveryTest : public ControlTest {
@@ -99,6 +100,25 @@ TEST_F(RecoveryTest, FailuresAreCountedAcrossRestarts) {
   Restart();
   loop->OnWorkerLost("cpu:0", absl::UnavailableError("gone"));
   EXPECT_TRUE(Becomes(1, v1::FAILED));
+}
+
+TEST_F(RecoveryTest, FaultsOfDevicesUnderAJobAreRememberedAcrossRestarts) {
+  v1::SubmitJobRequest request = Request("r1");
+  request.mutable_spec()->mutable_retry()->set_max_attempts(1);
+  SubmitAndStart(request);
+  loop->OnWorkerLost("cpu:0", absl::AbortedError("illegal address"));
+  ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
+  Restart();
+  EXPECT_THAT(loop->GetJob(1)->faulted_devices(), ElementsAre("cpu:0"));
+  // It goes on from there, and the device has no cool-down any more.
+  Hello("cpu:0");
+  FakeWorkers::Pending post;
+  ASSERT_TRUE(workers->NextPost(post));
+  EXPECT_EQ(post.message.start_job().attempt(), 2u);
+  loop->OnWorkerLost("cpu:0", absl::AbortedError("illegal address"));
+  ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
+  EXPECT_THAT(loop->GetJob(1)->faulted_devices(),
+              ElementsAre("cpu:0", "cpu:0"));
 }
 
 TEST_F(RecoveryTest, AnAttemptThatNobodyKnowsIsStopped) {

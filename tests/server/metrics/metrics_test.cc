@@ -97,6 +97,17 @@ TEST(MetricsTest, LossesOfWorkersAreCountedByTheirKind) {
               HasSubstr("gpupool_device_quarantined{device=\"cpu:1\"} 1"));
 }
 
+TEST(MetricsTest, FaultsInARowAndCooldownsAreSeen) {
+  Metrics metrics;
+  metrics.SetDeviceFaults("cpu:1", 3, true);
+  metrics.CountBlamedJobs(2);
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("gpupool_device_cooling{device=\"cpu:1\"} 1"));
+  EXPECT_THAT(
+      text, HasSubstr("gpupool_device_consecutive_faults{device=\"cpu:1\"} 3"));
+  EXPECT_THAT(text, HasSubstr("gpupool_jobs_blamed_total 2"));
+}
+
 TEST(MetricsTest, HandlesOfOneVersionShareTheirSeries) {
   Metrics metrics;
   auto first = metrics.ForVersion("digits", "1", 64);

@@ -14,6 +14,7 @@
 #include "gpupool/v1/device.grpc.pb.h"
 #include "gpupool/v1/job.grpc.pb.h"
 #include "gpupool/v1/model.grpc.pb.h"
+#include "gpupool/v1/usage.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 
 namespace gpupool::client {
@@ -44,6 +45,7 @@ struct Client::Impl {
         models(v1::ModelService::NewStub(connection.channel())),
         devices(v1::DeviceService::NewStub(connection.channel())),
         admin(v1::AdminService::NewStub(connection.channel())),
+        usage(v1::UsageService::NewStub(connection.channel())),
         inference(
             inference::GRPCInferenceService::NewStub(connection.channel())) {}
 
@@ -54,6 +56,7 @@ struct Client::Impl {
   const std::unique_ptr<v1::ModelService::Stub> models;
   const std::unique_ptr<v1::DeviceService::Stub> devices;
   const std::unique_ptr<v1::AdminService::Stub> admin;
+  const std::unique_ptr<v1::UsageService::Stub> usage;
   const std::unique_ptr<::inference::GRPCInferenceService::Stub> inference;
 };
 
@@ -120,6 +123,13 @@ absl::StatusOr<v1::PlanJobResponse> Client::PlanJob(
     const v1::PlanJobRequest& request) {
   return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::PlanJob,
                                 request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::GetUsageResponse> Client::GetUsage(
+    const v1::GetUsageRequest& request) {
+  return impl_->connection.Call(*impl_->usage,
+                                &v1::UsageService::Stub::GetUsage, request,
+                                Connection::kRepeat);
 }
 
 absl::StatusOr<v1::ListDatasetsResponse> Client::ListDatasets(

@@ -26,6 +26,7 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "gpupool/v1/usage.pb.h"
 
 namespace inference {
 class ModelInferRequest;
@@ -78,6 +79,9 @@ class Client {
       const v1::ExplainJobRequest& request);
   absl::StatusOr<v1::PlanJobResponse> PlanJob(
       const v1::PlanJobRequest& request);
+
+  absl::StatusOr<v1::GetUsageResponse> GetUsage(
+      const v1::GetUsageRequest& request);
   // One stream, without repeats: calls `on_event` for each event until the
   // server ends the stream (its status is returned), `on_event` returns false
   // (Ok) or `stop` is asked for (Cancelled). See watch.h for the repeats.

@@ -81,6 +81,7 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddModels(app, invocation);
   AddDevices(app, invocation);
   AddAdmin(app, invocation);
+  AddUsage(app, invocation);
   AddSim(app, invocation);
   AddVersion(app, invocation);
   AddCompletion(app, invocation);

@@ -217,6 +217,10 @@ void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
   facts.Add("loss scale", LossScaleText(job));
   AddResults(job, facts);
   facts.Add("created", TimeText(job.has_create_time(), job.create_time()));
+  if (!job.has_start_time()) {
+    facts.Add("expected to start", TimeText(job.has_predicted_start_time(),
+                                            job.predicted_start_time()));
+  }
   facts.Add("started", TimeText(job.has_start_time(), job.start_time()));
   facts.Add("ended", TimeText(job.has_end_time(), job.end_time()));
   facts.Add("run time", RunTime(job, now));

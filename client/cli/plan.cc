@@ -1,8 +1,12 @@
 // gpupool plan: what a job needs and where it fits, before anything runs.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <ostream>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "client/cli/context.h"
 #include "client/cli/data_options.h"
 #include "client/cli/exit_code.h"
@@ -18,6 +22,29 @@ struct PlanOptions {
   std::string file;
   DataOptions data;
 };
+
+void PrintStart(std::ostream& out, const v1::StartForecast& start) {
+  if (start.has_time()) {
+    const absl::Time time = absl::FromUnixSeconds(start.time().seconds()) +
+                            absl::Nanoseconds(start.time().nanos());
+    const absl::Duration left = time - absl::Now();
+    out << "would start "
+        << (start.waits_for().empty()
+                ? std::string("at once")
+                : absl::StrCat(
+                      "at ",
+                      absl::FormatTime("%Y-%m-%d %H:%M:%S", time,
+                                       absl::LocalTimeZone()),
+                      ", in ",
+                      FormatSpan(std::max(left, absl::ZeroDuration()))))
+        << " on " << absl::StrJoin(start.devices(), ", ") << "\n";
+  } else {
+    out << "when it would start is unknown: " << start.why_unknown() << "\n";
+  }
+  if (!start.waits_for().empty() && start.waits_for() != start.why_unknown()) {
+    out << "now: " << start.waits_for() << "\n";
+  }
+}
 
 void PrintPlan(const Context& context, const v1::JobSpec& spec,
                const v1::PlanJobResponse& answer) {
@@ -40,6 +67,7 @@ void PrintPlan(const Context& context, const v1::JobSpec& spec,
                                        : spec.device_kind())
         << ", " << FormatBytes(plan.training().peak()) << " each\n";
   }
+  PrintStart(out, answer.start());
   out << "\n";
   PrintPlanParts(context, plan, answer.devices());
 }
@@ -69,8 +97,8 @@ void AddPlan(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* verb = AddVerb(
       app, "plan",
-      "Show what a job needs (parameters, bytes by class, layers) and on "
-      "which devices it fits. Nothing runs.",
+      "Show what a job needs (parameters, bytes by class, layers), on which "
+      "devices it fits, and when and where it would start. Nothing runs.",
       "  gpupool plan examples/digits.yaml --data "
       "examples/data/digits.csv.gz\n"
       "  gpupool plan job.yaml -o json | jq .plan.training.peak");

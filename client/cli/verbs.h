@@ -31,6 +31,7 @@ void AddDevices(CLI::App& app, Invocation& invocation);
 void AddDevicesMemory(CLI::App& devices, Invocation& invocation);
 void AddAdmin(CLI::App& app, Invocation& invocation);
 void AddSim(CLI::App& app, Invocation& invocation);
+void AddUsage(CLI::App& app, Invocation& invocation);
 void AddVersion(CLI::App& app, Invocation& invocation);
 void AddCompletion(CLI::App& app, Invocation& invocation);
 

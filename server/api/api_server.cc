@@ -16,6 +16,7 @@
 #include "server/api/device_service.h"
 #include "server/api/job_service.h"
 #include "server/api/model_service.h"
+#include "server/api/usage_service.h"
 
 namespace gpupool::server {
 namespace {
@@ -63,6 +64,7 @@ class ApiServer::Impl {
                   {.dataset_limit_bytes = options.dataset_limit_bytes}),
         devices_(dependencies.control, dependencies.blobs, options.watch_limit),
         admin_(dependencies.control, std::move(dependencies.hooks)),
+        usage_(dependencies.control),
         more_services_(std::move(dependencies.more_services)) {}
 
   absl::Status Start(const ApiOptions& options) {
@@ -101,8 +103,8 @@ class ApiServer::Impl {
 
  private:
   std::vector<grpc::Service*> Services() {
-    std::vector<grpc::Service*> services = {&jobs_, &models_, &datasets_,
-                                            &devices_, &admin_};
+    std::vector<grpc::Service*> services = {&jobs_,    &models_, &datasets_,
+                                            &devices_, &admin_,  &usage_};
     services.insert(services.end(), more_services_.begin(),
                     more_services_.end());
     return services;
@@ -113,6 +115,7 @@ class ApiServer::Impl {
   DatasetService datasets_;
   DeviceService devices_;
   AdminService admin_;
+  UsageService usage_;
   const std::vector<grpc::Service*> more_services_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;

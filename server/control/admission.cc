@@ -6,6 +6,7 @@
 
 #include "scheduler/batch_policy.h"
 #include "scheduler/placement_policy.h"
+#include "server/control/forecast_requests.h"
 #include "server/control/job_requests.h"
 #include "server/control/rows.h"
 #include "server/store/blob_store.h"
@@ -275,16 +276,17 @@ void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
       context, kMetaDevice,
       PlanTraining(spec, uploaded ? *dataset : AssumedDataset(spec)),
       context.options.plan_timeout, callback,
-      [&context, callback, uploaded, steps = spec.training().steps(),
-       kind = spec.device_kind()](const worker::v1::FromWorker& reply) {
+      [&context, callback, uploaded,
+       spec](const worker::v1::FromWorker& reply) {
         v1::PlanJobResponse response;
         *response.mutable_plan() = reply.plan().plan();
-        response.set_total_steps(uploaded ? reply.plan().total_steps() : steps);
+        response.set_total_steps(uploaded ? reply.plan().total_steps()
+                                          : spec.training().steps());
         const uint64_t bytes = response.plan().training().peak();
-        for (auto& fit : context.board->Fits(bytes, kind)) {
+        for (auto& fit : context.board->Fits(bytes, spec.device_kind())) {
           *response.add_devices() = std::move(fit);
         }
-        callback(std::move(response));
+        AnswerWithForecast(context, spec, std::move(response), callback);
       });
 }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/control/control_loop.h"
 #include "server/control/device_board.h"
+#include "server/control/forecaster.h"
 #include "server/control/group_folders.h"
 #include "server/control/plan_cache.h"
 #include "server/control/transaction.h"
@@ -29,6 +30,7 @@ struct ControlContext {
   VersionWaiters* waiters;  // control thread only
   GroupFolders* groups;     // control thread only
   PlanCache* plans;
+  Forecaster* forecaster;
   WorkerPort* workers = nullptr;  // set by Start
   std::function<void()> want_sweep = [] {};
 };

@@ -80,7 +80,8 @@ ControlLoop::Impl::Impl(ControlOptions options,
                &board_,
                &waiters_,
                &groups_,
-               &plans_},
+               &plans_,
+               &forecaster_},
       janitor_({options_.sweep_interval, options_.sweep_min_age},
                dependencies_.store, dependencies_.blobs),
       renewal_(context_) {
@@ -121,6 +122,7 @@ void ControlLoop::Impl::Start(WorkerPort* workers, ServingSink* serving) {
   timers_.insert(dependencies_.now());
   timers_.insert(renewal_.HoldUntil(dependencies_.now()));
   janitor_.Start();
+  forecaster_.Start();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -128,6 +130,7 @@ void ControlLoop::Impl::Stop() {
   queue_.Close();
   if (thread_.joinable()) thread_.join();
   janitor_.Stop();
+  forecaster_.Stop();
 }
 
 uint64_t ControlLoop::Impl::LastReportSequence(
@@ -160,6 +163,7 @@ bool ControlLoop::Impl::RunOnce() {
   FireTimers(transaction);
   retention_.Run(transaction);
   for (const Work& work : batch) work(transaction);
+  usage_.Charge(transaction, board_);
   if (!Commit(transaction)) return false;
   AfterCommit(transaction);
   return true;
@@ -201,6 +205,7 @@ void ControlLoop::Impl::AfterCommit(Transaction& transaction) {
   for (const auto& action : transaction.actions()) runner_->Perform(action);
   waiters_.Check(ledger_, transaction.touched_versions());
   streams_.Wake(transaction.jobs_with_events());
+  forecaster_.Predict(transaction, ledger_.state, &queue_);
   transaction.ForgetEnded();
 }
 
@@ -213,6 +218,9 @@ void ControlLoop::Impl::Count(Transaction& transaction) {
   }
   for (absl::Duration wait : transaction.queue_waits()) {
     metrics->ObserveQueueWait(wait);
+  }
+  for (absl::Duration error : transaction.prediction_errors()) {
+    metrics->ObservePredictionError(error);
   }
   for (scheduler::PreemptionReason reason : transaction.preemptions()) {
     metrics->CountPreemption(LabelOf(reason));

@@ -18,6 +18,7 @@
 #include "server/control/event_streams.h"
 #include "server/control/plan_renewal.h"
 #include "server/control/retention.h"
+#include "server/control/usage_meter.h"
 #include "server/metrics/metrics.h"
 
 namespace gpupool::server {
@@ -44,6 +45,7 @@ class ControlLoop::Impl {
   EventStreams& streams() { return streams_; }
   DeviceBoard& board() { return board_; }
   const DeviceBoard& board() const { return board_; }
+  absl::Time Now() const { return dependencies_.now(); }
   Store& store() { return *dependencies_.store; }
   const Store& store() const { return *dependencies_.store; }
   uint64_t LastReportSequence(const std::string& device) const;
@@ -68,11 +70,13 @@ class ControlLoop::Impl {
   VersionWaiters waiters_;
   GroupFolders groups_;
   PlanCache plans_;
+  Forecaster forecaster_;
   ControlContext context_;
   Ledger ledger_;
   BlobJanitor janitor_;
   PlanRenewal renewal_;
   Retention retention_;
+  UsageMeter usage_;
   std::unique_ptr<ActionRunner> runner_;
   ServingSink* serving_ = nullptr;
   absl::btree_set<absl::Time> timers_;

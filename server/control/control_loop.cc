@@ -215,6 +215,11 @@ bool ControlLoop::draining() const { return impl_->board().draining(); }
 bool ControlLoop::WaitUntilIdle(absl::Duration timeout) const {
   return impl_->board().WaitUntilIdle(timeout);
 }
+absl::StatusOr<v1::GetUsageResponse> ControlLoop::GetUsage(
+    const v1::GetUsageRequest& request) const {
+  return impl_->store().GetUsage(request, impl_->Now());
+}
+
 v1::ReconcileState ControlLoop::GetReconcileState() const {
   return impl_->board().Reconcile();
 }

@@ -35,6 +35,7 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "gpupool/v1/usage.pb.h"
 #include "scheduler/order_policy.h"
 #include "server/control/serving_sink.h"
 #include "server/control/worker_port.h"
@@ -190,6 +191,8 @@ class ControlLoop : public WorkerObserver {
   // Blocks until no attempt is live, at most `timeout`. False: some still are.
   bool WaitUntilIdle(absl::Duration timeout) const;
   v1::ReconcileState GetReconcileState() const;
+  absl::StatusOr<v1::GetUsageResponse> GetUsage(
+      const v1::GetUsageRequest& request) const;
   v1::SchedulingPolicy GetSchedulingPolicy() const;
 
   // ---------------------------------------------------------------- serving

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "scheduler/queue_policy.h"
@@ -15,6 +16,9 @@ using scheduler::JobId;
 
 // Waiting reasons are kept for this many jobs at the head of the queue.
 constexpr size_t kReasons = 1000;
+
+// For which one reading of the power counts.
+constexpr absl::Duration kLongestReading = absl::Seconds(5);
 
 std::string KindOf(const std::string& name) {
   return name.substr(0, name.find(':'));
@@ -193,6 +197,9 @@ std::vector<Disagreement> DeviceBoard::TakeHeartbeat(
   entry.device.set_utilization(heartbeat.utilization());
   if (heartbeat.has_readings()) {
     *entry.device.mutable_readings() = heartbeat.readings();
+    if (heartbeat.readings().has_power_watts()) {
+      MeterPower(heartbeat.readings().power_watts(), now, entry);
+    }
   }
   std::map<AttemptRef, absl::Time> running;
   for (const auto& item : heartbeat.running()) {
@@ -203,6 +210,23 @@ std::vector<Disagreement> DeviceBoard::TakeHeartbeat(
   CollectUnseen(entry, now, found);
   mismatches_ += found.size();
   return found;
+}
+
+void DeviceBoard::MeterPower(double watts, absl::Time now, Entry& entry) {
+  const absl::Duration since = now - entry.power_told;
+  entry.power_told = now;
+  // Of a longer time nobody knows.
+  if (since <= absl::ZeroDuration() || since > kLongestReading) return;
+  const double seconds = absl::ToDoubleSeconds(since);
+  entry.energy.joules += watts * seconds;
+  entry.energy.seconds += seconds;
+}
+
+Energy DeviceBoard::TakeEnergy(const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  const auto it = entries_.find(name);
+  return it == entries_.end() ? Energy()
+                              : std::exchange(it->second.energy, Energy());
 }
 
 bool DeviceBoard::Has(const std::string& name) const {

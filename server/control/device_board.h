@@ -31,6 +31,12 @@ struct Disagreement {
   bool on_worker = false;  // it runs but should not; else the opposite
 };
 
+// What a device has used, by the power that it told, and in how much time.
+struct Energy {
+  double joules = 0;
+  double seconds = 0;
+};
+
 class DeviceBoard {
  public:
   // How long both may differ: a start or an end is on its way.
@@ -51,6 +57,9 @@ class DeviceBoard {
   std::vector<Disagreement> TakeHeartbeat(
       const std::string& name, const worker::v1::Heartbeat& heartbeat,
       absl::Time now);
+
+  // Since the last call.
+  Energy TakeEnergy(const std::string& name);
 
   bool Has(const std::string& name) const;
   // Empty when it is unknown.
@@ -77,7 +86,10 @@ class DeviceBoard {
     Attempts expected;
     Attempts stopping;  // should not be there, and were told so
     Attempts running;
+    Energy energy;
+    absl::Time power_told = absl::InfinitePast();
   };
+  static void MeterPower(double watts, absl::Time now, Entry& entry);
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return live_attempts_ == 0;
   }

@@ -45,9 +45,14 @@ bool Transaction::Apply(const scheduler::Event& event,
   const absl::Time begin = absl::Now();
   scheduler::StepResult result = scheduler::Step(ledger_->state, event, now_);
   decision_time_ += absl::Now() - begin;
+  if (const auto* submitted = std::get_if<scheduler::JobSubmitted>(&event)) {
+    submitted_jobs_.push_back(submitted->job);
+  }
   for (const auto& change : result.job_changes) MirrorChange(change, error);
   for (const auto& preemption : result.preemptions) Mirror(preemption);
   blamed_jobs_ += result.blamed.size();
+  changed_devices_.insert(result.changed_devices.begin(),
+                          result.changed_devices.end());
   for (JobId id : result.changed_jobs) MirrorJob(id.value());
   for (VersionId id : result.changed_versions) MirrorVersion(id.value());
   changed_plan_ = changed_plan_ || !result.changed_jobs.empty() ||
@@ -76,7 +81,7 @@ void Transaction::MirrorChange(const scheduler::JobChange& change,
   ++ledger_->job_counts[to];
   if (to == v1::STARTING) {
     queue_waits_.push_back(now_ - row->queued_since);
-    if (!job.has_start_time()) *job.mutable_start_time() = ToTimestamp(now_);
+    if (!job.has_start_time()) NoteFirstStart(job);
   }
   if (to == v1::QUEUED) row->queued_since = now_;
   if (to == v1::FAILED) {
@@ -100,6 +105,13 @@ void Transaction::MirrorChange(const scheduler::JobChange& change,
   state_change.set_reason(change.reason);
   if (to == v1::FAILED) *state_change.mutable_error() = job.error();
   AppendEvent(*row, std::move(event));
+}
+
+void Transaction::NoteFirstStart(v1::Job& job) {
+  *job.mutable_start_time() = ToTimestamp(now_);
+  if (!job.has_predicted_start_time()) return;
+  prediction_errors_.push_back(now_ -
+                               FromTimestamp(job.predicted_start_time()));
 }
 
 void Transaction::Mirror(const scheduler::Preemption& preemption) {

@@ -88,7 +88,18 @@ class Transaction {
   // How long checkpoints took to save and jobs to be restored from them.
   std::vector<absl::Duration>& saves() { return saves_; }
   std::vector<absl::Duration>& restores() { return restores_; }
+  // Where something was placed or given back, among others.
+  const absl::btree_set<scheduler::DeviceId>& changed_devices() const {
+    return changed_devices_;
+  }
   uint64_t blamed_jobs() const { return blamed_jobs_; }
+  const std::vector<scheduler::JobId>& submitted_jobs() const {
+    return submitted_jobs_;
+  }
+  // Of first starts: how much later than predicted.
+  const std::vector<absl::Duration>& prediction_errors() const {
+    return prediction_errors_;
+  }
   absl::Duration decision_time() const { return decision_time_; }
   // True when jobs, versions or devices changed, not only progress.
   bool changed_plan() const { return changed_plan_; }
@@ -98,6 +109,7 @@ class Transaction {
  private:
   void MirrorChange(const scheduler::JobChange& change,
                     const v1::JobError* error);
+  void NoteFirstStart(v1::Job& job);
   void Mirror(const scheduler::Preemption& preemption);
   std::string PreemptionText(const scheduler::Preemption& preemption) const;
   void MirrorJob(uint64_t id);
@@ -124,6 +136,9 @@ class Transaction {
   std::vector<scheduler::PreemptionReason> preemptions_;
   std::vector<absl::Duration> saves_;
   std::vector<absl::Duration> restores_;
+  absl::btree_set<scheduler::DeviceId> changed_devices_;
+  std::vector<scheduler::JobId> submitted_jobs_;
+  std::vector<absl::Duration> prediction_errors_;
   uint64_t blamed_jobs_ = 0;
   absl::Duration decision_time_;
   bool changed_plan_ = false;

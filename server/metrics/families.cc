@@ -18,6 +18,12 @@ const Bounds& WaitBounds() {
   return bounds;
 }
 
+const Bounds& PredictionErrorBounds() {
+  static const Bounds bounds = {-36000, -3600, -600, -60, -10,  -1,   0,
+                                1,      10,    60,   600, 3600, 36000};
+  return bounds;
+}
+
 const Bounds& CommitBounds() {
   static const Bounds bounds{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
                              0.05,   0.1,   0.25,   0.5,   1,    5};
@@ -84,6 +90,11 @@ MetricFamilies::MetricFamilies()
           AddHistograms(*registry, "gpupool_job_queue_wait_seconds",
                         "Time that a job waited before an attempt started.")
               .Add({}, WaitBounds())),
+      prediction_error(
+          AddHistograms(*registry, "gpupool_start_prediction_error_seconds",
+                        "How much later than predicted at its submission a job "
+                        "that had to wait started; below 0: earlier.")
+              .Add({}, PredictionErrorBounds())),
       preemptions(AddCounters(
           *registry, "gpupool_preemptions_total",
           "Times that a running job was told to make room for another: by "

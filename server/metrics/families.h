@@ -45,6 +45,7 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Gauge>& build_info;
   prometheus::Family<prometheus::Gauge>& jobs;
   prometheus::Histogram& queue_wait;
+  prometheus::Histogram& prediction_error;
   prometheus::Family<prometheus::Counter>& preemptions;
   prometheus::Family<prometheus::Histogram>& checkpoint_duration;
   prometheus::Histogram& store_commit;

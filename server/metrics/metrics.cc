@@ -97,6 +97,10 @@ void Metrics::ObserveQueueWait(absl::Duration duration) {
   families_->queue_wait.Observe(absl::ToDoubleSeconds(duration));
 }
 
+void Metrics::ObservePredictionError(absl::Duration error) {
+  families_->prediction_error.Observe(absl::ToDoubleSeconds(error));
+}
+
 void Metrics::CountPreemption(PreemptionLabel reason) {
   families_->preemptions.Add({{"reason", LabelOf(reason)}}).Increment();
 }

@@ -82,6 +82,9 @@ class Metrics {
   void SetJobs(const std::map<v1::JobState, uint64_t>& jobs);
   // From admission, or from the return to the queue, to the start.
   void ObserveQueueWait(absl::Duration duration);
+  // How much later than predicted a job that had to wait started; below 0:
+  // earlier.
+  void ObservePredictionError(absl::Duration error);
   // A running job was told to make room.
   void CountPreemption(PreemptionLabel reason);
   // Jobs that failed since devices failed under them again and again.

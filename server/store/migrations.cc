@@ -88,6 +88,22 @@ UPDATE jobs SET end_time_ns =
 CREATE INDEX jobs_by_end ON jobs(has_events, end_time_ns)
   WHERE end_time_ns > 0;
 )sql",
+    R"sql(
+CREATE TABLE usage(
+  hour INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  model TEXT NOT NULL,
+  device_kind TEXT NOT NULL,
+  activity INTEGER NOT NULL,
+  job_id INTEGER NOT NULL,
+  device_seconds REAL NOT NULL,
+  byte_seconds REAL NOT NULL,
+  joules REAL NOT NULL,
+  metered_seconds REAL NOT NULL,
+  PRIMARY KEY(hour, tenant, model, device_kind, activity, job_id)
+) WITHOUT ROWID;
+CREATE INDEX usage_by_job ON usage(job_id) WHERE job_id > 0;
+)sql",
 };
 
 int Pragma(SQLite::Database& database, const char* name) {

@@ -11,6 +11,7 @@
 #include "server/store/page.h"
 #include "server/store/store_reader.h"
 #include "server/store/store_writer.h"
+#include "server/store/usage_report.h"
 
 namespace gpupool::server {
 namespace {
@@ -118,7 +119,7 @@ bool WriteBatch::empty() const {
          upsert_datasets.empty() && delete_datasets.empty() &&
          upsert_versions.empty() && delete_versions.empty() &&
          upsert_checkpoints.empty() && delete_checkpoints.empty() &&
-         set_counters.empty() && delete_counters.empty() &&
+         set_counters.empty() && delete_counters.empty() && add_usage.empty() &&
          set_memory_fractions.empty();
 }
 
@@ -460,6 +461,11 @@ absl::StatusOr<std::map<std::string, double>> Store::LoadMemoryFractions()
         fractions[row.getColumn(0).getString()] = row.getColumn(1).getDouble();
       }));
   return fractions;
+}
+
+absl::StatusOr<v1::GetUsageResponse> Store::GetUsage(
+    const v1::GetUsageRequest& request, absl::Time now) const {
+  return ReportUsage(*reader_, request, now);
 }
 
 uint32_t Store::schema_version() const { return CurrentSchemaVersion(); }

@@ -29,6 +29,8 @@
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "gpupool/v1/usage.pb.h"
+#include "server/store/usage.h"
 
 namespace gpupool::server {
 
@@ -74,6 +76,8 @@ struct WriteBatch {
   std::map<std::string, uint64_t> set_counters;
   std::vector<std::string> delete_counters;
   std::map<std::string, double> set_memory_fractions;  // by device
+  // To what is there. Deleting a job makes its sums those of no job.
+  std::map<UsageKey, UsageSums> add_usage;
 
   bool empty() const;
 };
@@ -158,6 +162,11 @@ class Store {
 
   // By device; those that were never set are absent.
   absl::StatusOr<std::map<std::string, double>> LoadMemoryFractions() const;
+
+  // InvalidArgument for a `since` after `until` (now, without one), or a page
+  // token that GetUsage did not make.
+  absl::StatusOr<v1::GetUsageResponse> GetUsage(
+      const v1::GetUsageRequest& request, absl::Time now) const;
 
   uint32_t schema_version() const;
 

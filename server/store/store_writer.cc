@@ -18,6 +18,24 @@ constexpr char kUpsertJob[] =
     " checksum = excluded.checksum";
 constexpr char kDeleteCheckpointsOf[] =
     "DELETE FROM checkpoints WHERE job_id = ?";
+// What both of these end with: sums of what is there and of what is new.
+#define GPUPOOL_ADD_USAGE                                       \
+  " ON CONFLICT DO UPDATE SET"                                  \
+  " device_seconds = device_seconds + excluded.device_seconds," \
+  " byte_seconds = byte_seconds + excluded.byte_seconds,"       \
+  " joules = joules + excluded.joules,"                         \
+  " metered_seconds = metered_seconds + excluded.metered_seconds"
+constexpr char kAddUsage[] =
+    "INSERT INTO usage(hour, tenant, model, device_kind, activity, job_id,"
+    " device_seconds, byte_seconds, joules, metered_seconds)"
+    " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" GPUPOOL_ADD_USAGE;
+constexpr char kKeepUsageOf[] =
+    "INSERT INTO usage SELECT hour, tenant, model, device_kind, activity, 0,"
+    " device_seconds, byte_seconds, joules, metered_seconds FROM usage"
+    " WHERE job_id = ? AND job_id > 0" GPUPOOL_ADD_USAGE;
+#undef GPUPOOL_ADD_USAGE
+constexpr char kDeleteUsageOf[] =
+    "DELETE FROM usage WHERE job_id = ? AND job_id > 0";
 constexpr char kDeleteJob[] = "DELETE FROM jobs WHERE id = ?";
 constexpr char kDeleteEvents[] =
     "DELETE FROM job_events WHERE job_id = ?1 AND sequence IN"
@@ -173,7 +191,10 @@ void StoreWriter::Write(const WriteBatch& batch) {
     DeleteById(kDeleteEvents, id);
     DeleteById(kNoteEvents, id);
   }
+  for (const auto& [key, sums] : batch.add_usage) AddUsage(key, sums);
   for (uint64_t id : batch.delete_jobs) {
+    DeleteById(kKeepUsageOf, id);
+    DeleteById(kDeleteUsageOf, id);
     DeleteById(kDeleteCheckpointsOf, id);
     DeleteById(kDeleteJob, id);
   }
@@ -245,6 +266,21 @@ void StoreWriter::WriteCheckpoint(const v1::Checkpoint& checkpoint) {
   statement.BindId(1, checkpoint.job_id());
   statement.BindId(2, checkpoint.step());
   statement.BindRow(3, checkpoint);
+  statement->exec();
+}
+
+void StoreWriter::AddUsage(const UsageKey& key, const UsageSums& sums) {
+  CachedStatement statement(connection_.Prepare(kAddUsage));
+  statement->bind(1, key.hour);
+  statement.BindText(2, key.tenant);
+  statement.BindText(3, key.model);
+  statement.BindText(4, key.device_kind);
+  statement->bind(5, static_cast<int>(key.activity));
+  statement.BindId(6, key.job);
+  statement->bind(7, sums.device_seconds);
+  statement->bind(8, sums.byte_seconds);
+  statement->bind(9, sums.joules);
+  statement->bind(10, sums.metered_seconds);
   statement->exec();
 }
 

@@ -11,6 +11,7 @@
 #include "gpupool/v1/device.grpc.pb.h"
 #include "gpupool/v1/job.grpc.pb.h"
 #include "gpupool/v1/model.grpc.pb.h"
+#include "gpupool/v1/usage.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 
 namespace gpupool::client {
@@ -376,6 +377,37 @@ class Admin final : public v1::AdminService::Service {
   FakeState& state_;
 };
 
+class Usage final : public v1::UsageService::Service {
+ public:
+  explicit Usage(FakeState& state) : state_(state) {}
+
+  // Two pages with one row each.
+  Status GetUsage(ServerContext*, const v1::GetUsageRequest* request,
+                  v1::GetUsageResponse* response) override {
+    ENTER("GetUsage");
+    state_.usage_request = *request;
+    v1::UsageRow& row = *response->add_rows();
+    row.set_device_kind("cuda");
+    row.set_activity(v1::TRAINING);
+    row.set_device_seconds(5400);
+    row.set_byte_seconds(3600.0 * (1 << 30));
+    if (request->page_token().empty()) {
+      row.set_tenant("team, \"a\"");
+      row.set_job_id(7);
+      row.set_model("digits");
+      row.set_energy_joules(3.6e6);
+      row.set_metered_device_seconds(5400);
+      response->set_next_page_token("more");
+    } else {
+      row.set_tenant("b");
+    }
+    return Status::OK;
+  }
+
+ private:
+  FakeState& state_;
+};
+
 class Inference final : public inference::GRPCInferenceService::Service {
  public:
   explicit Inference(FakeState& state) : state_(state) {}
@@ -431,6 +463,7 @@ struct FakeServer::Services {
         models(state),
         devices(state),
         admin(state),
+        usage(state),
         inference(state) {}
 
   Jobs jobs;
@@ -438,6 +471,7 @@ struct FakeServer::Services {
   Models models;
   Devices devices;
   Admin admin;
+  Usage usage;
   Inference inference;
   std::unique_ptr<grpc::Server> server;
 };
@@ -461,6 +495,7 @@ void FakeServer::Start() {
   builder.RegisterService(&services_->models);
   builder.RegisterService(&services_->devices);
   builder.RegisterService(&services_->admin);
+  builder.RegisterService(&services_->usage);
   builder.RegisterService(&services_->inference);
   services_->server = builder.BuildAndStart();
 }

@@ -19,6 +19,7 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "gpupool/v1/usage.pb.h"
 #include "inference/grpc_service.pb.h"
 
 namespace gpupool::client {
@@ -56,6 +57,7 @@ struct FakeState {
   // The model "sum": two numbers in, [x + y, x - y] out, so that its class is
   // 0 unless y is negative.
   std::vector<int> request_rows ABSL_GUARDED_BY(mutex);
+  v1::GetUsageRequest usage_request ABSL_GUARDED_BY(mutex);  // the last
 };
 
 class FakeServer {

@@ -27,7 +27,8 @@ class MigrationsTest : public ::testing::Test {
 
   void GoBackToSecondSchema() {
     Execute(
-        "DROP INDEX jobs_by_end; ALTER TABLE jobs DROP COLUMN end_time_ns;"
+        "DROP TABLE usage; DROP INDEX jobs_by_end; ALTER TABLE jobs DROP "
+        "COLUMN end_time_ns;"
         "ALTER TABLE jobs DROP COLUMN has_events; PRAGMA user_version = 2");
   }
 

@@ -1,0 +1,22 @@
+// UsageService of gpupool.v1; usage.proto is its contract.
+#pragma once
+
+#include "gpupool/v1/usage.grpc.pb.h"
+#include "server/control/control_loop.h"
+
+namespace gpupool::server {
+
+class UsageService : public v1::UsageService::CallbackService {
+ public:
+  // `control` outlives the service.
+  explicit UsageService(ControlLoop* control) : control_(control) {}
+
+  grpc::ServerUnaryReactor* GetUsage(grpc::CallbackServerContext* context,
+                                     const v1::GetUsageRequest* request,
+                                     v1::GetUsageResponse* response) override;
+
+ private:
+  ControlLoop* const control_;
+};
+
+}  // namespace gpupool::server

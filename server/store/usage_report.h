@@ -1,0 +1,17 @@
+// Private to server/store: sums of what was used, for one request.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gpupool/v1/usage.pb.h"
+#include "server/store/store_reader.h"
+
+namespace gpupool::server {
+
+// InvalidArgument for times that are the wrong way round or a page token that
+// it did not make.
+absl::StatusOr<v1::GetUsageResponse> ReportUsage(
+    const StoreReader& reader, const v1::GetUsageRequest& request,
+    absl::Time now);
+
+}  // namespace gpupool::server

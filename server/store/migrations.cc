@@ -1,7 +1,10 @@
 #include "server/store/migrations.h"
 
+#include <sqlite3.h>
+
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/store/database.h"
@@ -114,6 +117,12 @@ absl::Status CheckFile(SQLite::Database& database) {
   const std::string found =
       database.execAndGet("PRAGMA quick_check(1)").getString();
   if (found == "ok") return absl::OkStatus();
+  // A page that it could not read says nothing about what is on it.
+  for (int code : {SQLITE_NOMEM, SQLITE_IOERR_NOMEM}) {
+    if (!absl::EndsWith(found, absl::StrCat("error code=", code))) continue;
+    return absl::ResourceExhaustedError(
+        "there is no memory left to check the database");
+  }
   return absl::DataLossError(
       absl::StrCat("the database is damaged (", found,
                    "); restore the state folder from a backup"));

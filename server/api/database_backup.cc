@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -31,10 +30,11 @@ void DatabaseBackup::Take(Answer answer) {
 }
 
 DatabaseBackup::Step DatabaseBackup::Next() {
-  if (file_.has_value() && bytes_left_ == 0) return absl::OkStatus();
+  if (chunks_.has_value() && chunks_->done()) return absl::OkStatus();
   absl::StatusOr<v1::BackUpDatabaseResponse> message;
-  if (file_.has_value()) {
-    message = ReadChunk();
+  if (chunks_.has_value()) {
+    message = chunks_->Next<v1::BackUpDatabaseResponse>(
+        "the copy ends early; back up again");
   } else {
     absl::MutexLock lock(&answer_mutex_);
     if (!answer_.has_value()) return Idle{};
@@ -50,23 +50,10 @@ absl::StatusOr<v1::BackUpDatabaseResponse> DatabaseBackup::Open(BlobFile file) {
   if (fstat(file.fd(), &facts) != 0) {
     return absl::ErrnoToStatus(errno, "looking at the copy");
   }
-  file_ = std::move(file);
-  bytes_left_ = static_cast<uint64_t>(facts.st_size);
+  const auto bytes = static_cast<uint64_t>(facts.st_size);
+  chunks_.emplace(std::move(file), bytes);
   v1::BackUpDatabaseResponse message;
-  message.mutable_header()->set_total_bytes(bytes_left_);
-  return message;
-}
-
-absl::StatusOr<v1::BackUpDatabaseResponse> DatabaseBackup::ReadChunk() {
-  v1::BackUpDatabaseResponse message;
-  std::string& chunk = *message.mutable_chunk();
-  chunk.resize(std::min<uint64_t>(bytes_left_, kMaxChunkBytes));
-  const ssize_t count = ::read(file_->fd(), chunk.data(), chunk.size());
-  if (count <= 0) {
-    return absl::DataLossError("the copy ends early; back up again");
-  }
-  chunk.resize(static_cast<size_t>(count));
-  bytes_left_ -= chunk.size();
+  message.mutable_header()->set_total_bytes(bytes);
   return message;
 }
 

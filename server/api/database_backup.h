@@ -9,6 +9,7 @@
 #include "gpupool/v1/admin.pb.h"
 #include "server/api/database_care.h"
 #include "server/api/event_writer.h"
+#include "server/api/file_chunks.h"
 #include "server/store/blob_store.h"
 
 namespace gpupool::server {
@@ -27,11 +28,9 @@ class DatabaseBackup : public EventWriter<v1::BackUpDatabaseResponse> {
 
   void Take(Answer answer);
   absl::StatusOr<v1::BackUpDatabaseResponse> Open(BlobFile file);
-  absl::StatusOr<v1::BackUpDatabaseResponse> ReadChunk();
 
   DatabaseCare* const care_;
-  std::optional<BlobFile> file_;  // has no name any more
-  uint64_t bytes_left_ = 0;
+  std::optional<FileChunks> chunks_;  // has no name any more
   absl::Mutex answer_mutex_;
   std::optional<Answer> answer_ ABSL_GUARDED_BY(answer_mutex_);
 };

@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "gpupool/v1/device.pb.h"
 #include "server/api/event_writer.h"
+#include "server/api/file_chunks.h"
 #include "server/control/control_loop.h"
 #include "server/store/blob_store.h"
 
@@ -29,14 +30,12 @@ class MemoryDump : public EventWriter<v1::DumpMemoryResponse> {
   using Answer = worker::v1::DumpMemoryReply;
 
   absl::Status Take(const Answer& answer);
-  absl::StatusOr<v1::DumpMemoryResponse> ReadChunk();
 
   ControlLoop* const control_;
   const BlobStore* const blobs_;
   const std::string device_;
   // Keeps its bytes while it is open, though it has no name any more.
-  std::optional<BlobFile> file_;
-  uint64_t bytes_left_ = 0;
+  std::optional<FileChunks> chunks_;
   absl::Mutex answer_mutex_;
   std::optional<absl::StatusOr<Answer>> answer_ ABSL_GUARDED_BY(answer_mutex_);
 };

@@ -1,8 +1,5 @@
 #include "server/api/model_export.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -24,10 +21,11 @@ void ModelExport::OnBegin() {
 }
 
 ModelExport::Step ModelExport::Next() {
-  if (file_.has_value() && bytes_left_ == 0) return absl::OkStatus();
+  if (chunks_.has_value() && chunks_->done()) return absl::OkStatus();
   absl::StatusOr<v1::ExportModelResponse> message;
-  if (file_.has_value()) {
-    message = ReadChunk();
+  if (chunks_.has_value()) {
+    message = chunks_->Next<v1::ExportModelResponse>(
+        "the exported file ends early; export again");
   } else {
     absl::MutexLock lock(&answer_mutex_);
     if (!answer_.has_value()) return Idle{};
@@ -40,23 +38,10 @@ ModelExport::Step ModelExport::Next() {
 
 absl::StatusOr<v1::ExportModelResponse> ModelExport::Open(
     const Header& header) {
-  ASSIGN_OR_RETURN(file_, blobs_->OpenBlob(header.sha256()));
-  bytes_left_ = header.total_bytes();
+  ASSIGN_OR_RETURN(BlobFile file, blobs_->OpenBlob(header.sha256()));
+  chunks_.emplace(std::move(file), header.total_bytes());
   v1::ExportModelResponse message;
   *message.mutable_header() = header;
-  return message;
-}
-
-absl::StatusOr<v1::ExportModelResponse> ModelExport::ReadChunk() {
-  v1::ExportModelResponse message;
-  std::string& chunk = *message.mutable_chunk();
-  chunk.resize(std::min<uint64_t>(bytes_left_, kMaxChunkBytes));
-  const ssize_t count = ::read(file_->fd(), chunk.data(), chunk.size());
-  if (count <= 0) {
-    return absl::DataLossError("the exported file ends early; export again");
-  }
-  chunk.resize(static_cast<size_t>(count));
-  bytes_left_ -= chunk.size();
   return message;
 }
 

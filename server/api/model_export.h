@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "gpupool/v1/model.pb.h"
 #include "server/api/event_writer.h"
+#include "server/api/file_chunks.h"
 #include "server/control/control_loop.h"
 #include "server/store/blob_store.h"
 
@@ -30,14 +31,12 @@ class ModelExport : public EventWriter<v1::ExportModelResponse> {
   using Header = v1::ExportModelResponse::Header;
 
   absl::StatusOr<v1::ExportModelResponse> Open(const Header& header);
-  absl::StatusOr<v1::ExportModelResponse> ReadChunk();
 
   ControlLoop* const control_;
   const BlobStore* const blobs_;
   const v1::ExportModelRequest request_;
   // The file keeps its bytes while it is open, even when it is swept away.
-  std::optional<BlobFile> file_;
-  uint64_t bytes_left_ = 0;
+  std::optional<FileChunks> chunks_;
   absl::Mutex answer_mutex_;
   std::optional<absl::StatusOr<Header>> answer_ ABSL_GUARDED_BY(answer_mutex_);
 };

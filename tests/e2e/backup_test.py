@@ -16,6 +16,19 @@ def daemon(server, *arguments):
 
 
 class Backup(harness.TestCase):
+    def assert_brings_back(self, server, copy, job):
+        """The job of the copy goes on although it was cancelled afterwards."""
+        server.cli("cancel", job)
+        server.wait_job(job)
+        server.stop()
+        shutil.move(copy, server.state / "gpupool.db")
+        for suffix in ("-wal", "-shm"):
+            (server.state / f"gpupool.db{suffix}").unlink(missing_ok=True)
+        server.start()
+        self.assertNotEqual("CANCELLED", server.job(job)["state"], "the job of the backup")
+        server.cli("cancel", job)
+        server.wait_job(job)
+
     def test_a_backup_made_while_jobs_run_is_sound_and_can_be_restored(self):
         server = self.start("--devices", "cpu:1")
         server.upload_digits()
@@ -30,16 +43,7 @@ class Backup(harness.TestCase):
         self.assertEqual(69, again.returncode)
         self.assertIn("exists", again.stderr)
 
-        server.cli("cancel", job)
-        server.wait_job(job)
-        server.stop()
-        shutil.move(copy, server.state / "gpupool.db")
-        for suffix in ("-wal", "-shm"):
-            (server.state / f"gpupool.db{suffix}").unlink(missing_ok=True)
-        server.start()
-        self.assertNotEqual("CANCELLED", server.job(job)["state"], "the job of the backup")
-        server.cli("cancel", job)
-        server.wait_job(job)
+        self.assert_brings_back(server, copy, job)
 
     def test_the_api_backs_up_and_checks_while_jobs_run(self):
         server = self.start("--devices", "cpu:1")
@@ -59,16 +63,7 @@ class Backup(harness.TestCase):
             server.cli("admin", "backup", server.state / "full.db", code=7)
             self.assertFalse((server.state / "full.db").exists())
 
-        server.cli("cancel", job)
-        server.wait_job(job)
-        server.stop()
-        shutil.move(copy, server.state / "gpupool.db")
-        for suffix in ("-wal", "-shm"):
-            (server.state / f"gpupool.db{suffix}").unlink(missing_ok=True)
-        server.start()
-        self.assertNotEqual("CANCELLED", server.job(job)["state"], "the job of the backup")
-        server.cli("cancel", job)
-        server.wait_job(job)
+        self.assert_brings_back(server, copy, job)
 
     def test_the_api_finds_damage(self):
         server = self.start("--devices", "cpu:1")

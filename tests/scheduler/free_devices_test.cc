@@ -8,21 +8,7 @@
 namespace gpupool::scheduler {
 namespace {
 
-// Two machines with two GPUs and four CPU devices each.
-class FreeDevicesTest : public SchedulerTest {
- protected:
-  FreeDevicesTest() {
-    for (uint32_t node = 0; node < 2; ++node) {
-      for (int i = 0; i < 2; ++i) Add("cuda", node);
-      for (int i = 0; i < 4; ++i) Add("cpu", node);
-    }
-  }
-  void Add(const std::string& kind, uint32_t node) {
-    const DeviceId id = state.AddDevice(
-        absl::StrCat(kind, ":", state.devices().size()), kind, 100, 1, node);
-    Send(WorkerReady{.device = id});
-  }
-};
+using FreeDevicesTest = TwoMachines;
 
 TEST_F(FreeDevicesTest, NeverDeniesRoomThatIsThere) {
   for (uint64_t filled = 0; filled < 12; ++filled) {

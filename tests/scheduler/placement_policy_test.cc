@@ -170,22 +170,6 @@ TEST_F(PlacementPolicyTest, AFractionThatCanBeRaisedMeansNotNow) {
   EXPECT_EQ(Place(state, {101, ""}).fit, Fit::kNever);
 }
 
-// Two machines with two GPUs and four CPU devices each.
-class TwoMachines : public SchedulerTest {
- protected:
-  TwoMachines() {
-    for (uint32_t node = 0; node < 2; ++node) {
-      for (int i = 0; i < 2; ++i) Add("cuda", node);
-      for (int i = 0; i < 4; ++i) Add("cpu", node);
-    }
-  }
-  void Add(const std::string& kind, uint32_t node) {
-    const DeviceId id = state.AddDevice(
-        absl::StrCat(kind, ":", state.devices().size()), kind, 100, 1, node);
-    Send(WorkerReady{.device = id});
-  }
-};
-
 TEST_F(TwoMachines, WhatNoMachineHasEnoughOfGetsAllOfThemOfTheKind) {
   const Need need{.bytes = 100, .device_kind = "cuda", .devices = 4};
   EXPECT_THAT(Place(state, need).devices, SizeIs(4));

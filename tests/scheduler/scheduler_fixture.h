@@ -111,4 +111,20 @@ class SchedulerTest : public ::testing::Test {
   uint64_t last_version = 0;
 };
 
+// Two machines with two GPUs and four CPU devices each.
+class TwoMachines : public SchedulerTest {
+ protected:
+  TwoMachines() {
+    for (uint32_t node = 0; node < 2; ++node) {
+      for (int i = 0; i < 2; ++i) Add("cuda", node);
+      for (int i = 0; i < 4; ++i) Add("cpu", node);
+    }
+  }
+  void Add(const std::string& kind, uint32_t node) {
+    const DeviceId id = state.AddDevice(
+        absl::StrCat(kind, ":", state.devices().size()), kind, 100, 1, node);
+    Send(WorkerReady{.device = id});
+  }
+};
+
 }  // namespace gpupool::scheduler

@@ -4,22 +4,13 @@
 
 #include "server/store/store.h"
 #include "tests/server/store/faulty_memory.h"
+#include "tests/server/store/large_job.h"
 #include "tests/server/store/temp_dir.h"
 
 namespace gpupool::server {
 namespace {
 
 constexpr int kMost = 5000;  // allocations of one call
-
-v1::Job JobWithId(uint64_t id) {
-  v1::Job job;
-  job.set_id(id);
-  job.mutable_spec()->set_name("job");
-  job.set_request_id("request-" + std::to_string(id));
-  job.set_state(v1::QUEUED);
-  job.set_waiting_reason(std::string(10000, 'w'));
-  return job;
-}
 
 // Two jobs: both or none.
 WriteBatch BatchOf(Store& store) {

@@ -11,21 +11,11 @@
 #include "absl/time/time.h"
 #include "server/store/store.h"
 #include "tests/server/store/faulty_vfs.h"
+#include "tests/server/store/large_job.h"
 #include "tests/server/store/temp_dir.h"
 
 namespace gpupool::server {
 namespace {
-
-v1::Job JobWithId(uint64_t id) {
-  v1::Job job;
-  job.set_id(id);
-  job.mutable_spec()->set_name("job");
-  job.set_request_id("request-" + std::to_string(id));
-  job.set_state(v1::QUEUED);
-  // Several pages a row, so that a batch takes several writes.
-  job.set_waiting_reason(std::string(10000, 'w'));
-  return job;
-}
 
 // Two jobs and an event: all of them or none.
 WriteBatch BatchOf(Store& store) {

@@ -32,6 +32,7 @@
 #include "scheduler/queue_key.h"
 #include "scheduler/restart_cost.h"
 #include "scheduler/service_history.h"
+#include "scheduler/topology.h"
 #include "scheduler/types.h"
 #include "scheduler/waiting_jobs.h"
 
@@ -160,6 +161,11 @@ class State {
                      uint64_t full_bytes, double fraction = 1,
                      uint32_t node = 0);
 
+  // Before the first job: how devices are connected, where that is known.
+  void Connect(DeviceId a, DeviceId b, Link link) {
+    topology_.Connect(a, b, link);
+  }
+
   // Before the first job.
   void SetPolicy(const QueuePolicy& policy) { policy_ = policy; }
 
@@ -190,6 +196,7 @@ class State {
   const DenseTable<DeviceId, Device>& devices() const { return devices_; }
   // How many sites there are: kinds of devices of a machine.
   size_t sites() const { return sites_.size(); }
+  const Topology& topology() const { return topology_; }
   const absl::btree_set<QueueKey>& queue() const { return waiting_.all(); }
   // The same, by shape and with the first of each. With kFairShare the jobs of
   // a tenant are a group, otherwise all jobs are one.
@@ -250,6 +257,7 @@ class State {
   SparseTable<JobId, Job> jobs_;
   absl::btree_map<VersionId, Version> versions_;
   std::vector<std::pair<uint32_t, std::string>> sites_;  // node and kind
+  Topology topology_;
   WaitingJobs waiting_;
   absl::btree_set<JobId> reserving_;
   absl::btree_set<JobId> aside_;

@@ -335,6 +335,14 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
   RETURN_IF_ERROR(CheckName("name", spec->name()));
   if (spec->tenant().empty()) spec->set_tenant("default");
   RETURN_IF_ERROR(CheckName("tenant", spec->tenant()));
+  // Empty as it was before there were others, so that a request that is sent
+  // again after an upgrade is still the same.
+  if (spec->queue() == "default") spec->clear_queue();
+  if (!spec->queue().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queue is ", Quoted(spec->queue()),
+                     "; this server has the queue \"default\" only"));
+  }
   if (std::abs(int64_t{spec->priority()}) > kMaxPriority) {
     return absl::InvalidArgumentError(
         absl::StrCat("priority is ", spec->priority(), "; it must be -",

@@ -10,6 +10,7 @@ std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id) {
   v1::JobSpec key = spec;
   key.clear_name();
   key.clear_tenant();
+  key.clear_queue();
   key.clear_priority();
   key.clear_retry();
   key.clear_max_run_seconds();

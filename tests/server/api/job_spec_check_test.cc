@@ -52,6 +52,7 @@ TEST(CheckJobSpecTest, FillsDefaultsSoThatEqualRequestsAreEqual) {
   EXPECT_EQ(spec.publish().serving().max_batch_size(), 32u);
   v1::JobSpec again = spec;
   again.set_devices(1);
+  again.set_queue("default");
   ASSERT_TRUE(CheckJobSpec(&again).ok());
   EXPECT_EQ(again.SerializeAsString(), spec.SerializeAsString());
 }
@@ -60,6 +61,7 @@ TEST(CheckJobSpecTest, NamesAndNumbersOfTheJob) {
   ExpectRefused({
       {[](v1::JobSpec* s) { s->clear_name(); }, {"name is not set"}},
       {[](v1::JobSpec* s) { s->set_tenant("a/b"); }, {"tenant", "a/b"}},
+      {[](v1::JobSpec* s) { s->set_queue("short"); }, {"queue", "short"}},
       {[](v1::JobSpec* s) { s->set_priority(1001); }, {"priority", "1001"}},
       {[](v1::JobSpec* s) { s->set_priority(INT32_MIN); }, {"priority"}},
       {[](v1::JobSpec* s) { s->set_min_devices(2); },

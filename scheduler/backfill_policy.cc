@@ -171,7 +171,7 @@ class Backfill {
   Places& PlacesFor(const Need& need) {
     for (Places& known : places_) {
       if (known.need.bytes == need.bytes &&
-          known.need.devices == need.devices &&
+          known.need.devices == need.devices && known.need.host == need.host &&
           known.need.device_kind == need.device_kind) {
         return known;
       }

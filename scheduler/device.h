@@ -19,6 +19,7 @@ struct Device {
   std::string name;          // "cpu:0"
   std::string kind;          // "cpu"
   uint32_t site = 0;         // this kind on its machine; below State::sites()
+  uint32_t machine = 0;      // index into State::machines()
   uint64_t full_bytes = 0;   // its limit when all of it may be used
   double fraction = 1;       // that may be used, (0, 1]
   uint64_t limit_bytes = 0;  // that share of full_bytes: what fits here

@@ -152,7 +152,7 @@ std::vector<DeviceId> WidestPlace(const State& state, const Job& job,
   for (auto count = job.device_counts.rbegin();
        count != job.device_counts.rend() && *count > least.size(); ++count) {
     if (!StaysWithinLimit(state, job, *count)) continue;
-    const Need need{job.bytes, kind, *count, job.id};
+    const Need need{job.bytes, kind, *count, job.id, job.host};
     Placement place = Place(state, need, held);
     if (place.fit != Fit::kNow) continue;
     if (place.kinds.front().free >= *count + others) return place.devices;
@@ -172,6 +172,9 @@ std::optional<uint32_t> CouldGrowTo(const State& state, const Job& job,
     if (!MayBeUsed(device, job, held) || HasGang(state, device)) continue;
     devices += device.free_bytes() >= job.bytes;
   }
+  const uint32_t machine = state.devices().at(job.ranks.front().device).machine;
+  const uint32_t hosted = state.machines()[machine].Holds(job.host);
+  devices = std::min<uint64_t>(devices, uint64_t{job.device_count} + hosted);
   for (auto count = job.device_counts.rbegin();
        count != job.device_counts.rend() && *count > job.device_count;
        ++count) {
@@ -199,7 +202,11 @@ std::optional<Room> RoomByShrinking(const State& state, const Job& job,
                                     absl::Time now) {
   for (SiteRoom& site : RoomOnSites(state, job, held, now)) {
     if (site.spare.empty()) continue;
-    if (auto room = RoomOn(state, job, site, held)) return room;
+    auto room = RoomOn(state, job, site, held);
+    if (!room) continue;
+    std::vector<JobId> stopping;
+    for (const Stop& stop : room->stops) stopping.push_back(stop.job);
+    if (HostsWillHold(state, NeedOf(job), room->devices, stopping)) return room;
   }
   return std::nullopt;
 }

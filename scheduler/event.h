@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "scheduler/host.h"
 #include "scheduler/types.h"
 
 namespace gpupool::scheduler {
@@ -26,6 +27,7 @@ struct JobSubmitted {
   // Of an elastic job: with how many devices it can run; `device_count` is
   // the least of them then. Else empty.
   std::vector<uint32_t> device_counts;
+  HostNeed host = {};  // of its machine, for each device
   // Failures, neither stops nor faults of devices; >= 1.
   uint32_t max_attempts = 3;
   absl::Duration first_backoff = absl::Seconds(1);

@@ -78,7 +78,15 @@ void FreeDevices::LookForGangs() {
   for (Kind& kind : kinds_) SortDown(kind.on_all);
 }
 
+bool FreeDevices::HostMayHold(const Need& need) const {
+  const auto& machines = state_->machines();
+  return std::any_of(
+      machines.begin(), machines.end(),
+      [&](const Machine& machine) { return machine.Holds(need.host) > 0; });
+}
+
 bool FreeDevices::MayHold(const Need& need) {
+  if (!need.host.none() && !HostMayHold(need)) return false;
   const bool may_one = need.devices > 0 && !admitted_.empty() &&
                        AnyKind(need, [&](const Kind& kind) {
                          return kind.most_free >= need.bytes;
@@ -99,7 +107,9 @@ bool FreeDevices::MayEverHold(const Need& need) {
     }
     for (Kind& kind : kinds_) SortDown(kind.full);
   }
-  return AnyKind(need, [&](const Kind& kind) { return Has(kind.full, need); });
+  return AnyKind(need,
+                 [&](const Kind& kind) { return Has(kind.full, need); }) &&
+         HostsCouldHold(*state_, need);
 }
 
 }  // namespace gpupool::scheduler

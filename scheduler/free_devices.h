@@ -45,6 +45,7 @@ class FreeDevices {
   template <typename Holds>
   bool AnyKind(const Need& need, Holds holds) const;
   void LookForGangs();
+  bool HostMayHold(const Need& need) const;
 
   const State* state_;
   absl::InlinedVector<Kind, 2> kinds_;

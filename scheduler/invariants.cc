@@ -236,6 +236,24 @@ absl::Status CheckShapes(const State& state, size_t queued) {
   return absl::OkStatus();
 }
 
+absl::Status CheckHosts(const State& state) {
+  std::vector<HostNeed> used(state.machines().size());
+  for (const auto& [id, job] : state.jobs()) {
+    for (const Rank& rank : job.ranks) {
+      if (rank.end) continue;
+      HostNeed& there = used[state.devices().at(rank.device).machine];
+      there.milli_cores += job.host.milli_cores;
+      there.bytes += job.host.bytes;
+    }
+  }
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (used[i] == state.machines()[i].used) continue;
+    return Broken("machine ", state.machines()[i].node,
+                  " counts other host cores or bytes than its ranks have");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckInvariants(const State& state, bool restoring) {
@@ -259,6 +277,7 @@ absl::Status CheckInvariants(const State& state, bool restoring) {
     return Broken(device.name, " counts ", device.settling,
                   " attempts that are ending, there are ", settling[id]);
   }
+  if (absl::Status status = CheckHosts(state); !status.ok()) return status;
   if (absl::Status status = CheckShapes(state, queued); !status.ok()) {
     return status;
   }

@@ -44,6 +44,26 @@ absl::string_view ToString(Order order) {
   return "unknown";
 }
 
+absl::string_view ToString(PlacementRule rule) {
+  switch (rule) {
+    case PlacementRule::kSpread:
+      return "spread";
+    case PlacementRule::kBestFit:
+      return "best-fit";
+    case PlacementRule::kPack:
+      return "pack";
+  }
+  return "unknown";
+}
+
+absl::StatusOr<PlacementRule> ParsePlacementRule(absl::string_view text) {
+  for (PlacementRule rule : {PlacementRule::kSpread, PlacementRule::kBestFit,
+                             PlacementRule::kPack}) {
+    if (text == ToString(rule)) return rule;
+  }
+  return absl::InvalidArgumentError("must be spread, best-fit or pack");
+}
+
 absl::StatusOr<Order> ParseOrder(absl::string_view text) {
   for (Order order : kOrders) {
     if (text == ToString(order)) return order;

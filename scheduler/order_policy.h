@@ -45,6 +45,18 @@ enum class Order {
   kShortestRemaining,
 };
 
+// Where a job starts when several places would do (placement_policy.h).
+enum class PlacementRule {
+  kSpread,   // where the fewest others run
+  kBestFit,  // where the least is left
+  kPack,     // where it spoils the least for the jobs that come
+};
+
+// "spread", "best-fit", "pack": for flags and people.
+absl::string_view ToString(PlacementRule rule);
+// InvalidArgument lists the words.
+absl::StatusOr<PlacementRule> ParsePlacementRule(absl::string_view text);
+
 // "fifo", "priority", "easy", "fair", "las", "srs": for flags and people.
 absl::string_view ToString(Order order);
 // InvalidArgument lists the words.
@@ -71,6 +83,8 @@ struct QueuePolicy {
   // Devices must have been free for so long before an elastic job takes them,
   // and for kGrowAfterRestarts times what a restart costs (elastic_policy.h).
   absl::Duration grow_after = absl::Seconds(60);
+
+  PlacementRule placement = PlacementRule::kSpread;
 
   // Jobs of the same priority stand apart by what they have had or need.
   bool by_standing() const {

@@ -1,10 +1,14 @@
 #include "scheduler/placement_policy.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "scheduler/running_jobs.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -15,6 +19,12 @@ struct Site {
   size_t count = 0;  // index into Placement::kinds
   uint32_t devices = 0;
   std::vector<const Device*> free;
+  // For so many devices there is enough of the machine.
+  uint32_t hosted = std::numeric_limits<uint32_t>::max();
+
+  bool Has(size_t count) const {
+    return free.size() >= count && hosted >= count;
+  }
 };
 using Sites = std::vector<Site>;
 
@@ -68,7 +78,7 @@ void KeepBest(Site& site, size_t count) {
 std::vector<const Device*> FromOneSite(Sites& sites, size_t count) {
   const Site* best = nullptr;
   for (Site& site : sites) {
-    if (site.free.size() < count) continue;
+    if (!site.Has(count)) continue;
     KeepBest(site, count);
     if (best == nullptr || Preference(*site.free[count - 1], site) <
                                Preference(*best->free[count - 1], *best)) {
@@ -85,7 +95,7 @@ std::vector<const Device*> FromWholeSites(const Placement& placement,
   for (size_t kind = 0; kind < placement.kinds.size(); ++kind) {
     std::vector<const Device*> chosen;
     for (const Site& site : sites) {
-      const bool whole = site.devices > 0 && site.free.size() == site.devices;
+      const bool whole = site.devices > 0 && site.Has(site.devices);
       if (!whole || site.count != kind) continue;
       chosen.insert(chosen.end(), site.free.begin(), site.free.end());
       if (chosen.size() < count) continue;
@@ -113,6 +123,16 @@ std::vector<DeviceId> ChooseDevices(const Placement& placement, Sites& sites,
   for (const Device* device : chosen) ids.push_back(device->id);
   std::sort(ids.begin(), ids.end());
   return ids;
+}
+
+bool HostsHold(const std::vector<Machine>& machines, const State& state,
+               const Need& need, absl::Span<const DeviceId> devices) {
+  if (need.host.none()) return true;
+  absl::btree_map<uint32_t, uint32_t> counts;
+  for (DeviceId id : devices) ++counts[state.devices().at(id).machine];
+  return absl::c_all_of(counts, [&](const auto& count) {
+    return machines[count.first].Holds(need.host) >= count.second;
+  });
 }
 
 bool IsWorthHolding(const Device& device, const Need& need) {
@@ -155,7 +175,10 @@ Placement Place(const State& state, const Need& need,
     ++count.allowed;
     if (device.ready) ++count.ready;
     if (!admitted || !IsFreeFor(state, device, need)) continue;
-    ++count.free;
+    if (!need.host.none()) {
+      site.hosted = state.machines()[device.machine].Holds(need.host);
+    }
+    if (site.free.size() < site.hosted) ++count.free;
     site.free.push_back(&device);
   }
   if (std::any_of(placement.kinds.begin(), placement.kinds.end(),
@@ -166,15 +189,68 @@ Placement Place(const State& state, const Need& need,
   }
   placement.devices = ChooseDevices(placement, sites, need.devices);
   if (!placement.devices.empty()) placement.fit = Fit::kNow;
+  if (placement.fit == Fit::kNotNow && !HostsCouldHold(state, need)) {
+    placement.fit = Fit::kNever;
+    placement.lacks_host = true;
+  }
   return placement;
 }
 
 bool AreFreeFor(const State& state, const Need& need,
                 absl::Span<const DeviceId> devices) {
-  return std::all_of(devices.begin(), devices.end(), [&](DeviceId id) {
-    const Device& device = state.devices().at(id);
-    return device.ready && IsFreeFor(state, device, need);
-  });
+  return std::all_of(devices.begin(), devices.end(),
+                     [&](DeviceId id) {
+                       const Device& device = state.devices().at(id);
+                       return device.ready && IsFreeFor(state, device, need);
+                     }) &&
+         HostsHold(state.machines(), state, need, devices);
+}
+
+bool HostsWillHold(const State& state, const Need& need,
+                   absl::Span<const DeviceId> devices,
+                   absl::Span<const JobId> stopping) {
+  if (need.host.none()) return true;
+  std::vector<Machine> machines = state.machines();
+  for (const auto& [id, device] : state.devices()) {
+    HostNeed& used = machines[device.machine].used;
+    for (JobId job_id : device.jobs) {
+      const Job& job = state.jobs().at(job_id);
+      if (!IsStopping(job) && !absl::c_linear_search(stopping, job_id)) {
+        continue;
+      }
+      used.milli_cores -= job.host.milli_cores;
+      used.bytes -= job.host.bytes;
+    }
+  }
+  return HostsHold(machines, state, need, devices);
+}
+
+bool HostsCouldHold(const State& state, const Need& need) {
+  if (need.host.none()) return true;
+  struct OnSite {
+    absl::string_view kind;
+    uint32_t devices = 0;
+    uint32_t hosted = 0;
+  };
+  std::vector<OnSite> sites(state.sites());
+  uint32_t largest = 0;
+  for (const auto& [id, device] : state.devices()) {
+    if (!KindMatches(device, need)) continue;
+    OnSite& site = sites[device.site];
+    largest = std::max(largest, ++site.devices);
+    site.kind = device.kind;
+    site.hosted = state.machines()[device.machine].EverHolds(need.host);
+  }
+  absl::btree_map<absl::string_view, uint64_t> whole;
+  for (const OnSite& site : sites) {
+    const uint32_t able = std::min(site.devices, site.hosted);
+    if (able >= need.devices) return true;
+    if (site.devices > 0 && able == site.devices) whole[site.kind] += able;
+  }
+  return need.devices > largest &&
+         absl::c_any_of(whole, [&](const auto& of_kind) {
+           return of_kind.second >= need.devices;
+         });
 }
 
 absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need) {
@@ -212,6 +288,19 @@ bool AreWorthHolding(const State& state, const Need& need,
   });
 }
 
+std::string HostText(const HostNeed& host) {
+  std::string text;
+  if (host.milli_cores > 0) {
+    absl::StrAppend(&text, static_cast<double>(host.milli_cores) / 1000,
+                    " host cores");
+  }
+  if (host.bytes > 0) {
+    absl::StrAppend(&text, text.empty() ? "" : " and ", FormatBytes(host.bytes),
+                    " of host memory");
+  }
+  return text;
+}
+
 std::string DevicesText(const Need& need) {
   const bool any = need.device_kind.empty();
   if (need.devices == 1) {
@@ -231,6 +320,14 @@ std::string HeldBackText(const Placement& placement) {
 }
 
 std::string NeverFitsText(const Need& need, const Placement& placement) {
+  if (placement.lacks_host) {
+    return absl::StrCat(
+        "never fits: needs ", HostText(need.host),
+        need.devices > 1
+            ? absl::StrCat(" for each of ", need.devices, " devices")
+            : "",
+        "; no machine has so much");
+  }
   const std::string bytes = FormatBytes(need.bytes);
   if (need.devices > 1) {
     const std::string needs = absl::StrCat(

@@ -31,6 +31,7 @@ struct Need {
   // May use the devices that are reserved for it, and none that cool down.
   // What is served may: it can have no other place.
   std::optional<JobId> job;
+  HostNeed host = {};  // of the machine, for each device
 };
 
 enum class Fit { kNow, kNotNow, kNever };
@@ -51,6 +52,8 @@ struct Placement {
   uint64_t largest_free = 0;      // of the ready, admitted devices of the kind
   uint64_t largest_limit = 0;     // of all devices of the kind
   bool any_ready = false;         // a ready device of the kind exists
+  // With kNever: devices would do, but no machine has enough beside them.
+  bool lacks_host = false;
   // A device that would do if more of it could be used; null when others will
   // do. As `kinds`, valid as long as the state.
   const Device* held_back = nullptr;
@@ -71,6 +74,15 @@ Placement Place(const State& state, const Need& need,
 // Whether what needs them could be placed on exactly these devices now.
 bool AreFreeFor(const State& state, const Need& need,
                 absl::Span<const DeviceId> devices);
+
+// Whether machines are large enough beside their devices, if nothing ran.
+bool HostsCouldHold(const State& state, const Need& need);
+
+// Whether so much will be left there once these jobs have stopped, and those
+// that were told to before.
+bool HostsWillHold(const State& state, const Need& need,
+                   absl::Span<const DeviceId> devices,
+                   absl::Span<const JobId> stopping = {});
 
 // Whether the device is of the kind that is asked for.
 bool KindMatches(const Device& device, const Need& need);
@@ -93,6 +105,9 @@ std::string NeverFitsText(const Need& need, const Placement& placement);
 // "; a memory fraction of 0.25 keeps it off cpu:0, which has 2.0 GiB: ...";
 // empty when no memory fraction is why it does not fit.
 std::string HeldBackText(const Placement& placement);
+
+// "1.5 host cores and 2.0 GiB of host memory".
+std::string HostText(const HostNeed& host);
 
 // "2 cuda devices", "2 devices of one kind"; of one device "a cuda device".
 std::string DevicesText(const Need& need);

@@ -298,7 +298,8 @@ bool RoomIsComing(const State& state, const Job& job) {
     }
     if (!device.takes_jobs() || free < job.bytes) return false;
   }
-  return !job.reserved_devices.empty();
+  return !job.reserved_devices.empty() &&
+         HostsWillHold(state, NeedOf(job), job.reserved_devices);
 }
 
 }  // namespace gpupool::scheduler

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "scheduler/host.h"
 #include "scheduler/types.h"
 
 namespace gpupool::scheduler {
@@ -28,6 +29,7 @@ struct Shape {
   std::string device_kind;
   uint32_t devices = 1;
   uint64_t bytes = 0;
+  HostNeed host = {};
   // With backfill: of the time that it still needs, by powers of two; 0 when
   // that is not known.
   int length = 0;

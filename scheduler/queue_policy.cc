@@ -62,8 +62,26 @@ std::string FreeText(const Placement& placement) {
   return free == 1 ? "1 is free" : absl::StrCat(free, " are free");
 }
 
-std::string RoomText(const Job& job, const Placement& placement,
-                     const Device& freest) {
+// Nothing when some machine of the kind has enough for one device of it.
+std::optional<std::string> HostRoomText(const State& state, const Job& job) {
+  if (job.host.none()) return std::nullopt;
+  HostNeed most;
+  for (const auto& [id, device] : state.devices()) {
+    if (!KindMatches(device, NeedOf(job))) continue;
+    const Machine& machine = state.machines()[device.machine];
+    if (machine.Holds(job.host) > 0) return std::nullopt;
+    most.milli_cores = std::max(most.milli_cores, machine.free().milli_cores);
+    most.bytes = std::max(most.bytes, machine.free().bytes);
+  }
+  return absl::StrCat("waits for ", HostText(job.host),
+                      " of a machine; others leave ",
+                      static_cast<double>(most.milli_cores) / 1000,
+                      " cores and ", FormatBytes(most.bytes), " at most");
+}
+
+std::string RoomText(const State& state, const Job& job,
+                     const Placement& placement, const Device& freest) {
+  if (auto text = HostRoomText(state, job)) return *text;
   const std::string bytes = FormatBytes(job.bytes);
   if (job.device_count > 1) {
     return absl::StrCat("waits for ", DevicesText(NeedOf(job)), " with ", bytes,
@@ -164,7 +182,7 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
                         suffix);
   }
   return absl::StrCat(
-      RoomText(job, placement, *freest),
+      RoomText(state, job, placement, *freest),
       OnlyVersionsInTheWay(state, job, placement)
           ? "; served models hold the rest: unload one to make room"
           : "",
@@ -237,7 +255,7 @@ bool IsAtLimit(const State& state, const Job& job) {
 }
 
 Need NeedOf(const Job& job) {
-  return {job.bytes, job.device_kind, job.device_count, job.id};
+  return {job.bytes, job.device_kind, job.device_count, job.id, job.host};
 }
 
 std::string FaultsText(const Device& device) {

@@ -124,6 +124,13 @@ void CarryOut(StepContext& context, Job& job, const Room& room) {
   context.edit.Reserve(job, room.devices);
 }
 
+// Rooms are found by devices alone; elsewhere on their machines nobody stops.
+bool HostHoldsAfter(const State& state, const Job& job, const Room& room) {
+  std::vector<JobId> stopping;
+  for (const Stop& stop : room.stops) stopping.push_back(stop.job);
+  return HostsWillHold(state, NeedOf(job), room.devices, stopping);
+}
+
 // True when somebody was told to make room: the rest must be looked at again.
 bool MakeRoomOnce(StepContext& context, RoomFinder& finder) {
   for (const Job* first : Candidates(context.state)) {
@@ -133,7 +140,8 @@ bool MakeRoomOnce(StepContext& context, RoomFinder& finder) {
       context.edit.Unreserve(job);
       finder.NoteChanges();
     }
-    if (const std::optional<Room> room = finder.RoomFor(job)) {
+    const std::optional<Room> room = finder.RoomFor(job);
+    if (room && HostHoldsAfter(context.state, job, *room)) {
       CarryOut(context, job, *room);
       return true;
     }

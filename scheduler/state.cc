@@ -7,10 +7,20 @@
 #include "scheduler/state_editor.h"
 
 namespace gpupool::scheduler {
+namespace {
+
+std::vector<Machine>::iterator FindMachine(std::vector<Machine>& machines,
+                                           uint32_t node) {
+  return std::find_if(machines.begin(), machines.end(),
+                      [&](const Machine& m) { return m.node == node; });
+}
+
+}  // namespace
+
 QueueKey KeyOf(const Job& job) { return {job.priority, job.standing, job.id}; }
 
 Shape ShapeOf(const QueuePolicy& policy, const Job& job) {
-  Shape shape{job.device_kind, job.device_count, job.bytes};
+  Shape shape{job.device_kind, job.device_count, job.bytes, job.host};
   if (policy.order == Order::kBackfill && job.expected_run) {
     const double seconds =
         absl::ToDoubleSeconds(*job.expected_run - job.attained);
@@ -76,9 +86,19 @@ DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
   device.name = std::string(name);
   device.kind = std::string(kind);
   device.site = static_cast<uint32_t>(site - sites_.begin());
+  auto machine = FindMachine(machines_, node);
+  if (machine == machines_.end()) {
+    machine = machines_.insert(machine, Machine{.node = node});
+  }
+  device.machine = static_cast<uint32_t>(machine - machines_.begin());
   usage_.AddCapacity(kind, 1, 0);
   StateEditor(*this).SetLimit(device, full_bytes, fraction);
   return id;
+}
+
+void State::SetHost(uint32_t node, const HostNeed& limit) {
+  auto machine = FindMachine(machines_, node);
+  if (machine != machines_.end()) machine->limit = limit;
 }
 
 void State::RestoreJob(Job job) {

@@ -27,7 +27,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "scheduler/device.h"
+#include "scheduler/host.h"
 #include "scheduler/id_tables.h"
+#include "scheduler/need_history.h"
 #include "scheduler/order_policy.h"
 #include "scheduler/queue_key.h"
 #include "scheduler/restart_cost.h"
@@ -57,6 +59,7 @@ struct Job {
   uint32_t device_count = 1;
   // Of an elastic job: with how many it can run, rising; else empty.
   std::vector<uint32_t> device_counts;
+  HostNeed host;  // for each device
   uint32_t max_attempts = 3;
   absl::Duration first_backoff = absl::Seconds(1);
   bool publish_on_success = false;
@@ -166,6 +169,10 @@ class State {
     topology_.Connect(a, b, link);
   }
 
+  // What the machine has beside its devices. After its devices, before the
+  // first job; no-op for a machine without devices.
+  void SetHost(uint32_t node, const HostNeed& limit);
+
   // Before the first job.
   void SetPolicy(const QueuePolicy& policy) { policy_ = policy; }
 
@@ -181,6 +188,8 @@ class State {
   // Before the first event, after all devices are there. Of a job that ran
   // before: by itself, after having run so long in all.
   void LearnRunTime(absl::Duration run) { history_.Add(run); }
+  // One was submitted that needs so much.
+  void LearnNeed(const JobNeed& need) { needs_.Add(need); }
   // What it took.
   void Remember(const TenantUsage::Past& past, absl::Time now) {
     usage_.Remember(past, now, policy_.usage_half_life);
@@ -197,6 +206,7 @@ class State {
   // How many sites there are: kinds of devices of a machine.
   size_t sites() const { return sites_.size(); }
   const Topology& topology() const { return topology_; }
+  const std::vector<Machine>& machines() const { return machines_; }
   const absl::btree_set<QueueKey>& queue() const { return waiting_.all(); }
   // The same, by shape and with the first of each. With kFairShare the jobs of
   // a tenant are a group, otherwise all jobs are one.
@@ -216,6 +226,8 @@ class State {
   const QueuePolicy& policy() const { return policy_; }
   const ServiceHistory& history() const { return history_; }
   const TenantUsage& usage() const { return usage_; }
+  // With PlacementRule::kPack: of the jobs that were submitted.
+  const NeedHistory& needs() const { return needs_; }
   // Of the last event.
   absl::Time now() const { return now_; }
   // Of stopping and resuming: as measured, or as the policy says at first.
@@ -258,6 +270,7 @@ class State {
   absl::btree_map<VersionId, Version> versions_;
   std::vector<std::pair<uint32_t, std::string>> sites_;  // node and kind
   Topology topology_;
+  std::vector<Machine> machines_;
   WaitingJobs waiting_;
   absl::btree_set<JobId> reserving_;
   absl::btree_set<JobId> aside_;
@@ -273,6 +286,7 @@ class State {
   QueuePolicy policy_;
   ServiceHistory history_;
   TenantUsage usage_;
+  NeedHistory needs_;
   absl::Time now_ = absl::InfinitePast();
   RestartCost restart_cost_;
   absl::Time armed_timer_ = absl::InfiniteFuture();

@@ -180,6 +180,10 @@ void StateEditor::LearnRunTime(const Job& job) {
   state_.history_.Add(job.attained);
 }
 
+void StateEditor::LearnNeed(const Job& job) {
+  state_.LearnNeed({job.device_kind, job.device_count, job.bytes, job.host});
+}
+
 void StateEditor::SetExpectedRun(Job& job, absl::Duration expected,
                                  absl::Time now) {
   const bool queued = job.state == JobState::kQueued;
@@ -229,6 +233,9 @@ void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
     }
     device->jobs.insert(job.id);
     device->job_bytes += job.bytes;
+    HostNeed& used = state_.machines_[device->machine].used;
+    used.milli_cores += job.host.milli_cores;
+    used.bytes += job.host.bytes;
     state_.usage_.Take(job.tenant, device->kind, job.bytes, state_.now_,
                        state_.policy_.usage_half_life);
   }
@@ -256,6 +263,9 @@ void StateEditor::GiveBack(const Job& job, const Rank& rank) {
   Device* device = FindDevice(rank.device);
   device->jobs.erase(job.id);
   device->job_bytes -= job.bytes;
+  HostNeed& used = state_.machines_[device->machine].used;
+  used.milli_cores -= job.host.milli_cores;
+  used.bytes -= job.host.bytes;
   state_.usage_.GiveBack(job.tenant, device->kind, job.bytes, state_.now_,
                          state_.policy_.usage_half_life);
 }

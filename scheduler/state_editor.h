@@ -50,6 +50,8 @@ class StateEditor {
   void NoteStandingChange(Job& job, absl::Time now);
   // The job ended by itself after its time.
   void LearnRunTime(const Job& job);
+  // One that needs so much was submitted.
+  void LearnNeed(const Job& job);
   void SetExpectedRun(Job& job, absl::Duration expected, absl::Time now);
   void SetWakeTime(Job& job, absl::Time time);
   void AddRestartCost(absl::Duration cost) { state_.restart_cost_.Add(cost); }

@@ -149,6 +149,7 @@ void Apply(StepContext& context, const JobSubmitted& event) {
   job.device_kind = event.device_kind;
   job.device_count = event.device_count > 0 ? event.device_count : 1;
   job.device_counts = event.device_counts;
+  job.host = event.host;
   job.max_attempts = event.max_attempts > 0 ? event.max_attempts : 1;
   job.first_backoff = event.first_backoff;
   job.publish_on_success = event.publish_on_success;
@@ -159,6 +160,9 @@ void Apply(StepContext& context, const JobSubmitted& event) {
   for (JobId before : event.after_ok) job.after_ok.insert(before);
   for (JobId before : event.after_any) job.after_any.insert(before);
   job.held = event.held;
+  if (context.state.policy().placement == PlacementRule::kPack) {
+    context.edit.LearnNeed(job);
+  }
   context.Touch(context.edit.AddJob(std::move(job)));
   EnforceLimits(context);
 }

@@ -83,9 +83,10 @@ class Server::Impl {
 
   absl::Status Start() {
     worker_binary_ = WorkerBinary(config_);
+    machine_ = LookAtMachine();
     ASSIGN_OR_RETURN(devices_,
                      ChooseDevices(config_.devices, config_.device_memory_bytes,
-                                   LookAtMachine()));
+                                   machine_));
     RETURN_IF_ERROR(OpenStorage());
     RETURN_IF_ERROR(StartWork());
     RETURN_IF_ERROR(StartEndpoints());
@@ -193,6 +194,7 @@ class Server::Impl {
     options.queue_limit = config_.event_queue_size;
     options.planner = Planner();
     options.scheduling = config_.scheduling;
+    options.host = {uint64_t{machine_.cores} * 1000, machine_.memory_bytes};
     return options;
   }
 
@@ -378,6 +380,7 @@ class Server::Impl {
   absl::Mutex stop_mutex_;
   absl::Notification stop_;
   std::string worker_binary_;
+  MachineFacts machine_;
   std::vector<DeviceChoice> devices_;
   Ports ports_;
 

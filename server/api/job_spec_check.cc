@@ -35,6 +35,8 @@ constexpr uint32_t kMaxDevices = 1024;
 constexpr double kMaxRunSeconds = 1e9;
 constexpr int64_t kMaxUnixSeconds = 253402300799;  // 9999-12-31T23:59:59Z
 constexpr int kMaxPrerequisites = 100;
+constexpr double kMaxHostCores = 65536;
+constexpr uint64_t kMaxHostBytes = uint64_t{1} << 50;
 
 absl::Status CheckHeldOut(const v1::HeldOut& held_out) {
   switch (held_out.rule_case()) {
@@ -121,6 +123,20 @@ absl::Status CheckAfter(const v1::JobSpec& spec) {
   }
   for (const uint64_t id : spec.after_any()) {
     RETURN_IF_ERROR(CheckId("after_any", id));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckHost(const v1::JobSpec& spec) {
+  const double cores = spec.host_cores();
+  if (!(cores >= 0 && cores <= kMaxHostCores)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "host_cores is ", cores, "; it must be 0 .. ", kMaxHostCores));
+  }
+  if (spec.host_bytes() > kMaxHostBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("host_bytes is ", spec.host_bytes(), "; at most ",
+                     kMaxHostBytes, " are allowed"));
   }
   return absl::OkStatus();
 }
@@ -355,6 +371,7 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
                      "; it must be empty, \"cpu\" or \"cuda\""));
   }
   RETURN_IF_ERROR(CheckDevices(*spec));
+  RETURN_IF_ERROR(CheckHost(*spec));
   RETURN_IF_ERROR(CheckTimes(*spec));
   RETURN_IF_ERROR(CheckAfter(*spec));
   if (spec->devices() == 1) spec->clear_devices();  // they mean the same

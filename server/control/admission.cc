@@ -61,12 +61,15 @@ absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
   }
   const scheduler::Need need{submission.plan->plan().training().peak(),
                              submission.request.spec().device_kind(),
-                             DeviceCount(submission.request.spec())};
+                             DeviceCount(submission.request.spec()),
+                             std::nullopt,
+                             HostNeedOf(submission.request.spec())};
   const scheduler::Placement placement = scheduler::Place(state, need);
   if (placement.fit != scheduler::Fit::kNever) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       scheduler::NeverFitsText(need, placement),
-      need.devices > 1
+      placement.lacks_host ? "; lower host_cores or host_bytes"
+      : need.devices > 1
           ? "; use fewer devices, a smaller batch_size or model, or raise the "
             "devices' limits"
           : "; use a smaller batch_size or model, or raise the device's "

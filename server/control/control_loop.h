@@ -36,6 +36,7 @@
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/v1/usage.pb.h"
+#include "scheduler/host.h"
 #include "scheduler/order_policy.h"
 #include "server/control/serving_sink.h"
 #include "server/control/worker_port.h"
@@ -67,6 +68,8 @@ struct ControlOptions {
   // Checkpoints kept per job beside those that versions were made from.
   size_t keep_checkpoints = 5;
   scheduler::QueuePolicy scheduling;
+  // What the machine has for jobs that say what they need beside devices.
+  scheduler::HostNeed host = {};
   // What plans depend on beside the spec: stored plans of another planner are
   // made again. 0: plans are never made again.
   uint64_t planner = 0;

@@ -20,6 +20,8 @@ std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id) {
   key.clear_deadline();
   key.clear_expected_run_seconds();
   key.clear_hold();
+  key.clear_host_cores();
+  key.clear_host_bytes();
   key.mutable_publish()->clear_model();
   key.mutable_data()->clear_dataset();
   return absl::StrCat(engine::Sha256Hex(CanonicalBytes(key)), "/", dataset_id);

@@ -128,6 +128,7 @@ absl::Status Recover(const ControlOptions& options, const Store& store,
     ledger.state.AddDevice(device.name, KindOf(device.name), device.limit_bytes,
                            set == fractions.end() ? 1 : set->second);
   }
+  ledger.state.SetHost(0, options.host);
   ledger.state.SetPolicy(options.scheduling);
   RETURN_IF_ERROR(RecoverHistory(store, now, ledger));
   ASSIGN_OR_RETURN(ledger.job_counts, store.CountJobs());

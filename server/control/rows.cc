@@ -1,6 +1,7 @@
 #include "server/control/rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -65,6 +66,11 @@ std::string PublishedModelName(const v1::JobSpec& spec) {
   return spec.publish().model().empty() ? spec.name() : spec.publish().model();
 }
 
+scheduler::HostNeed HostNeedOf(const v1::JobSpec& spec) {
+  return {static_cast<uint64_t>(std::ceil(spec.host_cores() * 1000)),
+          spec.host_bytes()};
+}
+
 scheduler::JobSubmitted ToEvent(const v1::Job& job) {
   const v1::JobSpec& spec = job.spec();
   const v1::RetrySpec& retry = job.spec().retry();
@@ -83,6 +89,7 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job) {
       .first_backoff = absl::Seconds(backoff),
       .publish_on_success = job.spec().publish().on_success(),
   };
+  submitted.host = HostNeedOf(spec);
   if (spec.expected_run_seconds() > 0) {
     submitted.expected_run = absl::Seconds(spec.expected_run_seconds());
   }
@@ -134,6 +141,7 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.device_kind = submitted.device_kind;
   job.device_count = submitted.device_count;
   job.device_counts = submitted.device_counts;
+  job.host = submitted.host;
   job.max_attempts = submitted.max_attempts > 0 ? submitted.max_attempts : 1;
   job.first_backoff = submitted.first_backoff;
   job.publish_on_success = submitted.publish_on_success;

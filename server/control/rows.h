@@ -42,6 +42,8 @@ std::string PublishedModelName(const v1::JobSpec& spec);
 scheduler::JobSubmitted ToEvent(const v1::Job& job);
 scheduler::VersionCreated ToEvent(const v1::ModelVersion& version);
 
+// What each of its devices needs of the machine besides.
+scheduler::HostNeed HostNeedOf(const v1::JobSpec& spec);
 // On how many devices its attempts run.
 uint32_t DeviceCount(const v1::JobSpec& spec);
 // With how many devices an elastic job can run, rising; empty: it is none.

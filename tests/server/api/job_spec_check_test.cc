@@ -76,6 +76,10 @@ TEST(CheckJobSpecTest, NamesAndNumbersOfTheJob) {
          s->set_max_devices(4);
        },
        {"min_devices is 5", "max_devices is 4"}},
+      {[](v1::JobSpec* s) { s->set_host_cores(-1); }, {"host_cores is -1"}},
+      {[](v1::JobSpec* s) { s->set_host_cores(NAN); }, {"host_cores is nan"}},
+      {[](v1::JobSpec* s) { s->set_host_bytes(UINT64_MAX); },
+       {"host_bytes is 18446744073709551615", "1125899906842624"}},
       {[](v1::JobSpec* s) { s->set_max_devices(1025); },
        {"max_devices is 1025", "1 .. 1024"}},
       {[](v1::JobSpec* s) {

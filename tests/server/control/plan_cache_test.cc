@@ -28,6 +28,8 @@ TEST(PlanCache, NamesAndTimesAreNoPartOfTheKey) {
   other.set_hold(true);
   other.add_after_ok(3);
   other.set_max_run_seconds(5);
+  other.set_host_cores(1.5);
+  other.set_host_bytes(7);
   other.mutable_retry()->set_max_attempts(9);
   EXPECT_EQ(PlanCache::KeyOf(Spec(), 1), PlanCache::KeyOf(other, 1));
 }

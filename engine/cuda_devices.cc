@@ -42,6 +42,11 @@ absl::StatusOr<std::vector<DeviceFacts>> ListCudaDevices(
   return devices;
 }
 
+absl::StatusOr<DeviceLinks> ListCudaLinks(const CudaOptions& options) {
+  ASSIGN_OR_RETURN(DeviceModule* const module, FindModule(options));
+  return module->Links(options.vendor_library_dirs);
+}
+
 absl::StatusOr<std::unique_ptr<ModuleDevice>> OpenCudaDevice(
     int index, const CudaOptions& options) {
   ASSIGN_OR_RETURN(DeviceModule* const module, FindModule(options));

@@ -35,6 +35,9 @@ struct CudaOptions {
 absl::StatusOr<std::vector<DeviceFacts>> ListCudaDevices(
     const CudaOptions& options);
 
+// Between those devices; as ListCudaDevices.
+absl::StatusOr<DeviceLinks> ListCudaLinks(const CudaOptions& options);
+
 // As ListCudaDevices, and NOT_FOUND for an index that no GPU has, with how
 // many there are.
 absl::StatusOr<std::unique_ptr<ModuleDevice>> OpenCudaDevice(

@@ -29,10 +29,15 @@ struct Site {
 using Sites = std::vector<Site>;
 
 // Smaller is better.
+auto LoadOf(const Device& device) {
+  return std::make_tuple(device.cools(),
+                         device.jobs.size() + device.stray_attempts.size(),
+                         device.versions.size());
+}
 auto Preference(const Device& device, const Site& site) {
-  return std::make_tuple(
-      device.cools(), device.jobs.size() + device.stray_attempts.size(),
-      device.versions.size(), site.free.size(), device.free_bytes(), device.id);
+  return std::tuple_cat(
+      LoadOf(device),
+      std::make_tuple(site.free.size(), device.free_bytes(), device.id));
 }
 
 // Ranks wait for each other in every step, so two attempts of several ranks
@@ -65,25 +70,50 @@ Site& SiteOf(Placement& placement, Sites& sites, const Device& device) {
   return site;
 }
 
-// The best `count` of the site's free devices, best first.
-void KeepBest(Site& site, size_t count) {
+// Puts the best `count` of the site's free devices first, the worst of them
+// last, and returns the slowest link between them. Of devices with no more load
+// than the best ones have, those that are connected best.
+Link KeepBest(const Topology& topology, Site& site, size_t count) {
   const auto better = [&](const Device* a, const Device* b) {
     return Preference(*a, site) < Preference(*b, site);
   };
-  std::partial_sort(site.free.begin(), site.free.begin() + count,
-                    site.free.end(), better);
+  if (topology.empty()) {
+    std::partial_sort(site.free.begin(), site.free.begin() + count,
+                      site.free.end(), better);
+    return Link::kUnknown;
+  }
+  std::sort(site.free.begin(), site.free.end(), better);
+  const auto most = LoadOf(*site.free[count - 1]);
+  std::vector<DeviceId> ids;
+  for (const Device* device : site.free) {
+    if (LoadOf(*device) <= most) ids.push_back(device->id);
+  }
+  const ConnectedDevices best = BestConnected(topology, ids, count);
+  std::stable_partition(
+      site.free.begin(), site.free.end(), [&](const Device* device) {
+        return std::binary_search(best.ids.begin(), best.ids.end(), device->id);
+      });
+  return best.connection.slowest;
 }
 
 // Enough devices of the site that serves best; empty when none has enough.
-std::vector<const Device*> FromOneSite(Sites& sites, size_t count) {
+std::vector<const Device*> FromOneSite(const Topology& topology, Sites& sites,
+                                       size_t count) {
   const Site* best = nullptr;
+  Link best_link = Link::kUnknown;
   for (Site& site : sites) {
     if (!site.Has(count)) continue;
-    KeepBest(site, count);
-    if (best == nullptr || Preference(*site.free[count - 1], site) <
-                               Preference(*best->free[count - 1], *best)) {
-      best = &site;
+    const Link link = KeepBest(topology, site, count);
+    const auto standing = [&](const Site& of, Link slowest) {
+      const Device& worst = *of.free[count - 1];
+      return std::make_tuple(LoadOf(worst), -static_cast<int>(slowest),
+                             Preference(worst, of));
+    };
+    if (best != nullptr && standing(*best, best_link) < standing(site, link)) {
+      continue;
     }
+    best = &site;
+    best_link = link;
   }
   if (best == nullptr) return {};
   return {best->free.begin(), best->free.begin() + count};
@@ -113,10 +143,11 @@ uint32_t LargestSite(const Sites& sites) {
 }
 
 // By id; empty when there are not enough.
-std::vector<DeviceId> ChooseDevices(const Placement& placement, Sites& sites,
+std::vector<DeviceId> ChooseDevices(const Topology& topology,
+                                    const Placement& placement, Sites& sites,
                                     uint32_t count) {
   std::vector<const Device*> chosen =
-      count <= LargestSite(sites) ? FromOneSite(sites, count)
+      count <= LargestSite(sites) ? FromOneSite(topology, sites, count)
                                   : FromWholeSites(placement, sites, count);
   std::vector<DeviceId> ids;
   ids.reserve(chosen.size());
@@ -187,7 +218,8 @@ Placement Place(const State& state, const Need& need,
                   })) {
     placement.held_back = nullptr;
   }
-  placement.devices = ChooseDevices(placement, sites, need.devices);
+  placement.devices =
+      ChooseDevices(state.topology(), placement, sites, need.devices);
   if (!placement.devices.empty()) placement.fit = Fit::kNow;
   if (placement.fit == Fit::kNotNow && !HostsCouldHold(state, need)) {
     placement.fit = Fit::kNever;

@@ -71,16 +71,27 @@ absl::Status CheckGpu(uint32_t index, uint64_t memory_bytes,
         absl::StrCat("there is no cuda:", index, ": the NVIDIA driver shows ",
                      machine.gpus.size(), " CUDA devices (numbered from 0)"));
   }
-  if (memory_bytes <= machine.gpus[index]) return absl::OkStatus();
+  if (memory_bytes <= machine.gpus[index].bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("device-memory is ", memory_bytes, " bytes; of cuda:", index,
-                   " ", machine.gpus[index], " can be used"));
+                   " ", machine.gpus[index].bytes, " can be used"));
+}
+
+// Of those GPUs, in this order.
+void AddLinks(const std::vector<uint32_t>& indices, const MachineFacts& machine,
+              std::vector<DeviceChoice>& choices) {
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const std::vector<scheduler::Link>& links = machine.gpus[indices[i]].links;
+    if (links.empty()) continue;
+    for (uint32_t other : indices) choices[i].links.push_back(links[other]);
+  }
 }
 
 absl::StatusOr<std::vector<DeviceChoice>> GpuDevices(
     absl::string_view list, uint64_t memory_bytes,
     const MachineFacts& machine) {
   std::vector<DeviceChoice> choices;
+  std::vector<uint32_t> indices;
   absl::flat_hash_set<uint32_t> seen;
   for (absl::string_view word : absl::StrSplit(list, ',')) {
     uint32_t index = 0;
@@ -89,10 +100,12 @@ absl::StatusOr<std::vector<DeviceChoice>> GpuDevices(
     }
     const absl::Status status = CheckGpu(index, memory_bytes, machine);
     if (!status.ok()) return status;
-    choices.push_back({absl::StrCat("cuda:", index),
-                       memory_bytes != 0 ? memory_bytes : machine.gpus[index],
-                       1});
+    indices.push_back(index);
+    choices.push_back(
+        {absl::StrCat("cuda:", index),
+         memory_bytes != 0 ? memory_bytes : machine.gpus[index].bytes, 1});
   }
+  AddLinks(indices, machine, choices);
   return choices;
 }
 

@@ -13,20 +13,29 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "scheduler/topology.h"
 
 namespace gpupool::server {
 
+struct UsableGpu {
+  uint64_t bytes = 0;  // that can be used
+  // To each GPU, by index; empty where nobody tells.
+  std::vector<scheduler::Link> links = {};
+};
+
 struct MachineFacts {
-  uint32_t cores = 1;          // that this process may use
-  uint64_t memory_bytes = 0;   // of the machine, or of its container
-  std::vector<uint64_t> gpus;  // bytes of each that can be used
-  std::string no_gpus;         // why there are none
+  uint32_t cores = 1;         // that this process may use
+  uint64_t memory_bytes = 0;  // of the machine, or of its container
+  std::vector<UsableGpu> gpus;
+  std::string no_gpus;  // why there are none
 };
 
 struct DeviceChoice {
   std::string name;  // "cpu:0"
   uint64_t limit_bytes = 0;
   uint32_t threads = 1;
+  // To each device of the list; empty where nobody tells.
+  std::vector<scheduler::Link> links = {};
 };
 
 // But for the GPUs: see gpu_query.h.

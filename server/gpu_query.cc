@@ -33,9 +33,26 @@ absl::Status Nonsense(absl::string_view output) {
                    absl::StripAsciiWhitespace(output.substr(0, 200))));
 }
 
+// Words that nobody knows here mean nothing; a list of another length, neither.
+std::vector<scheduler::Link> ReadLinks(const nlohmann::json& gpu,
+                                       size_t count) {
+  std::vector<scheduler::Link> links;
+  const auto words = gpu.find("links");
+  if (words == gpu.end() || !words->is_array() || words->size() != count) {
+    return links;
+  }
+  for (const nlohmann::json& word : *words) {
+    const auto link = word.is_string()
+                          ? scheduler::ParseLink(word.get<std::string>())
+                          : std::nullopt;
+    links.push_back(link.value_or(scheduler::Link::kUnknown));
+  }
+  return links;
+}
+
 }  // namespace
 
-absl::StatusOr<std::vector<uint64_t>> ParseGpus(absl::string_view output) {
+absl::StatusOr<std::vector<UsableGpu>> ParseGpus(absl::string_view output) {
   // Libraries may have printed something before it.
   for (absl::string_view line : absl::StrSplit(output, '\n')) {
     if (line.substr(0, 1) != "{") continue;
@@ -44,20 +61,21 @@ absl::StatusOr<std::vector<uint64_t>> ParseGpus(absl::string_view output) {
     if (!json.is_object() || !json.contains("gpus")) break;
     const nlohmann::json& gpus = json["gpus"];
     if (!gpus.is_array() || gpus.empty() || gpus.size() > kMaxGpus) break;
-    std::vector<uint64_t> bytes;
+    std::vector<UsableGpu> usable;
     for (const nlohmann::json& gpu : gpus) {
       if (!gpu.is_object() || !gpu.contains("usable_bytes") ||
           !gpu["usable_bytes"].is_number_unsigned()) {
         return Nonsense(output);
       }
-      bytes.push_back(gpu["usable_bytes"].get<uint64_t>());
+      usable.push_back(
+          {gpu["usable_bytes"].get<uint64_t>(), ReadLinks(gpu, gpus.size())});
     }
-    return bytes;
+    return usable;
   }
   return Nonsense(output);
 }
 
-absl::StatusOr<std::vector<uint64_t>> AskForGpus(
+absl::StatusOr<std::vector<UsableGpu>> AskForGpus(
     const std::string& worker_binary, const std::string& cuda_lib_dir,
     absl::Duration timeout) {
   const UniqueFd output(::memfd_create("gpus", MFD_CLOEXEC));

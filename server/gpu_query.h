@@ -11,18 +11,19 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "server/devices.h"
 
 namespace gpupool::server {
 
-// The bytes of each GPU that can be used, by index; at least one.
+// By index; at least one.
 //   FAILED_PRECONDITION  there is none, in the worker's words
 //   UNAVAILABLE          the worker cannot be started, or answers nonsense
 //   DEADLINE_EXCEEDED    it does not answer
-absl::StatusOr<std::vector<uint64_t>> AskForGpus(
+absl::StatusOr<std::vector<UsableGpu>> AskForGpus(
     const std::string& worker_binary, const std::string& cuda_lib_dir,
     absl::Duration timeout = absl::Seconds(60));
 
 // What `gpupool-worker devices` printed. UNAVAILABLE when it is nonsense.
-absl::StatusOr<std::vector<uint64_t>> ParseGpus(absl::string_view output);
+absl::StatusOr<std::vector<UsableGpu>> ParseGpus(absl::string_view output);
 
 }  // namespace gpupool::server

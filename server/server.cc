@@ -188,7 +188,7 @@ class Server::Impl {
     ControlOptions options;
     for (const DeviceChoice& device : devices_) {
       options.devices.push_back(
-          {device.name, device.limit_bytes, device.threads});
+          {device.name, device.limit_bytes, device.threads, device.links});
     }
     options.groups_folder = absl::StrCat(state_dir_->path(), "/groups");
     options.queue_limit = config_.event_queue_size;

@@ -29,6 +29,7 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation);
 void AddModelsInfer(CLI::App& models, Invocation& invocation);
 void AddDevices(CLI::App& app, Invocation& invocation);
 void AddDevicesMemory(CLI::App& devices, Invocation& invocation);
+void AddDevicesTopology(CLI::App& devices, Invocation& invocation);
 void AddAdmin(CLI::App& app, Invocation& invocation);
 void AddSim(CLI::App& app, Invocation& invocation);
 void AddUsage(CLI::App& app, Invocation& invocation);

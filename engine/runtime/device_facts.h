@@ -23,6 +23,12 @@ struct DeviceFacts {
   std::string libraries;  // of an open device: the vendor's, or why one is not
 };
 
+// How each device is connected to each other one, by index, in the words of
+// `nvidia-smi topo -m`: "NVL" NVLink, "PIX" one PCIe switch, "PXB" several,
+// "PHB" a host bridge, "NODE" one NUMA node, "SYS" two. Empty where nobody
+// tells, and between a device and itself.
+using DeviceLinks = std::vector<std::vector<std::string>>;
+
 struct DeviceProcess {
   uint32_t pid = 0;
   uint64_t bytes = 0;  // 0 where the driver does not tell

@@ -71,7 +71,11 @@ class DeviceModule {
   virtual absl::StatusOr<int> CountDevices() = 0;
   // NOT_FOUND for an index that no device has.
   virtual absl::StatusOr<DeviceFacts> Describe(int index) = 0;
-  // As both; RESOURCE_EXHAUSTED when the device has no memory for a context.
+  // As both. All empty where the machine has nothing that could tell.
+  // `vendor_library_dirs`: see ModuleDeviceOptions.
+  virtual absl::StatusOr<DeviceLinks> Links(
+      const std::string& vendor_library_dirs) = 0;
+  // As Describe; RESOURCE_EXHAUSTED when it has no memory for a context.
   virtual absl::StatusOr<std::unique_ptr<ModuleDevice>> Open(
       const ModuleDeviceOptions& options) = 0;
 };

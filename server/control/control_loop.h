@@ -38,6 +38,7 @@
 #include "gpupool/v1/usage.pb.h"
 #include "scheduler/host.h"
 #include "scheduler/order_policy.h"
+#include "scheduler/topology.h"
 #include "server/control/serving_sink.h"
 #include "server/control/worker_port.h"
 #include "server/pool/worker_pool.h"
@@ -52,6 +53,8 @@ struct ControlDevice {
   std::string name;  // "cpu:0"; the meta worker is not listed
   uint64_t limit_bytes = 0;
   uint32_t threads = 1;
+  // To each device of the list; empty where nobody tells.
+  std::vector<scheduler::Link> links = {};
 };
 
 struct ControlOptions {

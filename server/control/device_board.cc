@@ -38,6 +38,19 @@ void KeepKnown(const std::set<AttemptRef>& wanted,
   }
 }
 
+// They never change.
+void PublishLinks(const scheduler::State& state, scheduler::DeviceId id,
+                  v1::Device& device) {
+  if (state.topology().empty() || device.links_size() > 0) return;
+  for (const auto& [other_id, other] : state.devices()) {
+    const scheduler::Link link = state.topology().Between(id, other_id);
+    if (link == scheduler::Link::kUnknown) continue;
+    v1::DeviceLink& added = *device.add_links();
+    added.set_device(other.name);
+    added.set_link(std::string(scheduler::ToString(link)));
+  }
+}
+
 }  // namespace
 
 void DeviceBoard::AddDevice(const std::string& name, uint64_t limit_bytes,
@@ -113,6 +126,7 @@ void DeviceBoard::PublishDevice(const Ledger& ledger,
     const scheduler::Version& version = ledger.state.versions().at(id);
     entry.device.add_versions(absl::StrCat(version.model, "/", version.number));
   }
+  PublishLinks(ledger.state, device.id, entry.device);
   entry.device.set_consecutive_faults(device.faults);
   entry.device.set_last_fault(device.fault_text);
   if (device.cools()) {

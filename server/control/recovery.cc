@@ -1,5 +1,6 @@
 #include "server/control/recovery.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -118,6 +119,16 @@ void RecoverVersion(v1::ModelVersion version, Ledger& ledger) {
       ToSchedulerVersion(row, ledger.state.FindDevice(row.device())));
 }
 
+void ConnectDevices(const std::vector<ControlDevice>& devices,
+                    scheduler::State& state) {
+  for (size_t a = 0; a < devices.size(); ++a) {
+    const std::vector<scheduler::Link>& links = devices[a].links;
+    for (size_t b = 0; b < std::min(a, links.size()); ++b) {
+      state.Connect(scheduler::DeviceId(a), scheduler::DeviceId(b), links[b]);
+    }
+  }
+}
+
 }  // namespace
 
 absl::Status Recover(const ControlOptions& options, const Store& store,
@@ -129,6 +140,7 @@ absl::Status Recover(const ControlOptions& options, const Store& store,
                            set == fractions.end() ? 1 : set->second);
   }
   ledger.state.SetHost(0, options.host);
+  ConnectDevices(options.devices, ledger.state);
   ledger.state.SetPolicy(options.scheduling);
   RETURN_IF_ERROR(RecoverHistory(store, now, ledger));
   ASSIGN_OR_RETURN(ledger.job_counts, store.CountJobs());

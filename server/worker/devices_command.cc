@@ -28,6 +28,7 @@ int RunDevicesCommand(int argc, char** argv) {
                  std::string(devices.status().message()).c_str());
     return ExitWithoutEngine(devices.status());
   }
+  const auto links = engine::ListCudaLinks(options);
   nlohmann::json gpus = nlohmann::json::array();
   for (size_t i = 0; i < devices->size(); ++i) {
     const engine::DeviceFacts& facts = devices->at(i);
@@ -38,6 +39,7 @@ int RunDevicesCommand(int argc, char** argv) {
                     {"compute_capability", facts.compute_capability},
                     {"total_bytes", facts.total_bytes},
                     {"usable_bytes", engine::UsableBytes(facts)}});
+    if (links.ok()) gpus.back()["links"] = links->at(i);
   }
   const nlohmann::json all = {{"gpus", std::move(gpus)}};
   std::printf("%s\n",

@@ -5,7 +5,8 @@
 namespace gpupool::server {
 
 // The arguments of main, "devices" being the first. Prints one line of JSON,
-//   {"gpus":[{"device":"cuda:0","name":...,"usable_bytes":...,...}]}
+//   {"gpus":[{"device":"cuda:0","name":...,"usable_bytes":...,
+//             "links":["","NVL",...],...}]}
 // or, to standard error, why there are none. Returns the exit code: 0, 1 when
 // the GPUs fail, 2 for wrong arguments, 4 when there are none.
 int RunDevicesCommand(int argc, char** argv);

@@ -90,6 +90,19 @@ class Gpu(harness.TestCase):
         self.assertEqual([], [d for d in self.start().devices()
                               if d.get("readings")])
 
+    def test_jobs_on_several_devices_get_those_that_are_connected_best(self):
+        server = self.gpus("auto")
+        matrix = [line.split("\t") for line in
+                  server.cli("devices", "topology", "--no-headers").splitlines()]
+        self.assertEqual([["cuda:0", "X", "SYS", "SYS"],
+                          ["cuda:1", "SYS", "X", "NVL"],
+                          ["cuda:2", "SYS", "NVL", "X"]], matrix)
+        server.upload_digits()
+        path = server.state / "pair.yaml"
+        path.write_text(harness.digits_job(steps=20, filters=4) + "\ndevices: 2\n")
+        plan = server.json("plan", path)
+        self.assertEqual(["cuda:1", "cuda:2"], plan["start"]["devices"], plan)
+
     def test_a_job_trains_and_serves_on_memory_that_nobody_may_touch(self):
         server = self.gpus("cuda:0")
         server.upload_digits()

@@ -92,6 +92,57 @@ TEST_F(PlacementPolicyTest, AGangGetsAllItsDevicesOrNone) {
   EXPECT_THAT(placement.devices, IsEmpty());
 }
 
+// Two machines; within each, 0-1 and 2-3 have NVLink.
+class ConnectedDevicesTest : public SchedulerTest {
+ protected:
+  void SetUp() override {
+    AddNodes(2, 4);
+    for (uint64_t a = 0; a < 8; ++a) {
+      for (uint64_t b = a / 4 * 4; b < a; ++b) {
+        state.Connect(DeviceId(a), DeviceId(b),
+                      a / 2 == b / 2 ? Link::kNvlink : Link::kSystem);
+      }
+    }
+  }
+  std::vector<DeviceId> Choose(uint32_t devices) {
+    return Place(state, {50, "", devices}).devices;
+  }
+  static std::vector<DeviceId> Ids(std::initializer_list<uint64_t> numbers) {
+    return {numbers.begin(), numbers.end()};
+  }
+};
+
+TEST_F(ConnectedDevicesTest, AGangGetsThoseThatAreConnectedBest) {
+  EXPECT_EQ(Choose(2), Ids({0, 1}));
+  EXPECT_EQ(DeviceOf(Submit(100)), DeviceId(0));
+  EXPECT_EQ(Choose(2), Ids({2, 3}));
+}
+
+TEST_F(ConnectedDevicesTest, AFastLinkIsWorthAnEmptierMachine) {
+  Submit(100);
+  const JobId second = Submit(100);
+  Submit(100);
+  End(second, Outcome::kSucceeded);
+  // 1 and 3 are free on the first machine.
+  EXPECT_EQ(Choose(2), Ids({4, 5}));
+  EXPECT_EQ(Choose(1), Ids({1}));
+}
+
+TEST_F(ConnectedDevicesTest, ABusyDeviceIsWorseThanASlowLink) {
+  Submit(10);
+  Submit(10);
+  Submit(10);
+  // 3 is idle, and so are those of the other machine.
+  EXPECT_EQ(Choose(4), Ids({4, 5, 6, 7}));
+  EXPECT_EQ(Choose(2), Ids({4, 5}));
+}
+
+TEST_F(ConnectedDevicesTest, OneDeviceDoesNotPartAPair) {
+  EXPECT_EQ(DeviceOf(Submit(100)), DeviceId(0));
+  EXPECT_EQ(DeviceOf(Submit(100)), DeviceId(1));
+  EXPECT_EQ(Choose(2), Ids({2, 3}));
+}
+
 TEST_F(PlacementPolicyTest, AGangStaysWithinOneKind) {
   AddReadyDevice("cpu:0", 100);
   const DeviceId first = AddReadyDevice("cuda:0", 100);

@@ -42,14 +42,14 @@ TEST(DevicesTest, AutoIsTwoCpuDevicesOrOneOnOneCore) {
 
 TEST(DevicesTest, AutoTakesAllGpusWithAllTheirMemory) {
   const auto choices =
-      ChooseDevices("auto", 0, {.cores = 8, .gpus = {5 * kGiB, 6 * kGiB}});
+      ChooseDevices("auto", 0, {.cores = 8, .gpus = {{5 * kGiB}, {6 * kGiB}}});
   EXPECT_EQ(Names(*choices), (std::vector<std::string>{"cuda:0", "cuda:1"}));
   EXPECT_EQ(choices->at(1).limit_bytes, 6 * kGiB);
   EXPECT_EQ(choices->at(1).threads, 1u);
 }
 
 TEST(DevicesTest, GpusTakeTheLimitThatWasAskedForUpToWhatTheyHave) {
-  const MachineFacts machine{.gpus = {5 * kGiB, 6 * kGiB}};
+  const MachineFacts machine{.gpus = {{5 * kGiB}, {6 * kGiB}}};
   EXPECT_EQ(ChooseDevices("cuda:1", 6 * kGiB, machine)->at(0).limit_bytes,
             6 * kGiB);
   const auto more = ChooseDevices("cuda:1,0", 6 * kGiB, machine);
@@ -63,10 +63,23 @@ TEST(DevicesTest, GpuThatIsNotThereIsRefusedWithTheReason) {
   EXPECT_TRUE(absl::IsFailedPrecondition(none.status()));
   EXPECT_THAT(std::string(none.status().message()),
               HasSubstr("the driver is too old"));
-  const auto gpu = ChooseDevices("cuda:0,3", 0, {.gpus = {kGiB, kGiB}});
+  const auto gpu = ChooseDevices("cuda:0,3", 0, {.gpus = {{kGiB}, {kGiB}}});
   EXPECT_TRUE(absl::IsFailedPrecondition(gpu.status()));
   EXPECT_THAT(std::string(gpu.status().message()),
               HasSubstr("no cuda:3: the NVIDIA driver shows 2"));
+}
+
+TEST(DevicesTest, LinksGoWithTheGpusThatWereChosen) {
+  using scheduler::Link;
+  const Link no = Link::kUnknown;
+  const MachineFacts machine{
+      .gpus = {{kGiB, {no, Link::kNvlink, Link::kSystem}},
+               {kGiB, {Link::kNvlink, no, Link::kNode}},
+               {kGiB, {Link::kSystem, Link::kNode, no}}}};
+  const auto chosen = ChooseDevices("cuda:2,0", 0, machine);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(chosen->at(0).links, (std::vector<Link>{no, Link::kSystem}));
+  EXPECT_EQ(chosen->at(1).links, (std::vector<Link>{Link::kSystem, no}));
 }
 
 TEST(DevicesTest, OnlyWordsThatMayMeanGpusAskForThem) {
@@ -76,7 +89,7 @@ TEST(DevicesTest, OnlyWordsThatMayMeanGpusAskForThem) {
 }
 
 TEST(DevicesTest, OtherWordsAreRefused) {
-  const MachineFacts machine{.cores = 2, .gpus = {kGiB, kGiB}};
+  const MachineFacts machine{.cores = 2, .gpus = {{kGiB}, {kGiB}}};
   for (const char* words : {"", "cpu", "cpu:", "cpu:0", "cpu:65", "cpu:-1",
                             "gpu:0", "cuda:", "cuda:x", "cuda:0,0"}) {
     EXPECT_TRUE(

@@ -8,7 +8,10 @@
 namespace gpupool::server {
 namespace {
 
+using scheduler::Link;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 
 constexpr char kWorker[] = GPUPOOL_STANDIN_WORKER;
@@ -16,8 +19,25 @@ constexpr char kWorker[] = GPUPOOL_STANDIN_WORKER;
 TEST(GpuQueryTest, AsksTheWorkersModule) {
   const auto gpus = AskForGpus(kWorker, "");
   ASSERT_TRUE(gpus.ok()) << gpus.status();
-  const uint64_t usable = uint64_t{15} << 28;
-  EXPECT_THAT(*gpus, ElementsAre(usable, usable, usable));
+  static constexpr uint64_t usable = uint64_t{15} << 28;
+  const auto has = [](const auto& links) {
+    return AllOf(Field(&UsableGpu::bytes, usable),
+                 Field(&UsableGpu::links, links));
+  };
+  const auto none = Link::kUnknown;
+  EXPECT_THAT(*gpus, ElementsAre(has(ElementsAre(none, none, none)),
+                                 has(ElementsAre(none, none, none)),
+                                 has(ElementsAre(none, none, none))));
+}
+
+TEST(GpuQueryTest, TheManagementLibraryKnowsTheLinks) {
+  const auto gpus = AskForGpus(kWorker, GPUPOOL_FAKE_NVML_DIR);
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  ASSERT_EQ(gpus->size(), 3u);
+  EXPECT_THAT(gpus->at(0).links,
+              ElementsAre(Link::kUnknown, Link::kSystem, Link::kSystem));
+  EXPECT_THAT(gpus->at(2).links,
+              ElementsAre(Link::kSystem, Link::kNvlink, Link::kUnknown));
 }
 
 TEST(GpuQueryTest, TheWorkersReasonIsPassedOn) {
@@ -41,8 +61,10 @@ TEST(GpuQueryTest, OneThatDoesNotAnswerIsNotWaitedForForEver) {
 }
 
 TEST(GpuQueryTest, ReadsTheLineOfJsonAndNothingElse) {
-  EXPECT_THAT(*ParseGpus("a warning\n{\"gpus\":[{\"usable_bytes\":7}]}\n"),
-              ElementsAre(7u));
+  const auto one = ParseGpus("a warning\n{\"gpus\":[{\"usable_bytes\":7}]}\n");
+  ASSERT_TRUE(one.ok()) << one.status();
+  ASSERT_EQ(one->size(), 1u);
+  EXPECT_EQ(one->front().bytes, 7u);
   for (const char* text :
        {"", "{", "{}", "[]", "{\"gpus\":[]}", "{\"gpus\":[{}]}",
         "{\"gpus\":{}}", "{\"gpus\":[{\"usable_bytes\":-1}]}",
@@ -50,6 +72,18 @@ TEST(GpuQueryTest, ReadsTheLineOfJsonAndNothingElse) {
     const auto gpus = ParseGpus(text);
     EXPECT_TRUE(absl::IsUnavailable(gpus.status())) << text;
   }
+}
+
+TEST(GpuQueryTest, LinksThatItDoesNotKnowMeanNothing) {
+  const auto gpus = ParseGpus(
+      "{\"gpus\":[{\"usable_bytes\":7,\"links\":[\"\",\"WIFI\",3]},"
+      "{\"usable_bytes\":7,\"links\":[\"NVL\"]},"
+      "{\"usable_bytes\":7,\"links\":\"NVL\"}]}");
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  EXPECT_THAT(gpus->at(0).links,
+              ElementsAre(Link::kUnknown, Link::kUnknown, Link::kUnknown));
+  EXPECT_TRUE(gpus->at(1).links.empty());
+  EXPECT_TRUE(gpus->at(2).links.empty());
 }
 
 }  // namespace

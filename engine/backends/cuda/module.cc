@@ -1,6 +1,7 @@
 // The border of libgpupool_cuda.so.
 #include "engine/backends/cuda/cuda_device.h"
 #include "engine/backends/cuda/device_query.h"
+#include "engine/backends/cuda/nvml.h"
 #include "engine/base/status_macros.h"
 #include "engine/runtime/module_build_id.h"
 
@@ -12,6 +13,18 @@ class CudaModule : public DeviceModule {
   absl::StatusOr<int> CountDevices() override { return CountGpus(); }
   absl::StatusOr<DeviceFacts> Describe(int index) override {
     return DescribeGpu(index);
+  }
+  absl::StatusOr<DeviceLinks> Links(
+      const std::string& vendor_library_dirs) override {
+    ASSIGN_OR_RETURN(const int count, CountGpus());
+    std::vector<std::string> uuids;
+    for (int i = 0; i < count; ++i) {
+      ASSIGN_OR_RETURN(const DeviceFacts facts, DescribeGpu(i));
+      uuids.push_back(facts.uuid);
+    }
+    const auto nvml = Nvml::OpenFrom(vendor_library_dirs);
+    if (nvml.ok()) return (*nvml)->LinksBetween(uuids);
+    return DeviceLinks(uuids.size(), std::vector<std::string>(uuids.size()));
   }
   absl::StatusOr<std::unique_ptr<ModuleDevice>> Open(
       const ModuleDeviceOptions& options) override {

@@ -31,6 +31,15 @@ constexpr unsigned kSinceDriverStart = 0;
 constexpr unsigned long long kXidEvents = 0x8;
 constexpr unsigned long long kNotAvailable = ~0ULL;
 constexpr size_t kMaxProcesses = 256;
+constexpr unsigned kByNvlink = 2;
+
+// Of the level at which the ways of two GPUs meet.
+const char* LevelText(unsigned level) {
+  if (level <= 10) return "PIX";  // 0: on one board
+  if (level <= 20) return "PXB";
+  if (level <= 30) return "PHB";
+  return level <= 40 ? "NODE" : "SYS";
+}
 
 struct Utilization {
   unsigned gpu;
@@ -77,6 +86,8 @@ struct Nvml::Functions {
                      "; install a driver of version 450 or later"));
   }
   absl::Status Load(const std::string& name);
+  // Empty where the library does not tell.
+  std::string LinkBetween(void* a, void* b) const;
   std::string ErrorText(int code) const {
     return error_string == nullptr ? absl::StrCat("error ", code)
                                    : std::string(error_string(code));
@@ -101,7 +112,23 @@ struct Nvml::Functions {
   int (*free_events)(void*) = nullptr;
   int (*register_events)(void*, unsigned long long, void*) = nullptr;
   int (*wait_events)(void*, Event*, unsigned) = nullptr;
+  int (*peer_status)(void*, void*, unsigned, unsigned*) = nullptr;
+  int (*common_ancestor)(void*, void*, unsigned*) = nullptr;
 };
+
+std::string Nvml::Functions::LinkBetween(void* a, void* b) const {
+  unsigned answer = 0;
+  // 0 means that they are.
+  if (peer_status != nullptr &&
+      peer_status(a, b, kByNvlink, &answer) == kSuccess && answer == 0) {
+    return "NVL";
+  }
+  if (common_ancestor == nullptr ||
+      common_ancestor(a, b, &answer) != kSuccess) {
+    return "";
+  }
+  return LevelText(answer);
+}
 
 absl::Status Nvml::Functions::Load(const std::string& name) {
   library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -128,6 +155,8 @@ absl::Status Nvml::Functions::Load(const std::string& name) {
   FindOptional("nvmlEventSetFree", free_events);
   FindOptional("nvmlDeviceRegisterEvents", register_events);
   FindOptional("nvmlEventSetWait_v2", wait_events);
+  FindOptional("nvmlDeviceGetP2PStatus", peer_status);
+  FindOptional("nvmlDeviceGetTopologyCommonAncestor", common_ancestor);
   if (const int code = init(); code != kSuccess) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the NVIDIA management library finds no driver: ", ErrorText(code)));
@@ -165,6 +194,23 @@ absl::StatusOr<std::unique_ptr<Nvml>> Nvml::OpenFrom(
     if (::access(path.c_str(), R_OK) == 0) return Open(path);
   }
   return Open(kName);
+}
+
+DeviceLinks Nvml::LinksBetween(const std::vector<std::string>& uuids) const {
+  std::vector<void*> gpus(uuids.size());
+  for (size_t i = 0; i < uuids.size(); ++i) {
+    if (functions_->by_uuid(uuids[i].c_str(), &gpus[i]) != kSuccess) {
+      gpus[i] = nullptr;
+    }
+  }
+  DeviceLinks links(gpus.size(), std::vector<std::string>(gpus.size()));
+  for (size_t a = 0; a < gpus.size(); ++a) {
+    for (size_t b = 0; b < gpus.size(); ++b) {
+      if (a == b || gpus[a] == nullptr || gpus[b] == nullptr) continue;
+      links[a][b] = functions_->LinkBetween(gpus[a], gpus[b]);
+    }
+  }
+  return links;
 }
 
 absl::Status Nvml::Watch(const std::string& uuid) {

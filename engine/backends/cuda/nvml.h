@@ -38,6 +38,9 @@ class Nvml {
   // "580.159.03"; empty where the library does not say.
   const std::string& driver_version() const { return driver_version_; }
 
+  // Between the GPUs with these uuids; empty for those that it does not know.
+  DeviceLinks LinksBetween(const std::vector<std::string>& uuids) const;
+
   // Chooses the device to read. NOT_FOUND for an unknown one.
   absl::Status Watch(const std::string& uuid);
   // Of the watched device. Numbers that it does not tell are absent. An error

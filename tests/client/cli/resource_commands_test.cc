@@ -198,6 +198,21 @@ TEST_F(DevicesTest, WatchesUntilTheStreamEnds) {
   EXPECT_EQ(count, 2);
 }
 
+TEST_F(DevicesTest, ShowsHowTheyAreConnected) {
+  EXPECT_EQ(Run({"devices", "topology"}), 0);
+  EXPECT_EQ(out(), "DEVICE\tcpu:0\ncpu:0\tX\n");
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::Device& device = *server_.state.devices.add_devices();
+    device.set_name("cuda:0");
+    v1::DeviceLink& link = *device.add_links();
+    link.set_device("cpu:0");
+    link.set_link("NODE");
+  }
+  EXPECT_EQ(Run({"devices", "topology", "--no-headers"}), 0);
+  EXPECT_EQ(out(), "cpu:0\tX\t-\ncuda:0\tNODE\tX\n");
+}
+
 TEST_F(DevicesTest, ShowsAndTendsMemory) {
   EXPECT_EQ(Run({"devices", "memory", "cpu:0"}), 0);
   EXPECT_EQ(out(), "memory of cpu:0\n");

@@ -15,6 +15,9 @@ class FakeModule : public DeviceModule {
   absl::StatusOr<DeviceFacts> Describe(int) override {
     return DeviceFacts{.name = "a device of the test"};
   }
+  absl::StatusOr<DeviceLinks> Links(const std::string&) override {
+    return DeviceLinks(3, std::vector<std::string>(3));
+  }
   absl::StatusOr<std::unique_ptr<ModuleDevice>> Open(
       const ModuleDeviceOptions&) override {
     return absl::NotFoundError("there is nothing to open");

@@ -6,9 +6,9 @@
 //   cuda:1  the kernels of the CPU, likewise; copies beside it are as early as
 //           they may be
 //   cuda:2  portable kernels on plain memory, at once
-// Each says that it is "GPU-fake", which the stand-in of the management library
-// knows. Those with protected memory serve by a queue of its own, and tell the
-// log what they pin and, at the end, how they copied.
+// The stand-in of the management library knows them as "GPU-fake", "GPU-fake-1"
+// and "GPU-fake-2". Those with protected memory serve by a queue of its own,
+// and tell the log what they pin and, at the end, how they copied.
 // GPUPOOL_STANDIN=none: there is no driver; GPUPOOL_STANDIN=unpinnable: no
 // memory of others can be pinned.
 #include <array>
@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -38,6 +39,9 @@ constexpr uint64_t kTotalBytes = uint64_t{4} << 30;
 constexpr std::array<const char*, kDevices> kNames = {
     "Stand-in, portable kernels", "Stand-in, CPU kernels",
     "Stand-in, plain memory"};
+
+constexpr std::array<const char*, kDevices> kUuids = {"GPU-fake", "GPU-fake-1",
+                                                      "GPU-fake-2"};
 
 // Nobody leaves work on a stream when memory is given back.
 class NoStreams : public TimelineSource {
@@ -133,12 +137,20 @@ class StandinModule : public DeviceModule {
                                               count, " (numbered from 0)"));
     }
     return DeviceFacts{.name = kNames[static_cast<size_t>(index)],
-                       .uuid = "GPU-fake",
+                       .uuid = kUuids[static_cast<size_t>(index)],
                        .pci_bus_id = "0000:00:00.0",
                        .compute_capability = "9.0",
                        .multiprocessors = 1,
                        .total_bytes = kTotalBytes,
                        .cuda_version = "13.0"};
+  }
+  absl::StatusOr<DeviceLinks> Links(
+      const std::string& vendor_library_dirs) override {
+    RETURN_IF_ERROR(CountDevices().status());
+    const std::vector<std::string> uuids(kUuids.begin(), kUuids.end());
+    const auto nvml = cuda::Nvml::OpenFrom(vendor_library_dirs);
+    if (nvml.ok()) return (*nvml)->LinksBetween(uuids);
+    return DeviceLinks(kDevices, std::vector<std::string>(kDevices));
   }
   absl::StatusOr<std::unique_ptr<ModuleDevice>> Open(
       const ModuleDeviceOptions& options) override {

@@ -1,5 +1,6 @@
-// A stand-in for libnvidia-ml.so: one GPU, "GPU-fake". Environment variables
-// of the test choose what goes wrong:
+// A stand-in for libnvidia-ml.so: the GPUs "GPU-fake", "GPU-fake-1" and
+// "GPU-fake-2", all alike; the last two have NVLink, the first is on another
+// NUMA node. Environment variables of the test choose what goes wrong:
 //   FAKE_NVML_NO_DRIVER=1  nvmlInit_v2 fails
 //   FAKE_NVML_LOST=1       the GPU is lost
 //   FAKE_NVML_SILENT=1     the GPU tells no power and reports no events
@@ -33,7 +34,7 @@ struct Event {
   unsigned gpu_instance, compute_instance;
 };
 
-int the_gpu = 0;
+int the_gpus[3] = {};
 int the_events = 0;
 unsigned long long events_left = 0;
 bool reported = false;
@@ -68,8 +69,12 @@ int nvmlSystemGetDriverVersion(char* text, unsigned size) {
   return 0;
 }
 int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
-  *device = &the_gpu;
-  return std::strcmp(uuid, "GPU-fake") == 0 ? 0 : 6;
+  constexpr char kUuid[] = "GPU-fake";
+  if (std::strncmp(uuid, kUuid, sizeof(kUuid) - 1) != 0) return 6;
+  const std::string rest = uuid + sizeof(kUuid) - 1;
+  if (!rest.empty() && rest != "-1" && rest != "-2") return 6;
+  *device = &the_gpus[rest.empty() ? 0 : rest[1] - '0'];
+  return 0;
 }
 int nvmlDeviceGetUtilizationRates(void*, Utilization* out) {
   *out = {75, 30};
@@ -108,6 +113,17 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count,
   *count = 2;
   return 0;
 }
+int nvmlDeviceGetP2PStatus(void* a, void* b, unsigned kind, unsigned* out) {
+  if (Asked("FAKE_NVML_SILENT")) return 3;
+  const bool linked = a != &the_gpus[0] && b != &the_gpus[0];
+  *out = kind == 2 && linked ? 0 : 5;
+  return 0;
+}
+int nvmlDeviceGetTopologyCommonAncestor(void* a, void* b, unsigned* out) {
+  if (Asked("FAKE_NVML_SILENT")) return 3;
+  *out = a == &the_gpus[0] || b == &the_gpus[0] ? 50 : 20;
+  return 0;
+}
 int nvmlEventSetCreate(void** events) {
   *events = &the_events;
   return 0;
@@ -118,13 +134,13 @@ int nvmlDeviceRegisterEvents(void*, unsigned long long, void*) {
 }
 int nvmlEventSetWait_v2(void*, Event* out, unsigned) {
   if (events_left > 0) {
-    *out = {&the_gpu, 0x8, 220 - events_left, 0, 0};
+    *out = {&the_gpus[0], 0x8, 220 - events_left, 0, 0};
     --events_left;
     return 0;
   }
   const unsigned long long xid = reported ? 0 : Fault("xid");
   if (xid == 0) return 10;  // timeout
-  *out = {&the_gpu, 0x8, xid, 0, 0};
+  *out = {&the_gpus[0], 0x8, xid, 0, 0};
   reported = true;
   return 0;
 }

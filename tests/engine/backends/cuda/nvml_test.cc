@@ -14,6 +14,7 @@
 namespace gpupool::engine::cuda {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kFake[] = GPUPOOL_FAKE_NVML;
@@ -110,6 +111,20 @@ TEST(NvmlTest, IsLookedForInTheFoldersFirst) {
   const auto nvml = Nvml::OpenFrom("/nowhere::" GPUPOOL_FAKE_NVML_DIR);
   ASSERT_TRUE(nvml.ok()) << nvml.status();
   EXPECT_EQ((*nvml)->driver_version(), "580.0.1");
+}
+
+TEST(NvmlTest, TellsHowGpusAreConnected) {
+  const auto nvml = Nvml::Open(kFake);
+  ASSERT_TRUE(nvml.ok()) << nvml.status();
+  EXPECT_THAT((*nvml)->LinksBetween(
+                  {"GPU-fake", "GPU-fake-1", "GPU-other", "GPU-fake-2"}),
+              ElementsAre(ElementsAre("", "SYS", "", "SYS"),
+                          ElementsAre("SYS", "", "", "NVL"),
+                          ElementsAre("", "", "", ""),
+                          ElementsAre("SYS", "NVL", "", "")));
+  const Asking silent("FAKE_NVML_SILENT");
+  EXPECT_THAT((*nvml)->LinksBetween({"GPU-fake-1", "GPU-fake-2"}),
+              ElementsAre(ElementsAre("", ""), ElementsAre("", "")));
 }
 
 TEST(NvmlTest, UnknownGpusAreRefused) {

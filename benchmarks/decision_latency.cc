@@ -15,7 +15,7 @@
 // is not counted. The digest is of all that was decided: a change that means to
 // change the speed alone leaves it as it is.
 //
-//   decision_latency [TURNS [ORDER...]]
+//   decision_latency [TURNS [ORDER[+PLACEMENT]...]]
 #include <time.h>
 
 #include <algorithm>
@@ -25,10 +25,12 @@
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "scheduler/step.h"
 
 namespace {
@@ -56,8 +58,9 @@ double ProcessorMicros() {
 
 class Pool {
  public:
-  explicit Pool(Order order) {
-    state_.SetPolicy({.order = order, .restart_cost = absl::Seconds(60)});
+  Pool(Order order, PlacementRule rule) {
+    state_.SetPolicy(
+        {.order = order, .restart_cost = absl::Seconds(60), .placement = rule});
     for (uint32_t i = 0; i < kMachines * kDevicesEach; ++i) {
       state_.AddDevice(absl::StrCat("cuda:", i), "cuda", kDeviceBytes, 1,
                        i / kDevicesEach);
@@ -176,8 +179,13 @@ double Quantile(std::vector<double>& micros, double share) {
   return *at;
 }
 
-void Measure(Order order, int turns) {
-  Pool pool(order);
+struct Case {
+  Order order = Order::kFirstCome;
+  PlacementRule rule = PlacementRule::kSpread;
+};
+
+void Measure(const Case& what, int turns) {
+  Pool pool(what.order, what.rule);
   for (int turn = 0; turn < turns; ++turn) {
     if (turn == turns / 10) pool.Reset();
     pool.Turn();
@@ -186,10 +194,13 @@ void Measure(Order order, int turns) {
   for (const std::vector<double>& of_kind : pool.micros()) {
     all.insert(all.end(), of_kind.begin(), of_kind.end());
   }
-  std::printf("%-9s %9zu %8zu %8.1f %8.1f %8.1f %9.1f ",
-              std::string(ToString(order)).c_str(), all.size(), pool.waiting(),
-              Quantile(all, 0.5), Quantile(all, 0.99), Quantile(all, 0.999),
-              Quantile(all, 1));
+  std::string name(ToString(what.order));
+  if (what.rule != PlacementRule::kSpread) {
+    absl::StrAppend(&name, "+", ToString(what.rule));
+  }
+  std::printf("%-9s %9zu %8zu %8.1f %8.1f %8.1f %9.1f ", name.c_str(),
+              all.size(), pool.waiting(), Quantile(all, 0.5),
+              Quantile(all, 0.99), Quantile(all, 0.999), Quantile(all, 1));
   for (std::vector<double> of_kind : pool.micros()) {
     std::printf(" %7.1f", Quantile(of_kind, 0.99));
   }
@@ -205,18 +216,32 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "turns is '%s'; it must be at least 1\n", argv[1]);
     return 2;
   }
-  std::vector<Order> orders = {
-      Order::kFirstCome, Order::kPriority,      Order::kBackfill,
-      Order::kFairShare, Order::kLeastAttained, Order::kShortestRemaining};
-  if (argc > 2) orders.clear();
+  std::vector<Case> cases;
+  for (Order order :
+       {Order::kFirstCome, Order::kPriority, Order::kBackfill,
+        Order::kFairShare, Order::kLeastAttained, Order::kShortestRemaining}) {
+    cases.push_back({order});
+  }
+  cases.push_back({Order::kFirstCome, PlacementRule::kPack});
+  cases.push_back({Order::kLeastAttained, PlacementRule::kPack});
+  if (argc > 2) cases.clear();
   for (int i = 2; i < argc; ++i) {
-    const absl::StatusOr<Order> order = ParseOrder(argv[i]);
+    const std::pair<std::string, std::string> words =
+        absl::StrSplit(argv[i], absl::MaxSplits('+', 1));
+    const absl::StatusOr<Order> order = ParseOrder(words.first);
     if (!order.ok()) {
       std::fprintf(stderr, "order '%s' %s\n", argv[i],
                    std::string(order.status().message()).c_str());
       return 2;
     }
-    orders.push_back(*order);
+    const auto rule =
+        ParsePlacementRule(words.second.empty() ? "spread" : words.second);
+    if (!rule.ok()) {
+      std::fprintf(stderr, "placement '%s' %s\n", words.second.c_str(),
+                   std::string(rule.status().message()).c_str());
+      return 2;
+    }
+    cases.push_back({*order, *rule});
   }
   std::printf("microseconds of a decision, %u devices; target: p99 <= 1000\n",
               kMachines * kDevicesEach);
@@ -224,5 +249,5 @@ int main(int argc, char** argv) {
               "p50", "p99", "p99.9", "longest");
   for (const char* name : kNames) std::printf(" %7s", name);
   std::printf("  digest     (by kind of event: p99)\n");
-  for (Order order : orders) Measure(order, turns);
+  for (const Case& what : cases) Measure(what, turns);
 }

@@ -6,8 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/btree_map.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "scheduler/pack_policy.h"
 #include "scheduler/running_jobs.h"
 
 namespace gpupool::scheduler {
@@ -29,14 +28,17 @@ struct Site {
 using Sites = std::vector<Site>;
 
 // Smaller is better.
-auto LoadOf(const Device& device) {
-  return std::make_tuple(device.cools(),
-                         device.jobs.size() + device.stray_attempts.size(),
-                         device.versions.size());
+std::tuple<bool, uint64_t, uint64_t> LoadOf(PlacementRule rule,
+                                            const Device& device) {
+  if (rule == PlacementRule::kBestFit) {
+    return {device.cools(), device.free_bytes(), 0};
+  }
+  return {device.cools(), device.jobs.size() + device.stray_attempts.size(),
+          device.versions.size()};
 }
-auto Preference(const Device& device, const Site& site) {
+auto Preference(PlacementRule rule, const Device& device, const Site& site) {
   return std::tuple_cat(
-      LoadOf(device),
+      LoadOf(rule, device),
       std::make_tuple(site.free.size(), device.free_bytes(), device.id));
 }
 
@@ -73,9 +75,10 @@ Site& SiteOf(Placement& placement, Sites& sites, const Device& device) {
 // Puts the best `count` of the site's free devices first, the worst of them
 // last, and returns the slowest link between them. Of devices with no more load
 // than the best ones have, those that are connected best.
-Link KeepBest(const Topology& topology, Site& site, size_t count) {
+Link KeepBest(const Topology& topology, PlacementRule rule, Site& site,
+              size_t count) {
   const auto better = [&](const Device* a, const Device* b) {
-    return Preference(*a, site) < Preference(*b, site);
+    return Preference(rule, *a, site) < Preference(rule, *b, site);
   };
   if (topology.empty()) {
     std::partial_sort(site.free.begin(), site.free.begin() + count,
@@ -83,10 +86,10 @@ Link KeepBest(const Topology& topology, Site& site, size_t count) {
     return Link::kUnknown;
   }
   std::sort(site.free.begin(), site.free.end(), better);
-  const auto most = LoadOf(*site.free[count - 1]);
+  const auto most = LoadOf(rule, *site.free[count - 1]);
   std::vector<DeviceId> ids;
   for (const Device* device : site.free) {
-    if (LoadOf(*device) <= most) ids.push_back(device->id);
+    if (LoadOf(rule, *device) <= most) ids.push_back(device->id);
   }
   const ConnectedDevices best = BestConnected(topology, ids, count);
   std::stable_partition(
@@ -97,17 +100,18 @@ Link KeepBest(const Topology& topology, Site& site, size_t count) {
 }
 
 // Enough devices of the site that serves best; empty when none has enough.
-std::vector<const Device*> FromOneSite(const Topology& topology, Sites& sites,
+std::vector<const Device*> FromOneSite(const Topology& topology,
+                                       PlacementRule rule, Sites& sites,
                                        size_t count) {
   const Site* best = nullptr;
   Link best_link = Link::kUnknown;
   for (Site& site : sites) {
     if (!site.Has(count)) continue;
-    const Link link = KeepBest(topology, site, count);
+    const Link link = KeepBest(topology, rule, site, count);
     const auto standing = [&](const Site& of, Link slowest) {
       const Device& worst = *of.free[count - 1];
-      return std::make_tuple(LoadOf(worst), -static_cast<int>(slowest),
-                             Preference(worst, of));
+      return std::make_tuple(LoadOf(rule, worst), -static_cast<int>(slowest),
+                             Preference(rule, worst, of));
     };
     if (best != nullptr && standing(*best, best_link) < standing(site, link)) {
       continue;
@@ -142,13 +146,30 @@ uint32_t LargestSite(const Sites& sites) {
   return largest;
 }
 
+std::vector<const Device*> Packed(const State& state, const Need& need,
+                                  Sites& sites) {
+  std::vector<std::vector<const Device*>> usable(sites.size());
+  for (size_t i = 0; i < sites.size(); ++i) {
+    if (sites[i].Has(need.devices)) usable[i] = std::move(sites[i].free);
+  }
+  return PackOnOneSite(state, need, usable);
+}
+
 // By id; empty when there are not enough.
-std::vector<DeviceId> ChooseDevices(const Topology& topology,
-                                    const Placement& placement, Sites& sites,
-                                    uint32_t count) {
-  std::vector<const Device*> chosen =
-      count <= LargestSite(sites) ? FromOneSite(topology, sites, count)
-                                  : FromWholeSites(placement, sites, count);
+std::vector<DeviceId> ChooseDevices(const State& state, const Need& need,
+                                    const Placement& placement, Sites& sites) {
+  const uint32_t count = need.devices;
+  // What is served is spread: its requests compete on a device.
+  const PlacementRule rule =
+      need.job ? state.policy().placement : PlacementRule::kSpread;
+  std::vector<const Device*> chosen;
+  if (count > LargestSite(sites)) {
+    chosen = FromWholeSites(placement, sites, count);
+  } else if (rule == PlacementRule::kPack && count > 0) {
+    chosen = Packed(state, need, sites);
+  } else {
+    chosen = FromOneSite(state.topology(), rule, sites, count);
+  }
   std::vector<DeviceId> ids;
   ids.reserve(chosen.size());
   for (const Device* device : chosen) ids.push_back(device->id);
@@ -218,8 +239,7 @@ Placement Place(const State& state, const Need& need,
                   })) {
     placement.held_back = nullptr;
   }
-  placement.devices =
-      ChooseDevices(state.topology(), placement, sites, need.devices);
+  placement.devices = ChooseDevices(state, need, placement, sites);
   if (!placement.devices.empty()) placement.fit = Fit::kNow;
   if (placement.fit == Fit::kNotNow && !HostsCouldHold(state, need)) {
     placement.fit = Fit::kNever;
@@ -331,57 +351,6 @@ std::string HostText(const HostNeed& host) {
                     " of host memory");
   }
   return text;
-}
-
-std::string DevicesText(const Need& need) {
-  const bool any = need.device_kind.empty();
-  if (need.devices == 1) {
-    return absl::StrCat("a ", need.device_kind, any ? "" : " ", "device");
-  }
-  if (any) return absl::StrCat(need.devices, " devices of one kind");
-  return absl::StrCat(need.devices, " ", need.device_kind, " devices");
-}
-
-std::string HeldBackText(const Placement& placement) {
-  if (placement.held_back == nullptr) return "";
-  const Device& device = *placement.held_back;
-  return absl::StrCat("; a memory fraction of ", device.fraction,
-                      " keeps it off ", device.name, ", which has ",
-                      FormatBytes(device.full_bytes),
-                      ": raise it with `gpupool devices fraction`");
-}
-
-std::string NeverFitsText(const Need& need, const Placement& placement) {
-  if (placement.lacks_host) {
-    return absl::StrCat(
-        "never fits: needs ", HostText(need.host),
-        need.devices > 1
-            ? absl::StrCat(" for each of ", need.devices, " devices")
-            : "",
-        "; no machine has so much");
-  }
-  const std::string bytes = FormatBytes(need.bytes);
-  if (need.devices > 1) {
-    const std::string needs = absl::StrCat(
-        "never fits: needs ", DevicesText(need), " with ", bytes, " each");
-    if (placement.kinds.empty()) return absl::StrCat(needs, "; there is none");
-    return absl::StrCat(
-        needs, "; large enough are ",
-        absl::StrJoin(placement.kinds, " and ",
-                      [](std::string* text, const KindCount& count) {
-                        absl::StrAppend(text, count.large_enough, " of ",
-                                        count.devices, " ", count.kind,
-                                        " devices");
-                      }));
-  }
-  const std::string kind =
-      need.device_kind.empty() ? "" : absl::StrCat(need.device_kind, " ");
-  if (placement.largest_limit == 0) {
-    return absl::StrCat("never fits: needs ", bytes, ", but there is no ", kind,
-                        "device");
-  }
-  return absl::StrCat("never fits: needs ", bytes, ", the largest ", kind,
-                      "device has ", FormatBytes(placement.largest_limit));
 }
 
 }  // namespace gpupool::scheduler

@@ -88,6 +88,12 @@ absl::Status SetTenants(absl::string_view value, Config* config) {
   return absl::OkStatus();
 }
 
+absl::Status SetPlacement(absl::string_view value, Config* config) {
+  ASSIGN_OR_RETURN(config->scheduling.placement,
+                   scheduler::ParsePlacementRule(value));
+  return absl::OkStatus();
+}
+
 absl::Status SetHysteresis(absl::string_view value, Config* config) {
   double factor = 0;
   if (!absl::SimpleAtod(value, &factor) || !(factor >= 1 && factor <= 1000)) {
@@ -194,6 +200,11 @@ std::vector<Setting> SchedulingSettings() {
        [](View v, Config* c) {
          return SetSeconds(v, 0, 366 * kDay, &c->scheduling.usage_half_life);
        }},
+      {"placement", "RULE",
+       "where a job starts when several devices would do: spread: where the "
+       "fewest others run; best-fit: where the least is left; pack: where it "
+       "spoils the least for the jobs that usually come; default spread",
+       SetPlacement},
       {"preempt-hysteresis", "FACTOR",
        "a running job gives way when it stands so many times behind the one "
        "that waits; default 2",

@@ -2,32 +2,11 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "scheduler/simulator/random.h"
 #include "scheduler/simulator/trace.h"
 
 namespace gpupool::scheduler {
 namespace {
-
-// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same numbers everywhere.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-
-  double Uniform() {  // in (0, 1)
-    state_ += 0x9e3779b97f4a7c15;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return (static_cast<double>((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
-  }
-  double Exponential(double mean) { return -mean * std::log(Uniform()); }
-  double Normal() {  // Box and Muller, 1958
-    constexpr double kTwoPi = 6.283185307179586;
-    return std::sqrt(-2 * std::log(Uniform())) * std::cos(kTwoPi * Uniform());
-  }
-
- private:
-  uint64_t state_;
-};
 
 // The shares of the trace of Philly (Jeon et al., ATC 2019): 93 % on one.
 uint32_t Devices(Random& random, uint32_t most) {

@@ -68,6 +68,9 @@ TEST_F(ConfigTest, TheOrderOfJobsIsAWordAndItsNumbersHaveBounds) {
   Refused("usage-half-life: -1\n", {"-1", "0 .. "});
   Refused("order: random\n",
           {"random", "fifo, priority, easy, fair", "line 1"});
+  ASSERT_TRUE(Read("placement: pack\n").ok());
+  EXPECT_EQ(config_.scheduling.placement, scheduler::PlacementRule::kPack);
+  Refused("placement: random\n", {"random", "spread, best-fit or pack"});
   Refused("preempt-hysteresis: 0.5\n", {"0.5", "1 .. 1000"});
   Refused("preempt-hysteresis: nan\n", {"nan", "1 .. 1000"});
   Refused("min-run: -1\n", {"-1", "0 .. 86400"});

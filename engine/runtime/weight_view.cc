@@ -8,41 +8,44 @@
 
 namespace gpupool::engine {
 
-absl::StatusOr<WeightView> WeightView::Open(const WeightStore& store) {
+absl::StatusOr<WeightView> WeightView::Open(const WeightStore& store,
+                                            Make make) {
   WeightView view(&store);
+  Transfer& transfer = store.transfer();
   for (const bool optimizer : {false, true}) {
     const absl::Span<std::byte> memory = store.block(optimizer);
     Block& block = view.block(optimizer);
-    if (store.transfer().host_visible() || memory.empty()) {
+    const bool in_place = transfer.host_visible() && make != Make::kCopy;
+    if (in_place || memory.empty()) {
       block.data = memory.data();
       continue;
     }
-    // Zeros, from pages that cost nothing until they are written.
-    block.copy.reset(new (std::nothrow) std::byte[memory.size()]());
+    block.copy.reset(make == Make::kZeros
+                         ? new (std::nothrow) std::byte[memory.size()]()
+                         : new (std::nothrow) std::byte[memory.size()]);
     if (block.copy == nullptr) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "the host has no ", memory.size(), " bytes for a copy of weights"));
     }
     block.data = block.copy.get();
+    if (make == Make::kZeros) continue;
+    RETURN_IF_ERROR(
+        transfer.CopyFromDevice({block.data, memory.size()}, memory.data()));
   }
+  if (make != Make::kZeros) RETURN_IF_ERROR(transfer.Synchronize());
   return view;
 }
 
 absl::StatusOr<WeightView> WeightView::OfNew(const WeightStore& store) {
-  return Open(store);
+  return Open(store, Make::kZeros);
 }
 
 absl::StatusOr<WeightView> WeightView::Read(const WeightStore& store) {
-  ASSIGN_OR_RETURN(WeightView view, Open(store));
-  for (const bool optimizer : {false, true}) {
-    const Block& block = view.block(optimizer);
-    if (block.copy == nullptr) continue;
-    const absl::Span<std::byte> memory = store.block(optimizer);
-    RETURN_IF_ERROR(store.transfer().CopyFromDevice({block.data, memory.size()},
-                                                    memory.data()));
-  }
-  RETURN_IF_ERROR(store.transfer().Synchronize());
-  return view;
+  return Open(store, Make::kRead);
+}
+
+absl::StatusOr<WeightView> WeightView::Copy(const WeightStore& store) {
+  return Open(store, Make::kCopy);
 }
 
 absl::Span<std::byte> WeightView::Find(absl::string_view name) const {

@@ -20,6 +20,10 @@ class WeightView {
   // With the store's present contents. RESOURCE_EXHAUSTED when the host has
   // no memory for a copy; the device's fault.
   static absl::StatusOr<WeightView> Read(const WeightStore& store);
+  // A copy of the present contents wherever the store is. The tensors' bytes
+  // hold as long as the view, also when the store is gone; nothing else does.
+  // RESOURCE_EXHAUSTED as Read.
+  static absl::StatusOr<WeightView> Copy(const WeightStore& store);
   // Of a store that was just made: zeros, and nothing is copied from the
   // device.
   static absl::StatusOr<WeightView> OfNew(const WeightStore& store);
@@ -34,12 +38,13 @@ class WeightView {
   absl::Status Commit() const;
 
  private:
+  enum class Make { kZeros, kRead, kCopy };
   struct Block {
     std::byte* data = nullptr;  // the device's own, or that of `copy`
     std::unique_ptr<std::byte[]> copy;
   };
   explicit WeightView(const WeightStore* store) : store_(store) {}
-  static absl::StatusOr<WeightView> Open(const WeightStore& store);
+  static absl::StatusOr<WeightView> Open(const WeightStore& store, Make make);
   Block& block(bool optimizer) { return optimizer ? optimizer_ : model_; }
 
   const WeightStore* store_;

@@ -69,6 +69,14 @@ absl::StatusOr<v1::Checkpoint> TrainingRun::SaveCheckpoint() {
   return impl_->SaveCheckpoint();
 }
 
+absl::StatusOr<std::unique_ptr<CheckpointCopy>> TrainingRun::CopyCheckpoint() {
+  return impl_->CopyCheckpoint();
+}
+
+uint64_t TrainingRun::checkpoint_bytes() const {
+  return impl_->checkpoint_bytes();
+}
+
 absl::StatusOr<v1::Evaluation> TrainingRun::Evaluate() {
   return impl_->Evaluate();
 }

@@ -25,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/train/checkpoint_copy.h"
 #include "engine/train/rank_group.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -104,6 +105,12 @@ class TrainingRun {
   // InvalidArgument when a weight is not finite: nothing is written then.
   // FailedPrecondition on ranks that do not lead; the others need not wait.
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint();
+  // As SaveCheckpoint, but only into host memory: somebody else may write it,
+  // on any thread, while this run goes on or is gone. ResourceExhausted when
+  // the host has no memory for it.
+  absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint();
+  // What CopyCheckpoint takes.
+  uint64_t checkpoint_bytes() const;
 
   // Loss and accuracy over all held-out rows with the weights as they are, or
   // with their averages where the job keeps those. It counts for the plateau

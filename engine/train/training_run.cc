@@ -1,7 +1,5 @@
 #include "engine/train/training_run.h"
 
-#include <google/protobuf/util/time_util.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -82,17 +80,6 @@ void CopyWhole(absl::Span<const float> from, absl::Span<T> to) {
     const bool fits = number >= -kLimit && number <= kLimit;
     to[i] = fits ? static_cast<T>(number) : T{0};
   }
-}
-
-// Whether every float32 element is finite: its exponent is not all ones.
-bool AllFinite(const TensorBytes& tensor) {
-  if (tensor.facts.dtype != DType::kFloat32) return true;
-  constexpr uint32_t kExponent = 0x7f800000;
-  uint32_t bad = 0;
-  for (uint32_t bits : As<uint32_t>(tensor.bytes)) {
-    bad |= static_cast<uint32_t>((bits & kExponent) == kExponent);
-  }
-  return bad == 0;
 }
 
 }  // namespace
@@ -479,30 +466,7 @@ absl::StatusOr<double> TrainingRun::Impl::Loss() const {
   return *loss_;
 }
 
-absl::Status TrainingRun::Impl::CheckFinite(const WeightView& weights) {
-  for (const auto& tensors :
-       {ModelTensors(weights), OptimizerTensors(weights)}) {
-    for (const TensorBytes& tensor : tensors) {
-      if (AllFinite(tensor)) continue;
-      spoiled_ = NotFinite(absl::StrCat("\"", tensor.facts.name,
-                                        "\" holds infinite or undefined "
-                                        "numbers"));
-      return spoiled_;
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
-  RETURN_IF_ERROR(spoiled_);
-  if (!leads()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("rank ", rank(), " of ", ranks(),
-                     " does not write checkpoints; rank 0 does"));
-  }
-  // The loss tells only of the weights before the step.
-  ASSIGN_OR_RETURN(const WeightView weights, WeightView::Read(*weights_));
-  RETURN_IF_ERROR(CheckFinite(weights));
+Manifest TrainingRun::Impl::NewManifest() const {
   Manifest manifest;
   manifest.job_id = request_.job_id;
   manifest.attempt = request_.attempt;
@@ -516,31 +480,40 @@ absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
   manifest.model = request_.spec.model();
   manifest.files = ModelFiles(manifest.model);
   manifest.evaluation = history_.state();
-  ASSIGN_OR_RETURN(
-      CheckpointFile model,
-      WriteTensors(device_.blob_dir, "weights", ModelTensors(weights)));
-  manifest.files.push_back(std::move(model));
-  const std::vector<TensorBytes> optimizer = OptimizerTensors(weights);
-  if (!optimizer.empty()) {
-    ASSIGN_OR_RETURN(CheckpointFile file,
-                     WriteTensors(device_.blob_dir, "optimizer", optimizer));
-    manifest.files.push_back(std::move(file));
+  return manifest;
+}
+
+absl::StatusOr<std::unique_ptr<CheckpointCopy>> TrainingRun::Impl::TakeState(
+    absl::StatusOr<WeightView> (*take)(const WeightStore&)) {
+  RETURN_IF_ERROR(spoiled_);
+  if (!leads()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", rank(), " of ", ranks(),
+                     " does not write checkpoints; rank 0 does"));
   }
-  ASSIGN_OR_RETURN(const WrittenBlob written,
-                   WriteManifest(device_.blob_dir, manifest));
-  v1::Checkpoint checkpoint;
-  checkpoint.set_job_id(request_.job_id);
-  checkpoint.set_attempt(request_.attempt);
-  checkpoint.set_step(step());
-  checkpoint.set_manifest_sha256(written.sha256);
-  checkpoint.set_bytes(written.bytes);
-  const EvaluationState& evaluated = history_.state();
-  if (evaluated.step == step() && evaluated.loss.has_value()) {
-    checkpoint.set_held_out_loss(*evaluated.loss);
-  }
-  *checkpoint.mutable_time() =
-      google::protobuf::util::TimeUtil::GetCurrentTime();
-  return checkpoint;
+  ASSIGN_OR_RETURN(WeightView weights, take(*weights_));
+  auto copy = std::make_unique<CheckpointCopy>(device_.blob_dir, NewManifest(),
+                                               std::move(weights));
+  // The loss tells only of the weights before the step.
+  const std::string name = copy->FirstNotFinite();
+  if (name.empty()) return copy;
+  return spoiled_ = NotFinite(absl::StrCat(
+             "\"", name, "\" holds infinite or undefined numbers"));
+}
+
+absl::StatusOr<std::unique_ptr<CheckpointCopy>>
+TrainingRun::Impl::CopyCheckpoint() {
+  return TakeState(&WeightView::Copy);
+}
+
+absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
+  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointCopy> state,
+                   TakeState(&WeightView::Read));
+  return state->Write();
+}
+
+uint64_t TrainingRun::Impl::checkpoint_bytes() const {
+  return weights_->block(false).size() + weights_->block(true).size();
 }
 
 absl::StatusOr<v1::Evaluation> TrainingRun::Impl::Evaluate() {

@@ -17,6 +17,7 @@
 #include "engine/runtime/weight_view.h"
 #include "engine/train/batch_landing.h"
 #include "engine/train/checkpoint.h"
+#include "engine/train/checkpoint_copy.h"
 #include "engine/train/device_context.h"
 #include "engine/train/evaluation_history.h"
 #include "engine/train/programs.h"
@@ -37,6 +38,8 @@ class TrainingRun::Impl {
   bool StepIsDone();
   absl::Status FinishStep();
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint();
+  absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint();
+  uint64_t checkpoint_bytes() const;
   absl::StatusOr<v1::Evaluation> Evaluate();
   absl::StatusOr<double> Loss() const;
   v1::MemoryUse memory() const;
@@ -125,8 +128,10 @@ class TrainingRun::Impl {
   // Whether the loss of a step is as it may be, and so is the loss scale.
   absl::Status CheckStep(double loss, bool skipped) const;
   absl::Status NotFinite(const std::string& what) const;
+  Manifest NewManifest() const;
   // Spoils the run when a weight is not finite.
-  absl::Status CheckFinite(const WeightView& weights);
+  absl::StatusOr<std::unique_ptr<CheckpointCopy>> TakeState(
+      absl::StatusOr<WeightView> (*take)(const WeightStore&));
 
   const DeviceContext device_;
   const TrainingRequest request_;

@@ -28,6 +28,15 @@ class GroupAbort {
   virtual void Abort(const std::string& reason) = 0;
 };
 
+// A checkpoint in host memory, as engine::CheckpointCopy: on any thread, also
+// after its training is gone.
+class CheckpointCopy {
+ public:
+  virtual ~CheckpointCopy() = default;
+  // When it returns, the checkpoint is on disk.
+  virtual absl::StatusOr<v1::Checkpoint> Write() = 0;
+};
+
 // One attempt of a job, or one rank of it, as engine::TrainingRun.
 class Training {
  public:
@@ -46,7 +55,10 @@ class Training {
   // 0 without loss scaling.
   virtual double loss_scale() const = 0;
   virtual uint64_t skipped_steps() const = 0;
+  // When it returns, the checkpoint is on disk.
   virtual absl::StatusOr<v1::Checkpoint> SaveCheckpoint() = 0;
+  // ResourceExhausted where the host has no room for a copy.
+  virtual absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint() = 0;
   virtual absl::StatusOr<v1::Evaluation> Evaluate() = 0;
   virtual bool has_held_out_rows() const = 0;
   virtual uint64_t evaluated_step() const = 0;
@@ -114,7 +126,8 @@ class Engine {
   virtual absl::StatusOr<std::shared_ptr<void>> RegisterMemory(
       absl::Span<std::byte> memory) = 0;
 
-  // Whether trying the same job again cannot help, and the error in words.
+  // Any thread. Whether trying the same job again cannot help, and the error in
+  // words.
   virtual bool IsJobsOwnFault(const absl::Status& status) const = 0;
   virtual v1::JobError ToJobError(const absl::Status& status,
                                   uint64_t step) const = 0;

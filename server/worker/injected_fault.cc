@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "engine/backends/cuda/fault_class.h"
 #include "spdlog/spdlog.h"
 
@@ -26,17 +28,26 @@ std::string PathFromEnvironment() {
 
 InjectedFault::InjectedFault() : path_(PathFromEnvironment()) {}
 
-absl::Status InjectedFault::BeforeStep(uint64_t step) const {
-  if (path_.empty()) return absl::OkStatus();
+std::string InjectedFault::Take(uint64_t step, bool write) const {
+  if (path_.empty()) return "";
   std::ifstream file(path_);
   std::string kind;
   uint64_t at = 0;
-  if (!(file >> kind >> at) || at != step) return absl::OkStatus();
+  if (!(file >> kind >> at) || absl::EndsWith(kind, "-write") != write) {
+    return "";
+  }
+  if (at != step && !(write && at == 0)) return "";
   // Of several workers that see the file one has the fault.
   if (std::rename(path_.c_str(), absl::StrCat(path_, ".done").c_str()) != 0) {
-    return absl::OkStatus();
+    return "";
   }
   spdlog::warn("injected fault kind={} step={}", kind, step);
+  return kind;
+}
+
+absl::Status InjectedFault::BeforeStep(uint64_t step) const {
+  const std::string kind = Take(step, false);
+  if (kind.empty()) return absl::OkStatus();
   if (kind == "hang") {
     while (true) ::pause();
   }
@@ -48,6 +59,19 @@ absl::Status InjectedFault::BeforeStep(uint64_t step) const {
                    kIllegalAddress, "cudaErrorIllegalAddress",
                    "an illegal memory access was encountered",
                    "injected fault");
+}
+
+absl::Status InjectedFault::BeforeWrite(uint64_t step) const {
+  const std::string kind = Take(step, true);
+  if (kind == "full-write") {
+    return absl::ResourceExhaustedError(
+        "injected fault: no space left; free space in the state folder");
+  }
+  const std::string held = absl::StrCat(path_, ".done");
+  while (kind == "hold-write" && ::access(held.c_str(), F_OK) == 0) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace gpupool::server

@@ -3,6 +3,9 @@
 //   sticky N    step N fails as after an illegal address in a kernel
 //   suspect N   ... as after an uncorrectable memory error
 //   hang N      step N never ends
+//   hold-write N  writing the checkpoint of step N behind the training begins
+//                 when <file>.done is removed; 0: of any step
+//   full-write N  ... finds the disk full
 // and is renamed to <file>.done when that step comes, so that the fault
 // happens once. It may be written while the worker runs.
 #pragma once
@@ -22,8 +25,13 @@ class InjectedFault {
 
   // To be called before a step with its number.
   absl::Status BeforeStep(uint64_t step) const;
+  // To be called before a checkpoint is written, on any thread.
+  absl::Status BeforeWrite(uint64_t step) const;
 
  private:
+  // The kind of fault that is due, which is then no longer; or empty.
+  std::string Take(uint64_t step, bool write) const;
+
   std::string path_;  // empty: none
 };
 

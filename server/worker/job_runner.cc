@@ -33,13 +33,42 @@ double Seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
+JobEnded EndedBy(const Engine* engine, const absl::Status& status,
+                 uint64_t step) {
+  JobEnded ended;
+  if (status.ok()) {
+    ended.set_outcome(JobEnded::STOPPED);
+    return ended;
+  }
+  ended.set_outcome(engine->IsJobsOwnFault(status) ? JobEnded::FAILED
+                                                   : JobEnded::INTERRUPTED);
+  *ended.mutable_error() = engine->ToJobError(status, step);
+  ended.set_device_fault(FaultOf(engine->ExitCodeFor(status)));
+  return ended;
+}
+
+// `report` has how long training stood still; reports the checkpoint.
+absl::Status WriteCopy(CheckpointCopy& copy, Report report,
+                       const JobRunner::ReportSink& sink) {
+  ASSIGN_OR_RETURN(v1::Checkpoint checkpoint, copy.Write());
+  checkpoint.set_save_seconds(report.checkpoint().save_seconds());
+  checkpoint.set_job_id(report.job_id());
+  checkpoint.set_attempt(report.attempt());
+  *report.mutable_checkpoint() = std::move(checkpoint);
+  report.set_time_unix_nanos(absl::GetCurrentTimeNanos());
+  sink(std::move(report));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 JobRunner::JobRunner(worker::v1::StartJob request, Engine* engine,
-                     ReportSink sink, std::shared_ptr<GroupAbort> abort)
+                     ReportSink sink, CheckpointWriter* writer,
+                     std::shared_ptr<GroupAbort> abort)
     : request_(std::move(request)),
       engine_(engine),
       sink_(std::move(sink)),
+      writer_(writer),
       abort_(std::move(abort)) {}
 
 uint64_t JobRunner::step() const {
@@ -110,12 +139,16 @@ absl::Status JobRunner::MakeStep(absl::FunctionRef<void()> meanwhile) {
 // to the end. The evaluation comes first, so that a checkpoint knows of all
 // evaluations up to its step: a resumed attempt does not make them again.
 absl::Status JobRunner::FinishStep() {
+  {  // a disk that is full is told of at the next step
+    absl::MutexLock lock(&written_->mutex);
+    RETURN_IF_ERROR(written_->newest);
+  }
   const Clock::time_point now = Clock::now();
   if (ProgressIsDue(now)) RETURN_IF_ERROR(ReportProgress(now));
   const uint64_t step = training_->step();
   if (step >= training_->total_steps()) return absl::OkStatus();
   if (EvaluationIsDue()) RETURN_IF_ERROR(Evaluate());
-  return CheckpointIsDue() ? SaveCheckpoint() : absl::OkStatus();
+  return CheckpointIsDue() ? SaveBehind() : absl::OkStatus();
 }
 
 bool JobRunner::CheckpointIsDue() const {
@@ -180,6 +213,7 @@ absl::Status JobRunner::SaveCheckpoint() {
   checkpoint_step_ = training_->step();
   if (!leads()) return absl::OkStatus();
   const Clock::time_point start = Clock::now();
+  RETURN_IF_ERROR(WaitForWrites());
   ASSIGN_OR_RETURN(v1::Checkpoint checkpoint, training_->SaveCheckpoint());
   checkpoint.set_save_seconds(Seconds(Clock::now() - start));
   checkpoint.set_job_id(job_id());
@@ -188,6 +222,46 @@ absl::Status JobRunner::SaveCheckpoint() {
   *report.mutable_checkpoint() = std::move(checkpoint);
   Say(std::move(report));
   return absl::OkStatus();
+}
+
+absl::Status JobRunner::SaveBehind() {
+  if (!leads()) return SaveCheckpoint();
+  const Clock::time_point start = Clock::now();
+  writer_->WaitUntilLeft(0);
+  absl::StatusOr<std::unique_ptr<CheckpointCopy>> copied =
+      training_->CopyCheckpoint();
+  if (absl::IsResourceExhausted(copied.status())) {
+    spdlog::warn("checkpoint written while training waits job={} reason=\"{}\"",
+                 job_id(), copied.status().ToString());
+    return SaveCheckpoint();
+  }
+  RETURN_IF_ERROR(copied.status());
+  checkpoint_step_ = training_->step();
+  Report report = NewReport();
+  report.mutable_checkpoint()->set_save_seconds(Seconds(Clock::now() - start));
+  {
+    absl::MutexLock lock(&written_->mutex);
+    ++written_->left;
+  }
+  std::shared_ptr<CheckpointCopy> copy = *std::move(copied);
+  writer_->Post([copy = std::move(copy), report = std::move(report),
+                 sink = sink_, written = written_]() mutable {
+    const absl::Status status = WriteCopy(*copy, std::move(report), sink);
+    absl::MutexLock lock(&written->mutex);
+    written->newest = status;
+    --written->left;
+  });
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::WaitForWrites() {
+  absl::MutexLock lock(&written_->mutex);
+  written_->mutex.Await(absl::Condition(
+      +[](Written* written) ABSL_EXCLUSIVE_LOCKS_REQUIRED(written->mutex) {
+        return written->left == 0;
+      },
+      written_.get()));
+  return written_->newest;
 }
 
 absl::Status JobRunner::Evaluate() {
@@ -208,6 +282,7 @@ bool JobRunner::EndSucceeded() {
                       training_->step() == first_step_)) {
     status = SaveCheckpoint();
   }
+  if (status.ok()) status = WaitForWrites();
   if (!status.ok()) return EndFailed(status);
   if (training_->step() < training_->total_steps()) ReportEarlyStop();
   JobEnded ended;
@@ -227,11 +302,11 @@ void JobRunner::ReportEarlyStop() {
 }
 
 bool JobRunner::EndStopped() {
-  if (stop_ != StopJob::CANCELLED && training_ != nullptr &&
-      training_->step() > checkpoint_step_) {
-    if (absl::Status saved = SaveCheckpoint(); !saved.ok()) {
-      return EndFailed(saved);
-    }
+  if (stop_ != StopJob::CANCELLED && training_ != nullptr) {
+    const absl::Status saved = training_->step() > checkpoint_step_
+                                   ? SaveCheckpoint()
+                                   : WaitForWrites();
+    if (!saved.ok()) return EndFailed(saved);
   }
   JobEnded ended;
   ended.set_outcome(JobEnded::STOPPED);
@@ -239,17 +314,13 @@ bool JobRunner::EndStopped() {
 }
 
 bool JobRunner::EndFailed(const absl::Status& status) {
-  JobEnded ended;
+  // A retry goes on from what is on its way to the disk.
+  WaitForWrites().IgnoreError();
   // Only a stop of this rank aborts its group.
-  if (in_group() && absl::IsAborted(status)) {
-    ended.set_outcome(JobEnded::STOPPED);
-    return End(std::move(ended));
-  }
-  ended.set_outcome(engine_->IsJobsOwnFault(status) ? JobEnded::FAILED
-                                                    : JobEnded::INTERRUPTED);
-  *ended.mutable_error() = engine_->ToJobError(status, step());
-  ended.set_device_fault(FaultOf(engine_->ExitCodeFor(status)));
-  return End(std::move(ended));
+  return End(
+      EndedBy(engine_,
+              in_group() && absl::IsAborted(status) ? absl::OkStatus() : status,
+              step()));
 }
 
 bool JobRunner::End(JobEnded ended) {

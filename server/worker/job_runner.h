@@ -2,6 +2,13 @@
 // checkpoint, when to evaluate, and how it ends. It never blocks for longer
 // than one step, checkpoint or evaluation takes.
 //
+// Checkpoints on the way are copied to host memory and written behind the
+// training, which goes on. A checkpoint is reported when it is on disk. Before
+// it is copied the ones before it must be written, so that a job saves the same
+// steps however fast the disk is, and the host holds one copy. Training stands
+// still for the disk where the host has no room for a copy, and for the last
+// checkpoint of an attempt.
+//
 // In a group all ranks do the same, but only rank 0 saves checkpoints and
 // reports, except for its end, which every rank reports. A drain ends all of
 // them after the same step, whichever of them was told.
@@ -14,10 +21,13 @@
 #include <functional>
 #include <memory>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "gpupool/worker/v1/worker.pb.h"
+#include "server/worker/checkpoint_writer.h"
 #include "server/worker/engine.h"
 
 namespace gpupool::server {
@@ -25,12 +35,15 @@ namespace gpupool::server {
 class JobRunner {
  public:
   using Clock = std::chrono::steady_clock;
-  // Takes a report that has everything but its sequence.
+  // Takes a report that has everything but its sequence. Called on the compute
+  // thread and on the writer's.
   using ReportSink = std::function<void(worker::v1::Report)>;
 
   // `engine` must outlive the runner. `abort` is the engine's; once it has been
-  // used the job ends as one that was cancelled.
+  // used the job ends as one that was cancelled. `engine` and `writer` outlive
+  // all writes.
   JobRunner(worker::v1::StartJob request, Engine* engine, ReportSink sink,
+            CheckpointWriter* writer,
             std::shared_ptr<GroupAbort> abort = nullptr);
 
   // Does the next piece of work: opens the training, or makes one step with
@@ -61,7 +74,13 @@ class JobRunner {
   bool ProgressIsDue(Clock::time_point now) const;
   bool EvaluationIsDue() const;
   bool CheckpointIsDue() const;
+  // When it returns, the checkpoint is on disk.
   absl::Status SaveCheckpoint();
+  // Copies it when nothing is being written any more, and has the copy written.
+  // Where there is no room for a copy, as SaveCheckpoint.
+  absl::Status SaveBehind();
+  // What became of this attempt's checkpoints after all are written.
+  absl::Status WaitForWrites();
   absl::Status Evaluate();
   bool EndStopped();
   bool EndSucceeded();
@@ -75,12 +94,20 @@ class JobRunner {
   const worker::v1::StartJob request_;
   Engine* const engine_;
   const ReportSink sink_;
+  CheckpointWriter* const writer_;
   const std::shared_ptr<GroupAbort> abort_;
+  // What the runner knows of its writes, which may outlive it.
+  struct Written {
+    absl::Mutex mutex;
+    absl::Status newest ABSL_GUARDED_BY(mutex);
+    int left ABSL_GUARDED_BY(mutex) = 0;
+  };
+  const std::shared_ptr<Written> written_ = std::make_shared<Written>();
   std::unique_ptr<Training> training_;
   worker::v1::StopJob::Reason stop_ = worker::v1::StopJob::REASON_UNSPECIFIED;
   bool ended_ = false;
   uint64_t first_step_ = 0;       // where this attempt began
-  uint64_t checkpoint_step_ = 0;  // of the newest checkpoint
+  uint64_t checkpoint_step_ = 0;  // of the newest one, saved or copied
   uint64_t reported_step_ = 0;
   Clock::time_point reported_at_;
   const Clock::time_point requested_at_ = Clock::now();

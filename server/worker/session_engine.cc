@@ -14,6 +14,7 @@
 #include "engine/session.h"
 #include "engine/train/rank_group.h"
 #include "server/ipc/work_page.h"
+#include "server/worker/host_room.h"
 #include "server/worker/injected_fault.h"
 
 namespace gpupool::server {
@@ -43,6 +44,22 @@ engine::RankGroup ToRankGroup(const worker::v1::RankGroup& group,
   return ranks;
 }
 
+class SessionCopy : public CheckpointCopy {
+ public:
+  SessionCopy(std::unique_ptr<engine::CheckpointCopy> copy,
+              InjectedFault injected, uint64_t step)
+      : copy_(std::move(copy)), injected_(std::move(injected)), step_(step) {}
+  absl::StatusOr<v1::Checkpoint> Write() override {
+    RETURN_IF_ERROR(injected_.BeforeWrite(step_));
+    return copy_->Write();
+  }
+
+ private:
+  const std::unique_ptr<engine::CheckpointCopy> copy_;
+  const InjectedFault injected_;
+  const uint64_t step_;
+};
+
 class SessionTraining : public Training {
  public:
   explicit SessionTraining(std::unique_ptr<engine::TrainingRun> run)
@@ -63,6 +80,18 @@ class SessionTraining : public Training {
   uint64_t skipped_steps() const override { return run_->skipped_steps(); }
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override {
     return run_->SaveCheckpoint();
+  }
+  absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint() override {
+    const uint64_t bytes = run_->checkpoint_bytes();
+    const uint64_t room = RoomForCopy(FreeHostBytes());
+    if (bytes > room) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("a copy of the checkpoint takes ", bytes,
+                       " bytes of host memory; there is room for ", room));
+    }
+    ASSIGN_OR_RETURN(auto copy, run_->CopyCheckpoint());
+    return std::make_unique<SessionCopy>(std::move(copy), injected_,
+                                         run_->step());
   }
   absl::StatusOr<v1::Evaluation> Evaluate() override {
     return run_->Evaluate();

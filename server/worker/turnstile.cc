@@ -50,6 +50,7 @@ void Turnstile::Run() {
     UpdateView();
     if (engine_->exit_code() != 0) break;
   }
+  writer_.Finish();
 }
 
 void Turnstile::Post(std::function<void()> task) {
@@ -242,8 +243,8 @@ absl::Status Turnstile::TakeJob(worker::v1::StartJob request) {
                : absl::FailedPreconditionError(text);
   }
   auto abort = AbortOf(request.job_id(), request.attempt());
-  jobs_.push_back(std::make_unique<JobRunner>(std::move(request), engine_,
-                                              sink_, std::move(abort)));
+  jobs_.push_back(std::make_unique<JobRunner>(
+      std::move(request), engine_, sink_, &writer_, std::move(abort)));
   return absl::OkStatus();
 }
 

@@ -30,6 +30,7 @@
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/ipc/slot_ring_server.h"
 #include "server/ipc/unique_fd.h"
+#include "server/worker/checkpoint_writer.h"
 #include "server/worker/engine.h"
 #include "server/worker/job_runner.h"
 #include "server/worker/served_models.h"
@@ -52,11 +53,12 @@ class Turnstile {
   using Clock = std::chrono::steady_clock;
 
   // `engine` must outlive the turnstile. `sink` is called on the compute
-  // thread.
+  // thread and, for checkpoints, on another.
   Turnstile(Engine* engine, JobRunner::ReportSink sink);
 
   // Returns after Drain, when the last job has ended, or at once when a fault
-  // of the device has ended the engine.
+  // of the device has ended the engine; in any case after the checkpoints that
+  // are being written, and the sink is not called any more.
   void Run();
 
   // ---- any thread
@@ -101,6 +103,7 @@ class Turnstile {
 
   Engine* const engine_;
   const JobRunner::ReportSink sink_;
+  CheckpointWriter writer_;
   const UniqueFd wake_;
   ServedModels models_;
   std::unique_ptr<SlotRingServer> ring_;

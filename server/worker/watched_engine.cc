@@ -77,6 +77,10 @@ class WatchedTraining : public Training {
     return watch_->Do(WorkPhase::kOther,
                       [&] { return training_->SaveCheckpoint(); });
   }
+  absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint() override {
+    return watch_->Do(WorkPhase::kOther,
+                      [&] { return training_->CopyCheckpoint(); });
+  }
   absl::StatusOr<v1::Evaluation> Evaluate() override {
     return watch_->Do(WorkPhase::kOther, [&] { return training_->Evaluate(); });
   }

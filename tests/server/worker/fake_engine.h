@@ -5,6 +5,8 @@
 //   "sticky-at-N"  Step N fails as a device's lost context does
 //   "suspect-at-N" Step N fails as an uncorrectable memory error does
 //   "hang-at-N"    Step N never ends
+//   "full-at-N"    the disk is full for the copy of step N
+//   "no-room"      the host has no memory for copies of checkpoints
 //   "unknown"      StartTraining refuses
 //   "lonely"       StartTraining waits for ranks that do not come
 // Its evaluations are the best ones up to step 25; early stopping ends it when
@@ -90,9 +92,30 @@ struct FakeEngineSettings {
   absl::Notification* inspect_gate = nullptr;
   std::shared_ptr<FakeGroup> group = std::make_shared<FakeGroup>();
   FakeRegistrations* registered = nullptr;  // null: as a CPU device
+  // What writes of copies wait for.
+  absl::Notification* write_gate = nullptr;
   // What steps wait for that the device makes by itself.
   absl::Notification* step_gate = nullptr;
   std::atomic<int>* steps_started = nullptr;
+};
+
+class FakeCopy : public CheckpointCopy {
+ public:
+  FakeCopy(uint64_t step, bool full, absl::Notification* gate)
+      : step_(step), full_(full), gate_(gate) {}
+  absl::StatusOr<v1::Checkpoint> Write() override {
+    if (gate_ != nullptr) gate_->WaitForNotification();
+    if (full_) return absl::ResourceExhaustedError("the disk is full");
+    v1::Checkpoint checkpoint;
+    checkpoint.set_step(step_);
+    checkpoint.set_manifest_sha256(DigestOfStep(step_));
+    return checkpoint;
+  }
+
+ private:
+  const uint64_t step_;
+  const bool full_;
+  absl::Notification* const gate_;
 };
 
 class FakeTraining : public Training {
@@ -146,10 +169,15 @@ class FakeTraining : public Training {
   double loss_scale() const override { return 1024; }
   uint64_t skipped_steps() const override { return step_ / 2; }
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override {
-    v1::Checkpoint checkpoint;
-    checkpoint.set_step(step_);
-    checkpoint.set_manifest_sha256(DigestOfStep(step_));
-    return checkpoint;
+    return FakeCopy(step_, false, nullptr).Write();
+  }
+  absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint() override {
+    if (request_.spec().name() == "no-room") {
+      return absl::ResourceExhaustedError("the host has no room");
+    }
+    return std::make_unique<FakeCopy>(
+        step_, request_.spec().name() == absl::StrCat("full-at-", step_),
+        settings_.write_gate);
   }
   absl::StatusOr<v1::Evaluation> Evaluate() override {
     v1::Evaluation evaluation;

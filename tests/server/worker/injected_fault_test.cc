@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/fault_class.h"
@@ -44,6 +45,26 @@ TEST_F(InjectedFaultTest, TheFaultComesAtItsStepAndOnce) {
 TEST_F(InjectedFaultTest, ASuspectDeviceIsAClassOfItsOwn) {
   Write("suspect 1");
   EXPECT_EQ(FaultOf(fault_.BeforeStep(1)), FaultClass::kQuarantine);
+}
+
+TEST_F(InjectedFaultTest, AWriteHasFaultsOfItsOwn) {
+  Write("full-write 0");
+  EXPECT_TRUE(fault_.BeforeStep(1).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(fault_.BeforeWrite(7)));
+  EXPECT_TRUE(fault_.BeforeWrite(7).ok());
+  Write("full-write 3");
+  EXPECT_TRUE(fault_.BeforeWrite(2).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(fault_.BeforeWrite(3)));
+  Write("sticky 3");
+  EXPECT_TRUE(fault_.BeforeWrite(3).ok());
+}
+
+TEST_F(InjectedFaultTest, AWriteIsHeldUntilTheFileGoes) {
+  Write("hold-write 3");
+  std::thread writer([this] { EXPECT_TRUE(fault_.BeforeWrite(3).ok()); });
+  while (!std::filesystem::exists(path_ + ".done")) std::this_thread::yield();
+  std::filesystem::remove(path_ + ".done");
+  writer.join();
 }
 
 TEST_F(InjectedFaultTest, NonsenseIsIgnored) {

@@ -1,9 +1,14 @@
 #include "server/worker/job_runner.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/worker/fake_engine.h"
@@ -48,25 +53,49 @@ class JobRunnerTest : public testing::Test {
     return request;
   }
   JobRunner Runner(const StartJob& request) {
-    return JobRunner(request, engine_.get(), [this](Report report) {
-      EXPECT_EQ(report.job_id(), 7u);
-      EXPECT_EQ(report.attempt(), 2u);
-      EXPECT_GT(report.time_unix_nanos(), 0);
-      reports_.push_back(std::move(report));
-    });
+    return JobRunner(
+        request, engine_.get(),
+        [this](Report report) {
+          EXPECT_EQ(report.job_id(), 7u);
+          EXPECT_EQ(report.attempt(), 2u);
+          EXPECT_GT(report.time_unix_nanos(), 0);
+          absl::MutexLock lock(&mutex_);
+          reports_.push_back(std::move(report));
+        },
+        &writer_);
   }
-  std::vector<std::string> Descriptions() const {
+  std::vector<std::string> Descriptions() {
+    writer_.WaitUntilLeft(0);
+    return DescriptionsNow();
+  }
+  // Of what was reported so far, without what is being written.
+  std::vector<std::string> DescriptionsNow() {
+    absl::MutexLock lock(&mutex_);
     std::vector<std::string> result;
     for (const Report& report : reports_) result.push_back(Describe(report));
     return result;
   }
-  static void RunToEnd(JobRunner* runner) {
-    for (int i = 0; runner->Advance(); ++i) ASSERT_LT(i, 10000);
+  // What is written comes at any time: it goes last.
+  std::vector<std::string> WithCheckpointsLast() {
+    std::vector<std::string> result = Descriptions();
+    std::stable_partition(result.begin(), result.end(), [](const auto& text) {
+      return !absl::StartsWith(text, "checkpoint ");
+    });
+    return result;
+  }
+  // Waits for what is written behind a step before the next one.
+  void RunToEnd(JobRunner* runner) {
+    for (int i = 0; runner->Advance(); ++i) {
+      ASSERT_LT(i, 10000);
+      writer_.WaitUntilLeft(0);
+    }
   }
 
   std::unique_ptr<testing_engine::FakeEngine> engine_ =
       std::make_unique<testing_engine::FakeEngine>();
-  std::vector<Report> reports_;
+  absl::Mutex mutex_;
+  std::vector<Report> reports_;  // with `mutex_` while something is written
+  CheckpointWriter writer_;
 };
 
 TEST_F(JobRunnerTest, ReportsStartFirstStepLastStepCheckpointAndEnd) {
@@ -253,6 +282,117 @@ TEST_F(JobRunnerTest, ReportsAtTheIntervalThatTheJobAsksFor) {
   EXPECT_GT(reports_[3].progress().seconds_left(), 0);
 }
 
+// ------------------------------------------------- what is written behind
+
+class WriteBehindTest : public JobRunnerTest {
+ protected:
+  // As `name` says, every two steps, with a disk that waits for gate_.
+  StartJob Every2(uint64_t steps, const std::string& name = "") {
+    engine_ = std::make_unique<testing_engine::FakeEngine>(
+        testing_engine::FakeEngineSettings{.write_gate = &gate_});
+    StartJob request = Request(steps);
+    request.mutable_spec()->set_name(name);
+    request.mutable_spec()->mutable_training()->set_checkpoint_every_steps(2);
+    return request;
+  }
+  void TearDown() override {
+    if (!gate_.HasBeenNotified()) gate_.Notify();
+    writer_.Finish();
+  }
+  static void Advance(JobRunner* runner, int times) {
+    for (int i = 0; i < times; ++i) ASSERT_TRUE(runner->Advance());
+  }
+  absl::Notification gate_;
+};
+
+TEST_F(WriteBehindTest, TrainingGoesOnAndNothingIsReportedBeforeItIsOnDisk) {
+  JobRunner runner = Runner(Every2(100));
+  Advance(&runner, 1 + 3);
+  EXPECT_EQ(runner.step(), 3u);
+  EXPECT_THAT(DescriptionsNow(), ElementsAre("started 0", "progress 1"));
+  gate_.Notify();
+  EXPECT_THAT(Descriptions(),
+              ElementsAre("started 0", "progress 1", "checkpoint 2"));
+}
+
+TEST_F(WriteBehindTest, TheNextOneWaitsForTheOneBefore) {
+  JobRunner runner = Runner(Every2(100));
+  Advance(&runner, 1 + 3);
+  std::thread disk([this] { gate_.Notify(); });
+  Advance(&runner, 1);  // the fourth step, whose copy waits for the disk
+  disk.join();
+  EXPECT_THAT(Descriptions(), ElementsAre("started 0", "progress 1",
+                                          "checkpoint 2", "checkpoint 4"));
+}
+
+TEST_F(WriteBehindTest, AStopWaitsForAllThatIsBeingWritten) {
+  for (int steps : {2, 3}) {
+    SCOPED_TRACE(steps);
+    reports_.clear();
+    absl::Notification gate;
+    engine_ = std::make_unique<testing_engine::FakeEngine>(
+        testing_engine::FakeEngineSettings{.write_gate = &gate});
+    StartJob request = Request(100);
+    request.mutable_spec()->mutable_training()->set_checkpoint_every_steps(2);
+    JobRunner runner = Runner(request);
+    Advance(&runner, 1 + steps);
+    std::thread disk([&gate] { gate.Notify(); });
+    runner.Stop(StopJob::DRAIN);
+    EXPECT_FALSE(runner.Advance());
+    disk.join();
+    std::vector<std::string> wanted = {"started 0", "progress 1",
+                                       "checkpoint 2"};
+    if (steps == 3) wanted.push_back("checkpoint 3");
+    wanted.push_back("ended STOPPED");
+    EXPECT_EQ(Descriptions(), wanted);
+  }
+}
+
+TEST_F(WriteBehindTest, ACancelledJobWaitsForNoWrite) {
+  JobRunner runner = Runner(Every2(100));
+  Advance(&runner, 1 + 3);
+  runner.Stop(StopJob::CANCELLED);
+  EXPECT_FALSE(runner.Advance());
+  EXPECT_THAT(DescriptionsNow(),
+              ElementsAre("started 0", "progress 1", "ended STOPPED"));
+  gate_.Notify();
+}
+
+TEST_F(WriteBehindTest, AFullDiskInterruptsTheJobAtTheNextStep) {
+  gate_.Notify();
+  JobRunner runner = Runner(Every2(100, "full-at-4"));
+  RunToEnd(&runner);
+  EXPECT_THAT(Descriptions(), ElementsAre("started 0", "progress 1",
+                                          "checkpoint 2", "ended INTERRUPTED"));
+  EXPECT_EQ(runner.step(), 0u);
+  EXPECT_EQ(reports_.back().ended().error().message(), "the disk is full");
+}
+
+TEST_F(WriteBehindTest, SuccessWaitsForAllThatIsBeingWritten) {
+  StartJob request = Every2(4);
+  JobRunner runner = Runner(request);
+  Advance(&runner, 1 + 3);
+  std::thread disk([this] { gate_.Notify(); });
+  RunToEnd(&runner);
+  disk.join();
+  EXPECT_THAT(WithCheckpointsLast(),
+              ElementsAre("started 0", "progress 1", "progress 4",
+                          "ended SUCCEEDED", "checkpoint 2", "checkpoint 4"));
+  EXPECT_EQ(Describe(reports_.back()), "ended SUCCEEDED");
+}
+
+TEST_F(WriteBehindTest, WithoutRoomForACopyTrainingWaitsForTheDisk) {
+  JobRunner runner = Runner(Every2(100, "no-room"));
+  Advance(&runner, 1 + 3);
+  EXPECT_THAT(DescriptionsNow(),
+              ElementsAre("started 0", "progress 1", "checkpoint 2"));
+  runner.Stop(StopJob::DRAIN);
+  EXPECT_FALSE(runner.Advance());
+  EXPECT_THAT(DescriptionsNow(),
+              ElementsAre("started 0", "progress 1", "checkpoint 2",
+                          "checkpoint 3", "ended STOPPED"));
+}
+
 // ------------------------------------------------------------ ranks of a group
 
 class RankTest : public JobRunnerTest {
@@ -324,7 +464,8 @@ TEST_F(RankTest, AnAbortWhileItWaitsForOthersIsAStopAndNoFault) {
   const std::shared_ptr<GroupAbort> abort = engine_->NewAbort();
   JobRunner runner(
       request, engine_.get(),
-      [this](Report report) { reports_.push_back(std::move(report)); }, abort);
+      [this](Report report) { reports_.push_back(std::move(report)); },
+      &writer_, abort);
   abort->Abort("told to stop");
   EXPECT_FALSE(runner.Advance());
   EXPECT_THAT(Descriptions(), ElementsAre("ended STOPPED"));

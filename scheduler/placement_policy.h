@@ -60,14 +60,14 @@ struct Placement {
   absl::InlinedVector<KindCount, 2> kinds;
 };
 
-// Among the ready devices with enough free bytes, not in `excluded` and not
-// reserved for another: those that do not cool down, then with the fewest live
-// attempts, then the fewest
-// versions, then on the machine where the fewest would do (so that whole
-// machines stay free), then the smallest rest (best fit), then the lowest id.
-// Where several machines or kinds would do, the one whose last chosen device is
-// the better one. What needs several devices never shares one with something
-// else that does.
+// By the state's PlacementRule (pack_policy.h for kPack; what is served is
+// spread). With kSpread: among the ready devices with enough free bytes, not in
+// `excluded` and not reserved for another: those that do not cool down, then
+// with the fewest live attempts, then the fewest versions, then on the machine
+// where the fewest would do (so that whole machines stay free), then the
+// smallest rest (best fit), then the lowest id. Where several machines or kinds
+// would do, the one whose last chosen device is the better one. What needs
+// several devices never shares one with something else that does.
 Placement Place(const State& state, const Need& need,
                 const absl::btree_set<DeviceId>& excluded = {});
 

@@ -250,6 +250,7 @@ void AddSim(CLI::App& app, Invocation& invocation) {
                    "jobs into this SVG file")
       ->type_name("FILE");
   invocation.On(verb, [options](Context& c) { return Sim(c, *options); });
+  AddSimFill(*verb, invocation);
 }
 
 }  // namespace gpupool::client

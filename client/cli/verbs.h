@@ -32,6 +32,7 @@ void AddDevicesMemory(CLI::App& devices, Invocation& invocation);
 void AddDevicesTopology(CLI::App& devices, Invocation& invocation);
 void AddAdmin(CLI::App& app, Invocation& invocation);
 void AddSim(CLI::App& app, Invocation& invocation);
+void AddSimFill(CLI::App& sim, Invocation& invocation);
 void AddUsage(CLI::App& app, Invocation& invocation);
 void AddVersion(CLI::App& app, Invocation& invocation);
 void AddCompletion(CLI::App& app, Invocation& invocation);

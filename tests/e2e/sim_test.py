@@ -57,6 +57,31 @@ class Sim(unittest.TestCase):
         self.assertLessEqual({"fifo", "easy", "las", "srs", "days", "Jobs that wait"}, texts)
         self.assertLess(path.stat().st_size, 60_000)
 
+    def test_packing_fills_a_pool_further(self):
+        spread, best, pack = json.loads(
+            sim("fill", "--machines", 8, "--jobs", 200, "--seeds", "3-5", "-o", "json"))
+        self.assertEqual(["spread", "best-fit", "pack"],
+                         [of["placement"] for of in (spread, best, pack)])
+        self.assertGreater(pack["allocated"], spread["allocated"])
+        self.assertEqual([3, 4, 5], [of["seed"] for of in pack["seeds"]])
+        self.assertIn("ALLOCATED", sim("fill", "--machines", 2, "--placement", "pack"))
+
+    def test_a_pool_from_files_is_filled(self):
+        nodes, pods = self.folder / "nodes.csv", self.folder / "pods.csv.gz"
+        nodes.write_text("cpu_milli,memory_mib,gpu,model\n8000,1024,2,T4\n8000,1024,0,\n")
+        pods.write_bytes(gzip.compress(
+            b"cpu_milli,memory_mib,num_gpu,gpu_milli\n1000,1,1,500\n"))
+        files = ("--node-file", nodes, "--pod-file", pods)
+        filled = json.loads(sim("fill", *files, "--tune", 1, "--placement", "pack",
+                                "--unknown-mix", "-o", "json"))
+        self.assertEqual(1, filled["allocated"])
+        self.assertIn("go together", sim("fill", "--node-file", nodes, code=2))
+        self.assertIn("42-", sim("fill", "--seeds", "42-", code=2))
+        pods.write_bytes(b"cpu_milli,memory_mib,num_gpu,gpu_milli\n1000,1,1,0\n")
+        text = sim("fill", *files, code=2)
+        self.assertIn("pods.csv.gz", text)
+        self.assertIn("line 2: gpu_milli is '0'", text)
+
     def test_errors_name_the_file_and_what_is_wrong(self):
         cut = self.folder / "cut.csv.gz"
         cut.write_bytes(gzip.compress(TRACE.read_bytes())[:-9])

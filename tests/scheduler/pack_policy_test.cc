@@ -7,7 +7,6 @@
 namespace gpupool::scheduler {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Two machines with two devices of 100 bytes each.

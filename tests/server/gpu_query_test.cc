@@ -12,7 +12,6 @@ using scheduler::Link;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::Field;
-using ::testing::HasSubstr;
 
 constexpr char kWorker[] = GPUPOOL_STANDIN_WORKER;
 

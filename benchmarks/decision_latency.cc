@@ -13,9 +13,11 @@
 // longer or shorter than was known. Each order decides about the same stream of
 // jobs, drawn from one seed. Told to stop, a job stops at once. The first tenth
 // is not counted. The digest is of all that was decided: a change that means to
-// change the speed alone leaves it as it is.
+// change the speed alone leaves it as it is. The last row has four queues at
+// once.
 //
-//   decision_latency [TURNS [ORDER[+PLACEMENT]...]]
+//   decision_latency [TURNS [CASE...]], a case being ORDER, ORDER+PLACEMENT or
+//   4-queues
 #include <time.h>
 
 #include <algorithm>
@@ -58,9 +60,8 @@ double ProcessorMicros() {
 
 class Pool {
  public:
-  Pool(Order order, PlacementRule rule) {
-    state_.SetPolicy(
-        {.order = order, .restart_cost = absl::Seconds(60), .placement = rule});
+  explicit Pool(const QueuePolicy& policy) {
+    state_.SetPolicy(policy);
     for (uint32_t i = 0; i < kMachines * kDevicesEach; ++i) {
       state_.AddDevice(absl::StrCat("cuda:", i), "cuda", kDeviceBytes, 1,
                        i / kDevicesEach);
@@ -100,6 +101,8 @@ class Pool {
     if (random_() % 10 == 0) event.device_count = gangs[random_() % 4];
     event.bytes = kDeviceBytes / 10 + (random_() % 50) * kDeviceBytes * 9 / 490;
     event.expected_run = absl::Seconds(1 << random_() % 17);
+    const auto& queues = state_.policy().queues;
+    if (!queues.empty()) event.queue = queues[last_job_ % queues.size()].name;
     Send(event);
   }
 
@@ -179,13 +182,27 @@ double Quantile(std::vector<double>& micros, double share) {
   return *at;
 }
 
-struct Case {
-  Order order = Order::kFirstCome;
-  PlacementRule rule = PlacementRule::kSpread;
-};
+// Four queues, of which the second takes devices from the others and the
+// last may use half of them; each has a quarter of the jobs.
+QueuePolicy FourQueues() {
+  QueuePolicy policy{.restart_cost = absl::Seconds(60)};
+  policy.queues = {{.name = "default", .order = Order::kPriority},
+                   {.name = "short",
+                    .order = Order::kLeastAttained,
+                    .rank = 2,
+                    .preempts = true},
+                   {.name = "known", .order = Order::kShortestRemaining},
+                   {.name = "planned", .order = Order::kBackfill, .rank = 1}};
+  for (uint32_t i = 0; i < kMachines * kDevicesEach / 2; ++i) {
+    policy.queues.back().devices.push_back(absl::StrCat("cuda:", i));
+  }
+  return policy;
+}
 
-void Measure(const Case& what, int turns) {
-  Pool pool(what.order, what.rule);
+constexpr const char* kFourQueues = "4-queues";
+
+void Measure(const std::string& name, const QueuePolicy& policy, int turns) {
+  Pool pool(policy);
   for (int turn = 0; turn < turns; ++turn) {
     if (turn == turns / 10) pool.Reset();
     pool.Turn();
@@ -193,10 +210,6 @@ void Measure(const Case& what, int turns) {
   std::vector<double> all;
   for (const std::vector<double>& of_kind : pool.micros()) {
     all.insert(all.end(), of_kind.begin(), of_kind.end());
-  }
-  std::string name(ToString(what.order));
-  if (what.rule != PlacementRule::kSpread) {
-    absl::StrAppend(&name, "+", ToString(what.rule));
   }
   std::printf("%-9s %9zu %8zu %8.1f %8.1f %8.1f %9.1f ", name.c_str(),
               all.size(), pool.waiting(), Quantile(all, 0.5),
@@ -216,22 +229,22 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "turns is '%s'; it must be at least 1\n", argv[1]);
     return 2;
   }
-  std::vector<Case> cases;
-  for (Order order :
-       {Order::kFirstCome, Order::kPriority, Order::kBackfill,
-        Order::kFairShare, Order::kLeastAttained, Order::kShortestRemaining}) {
-    cases.push_back({order});
-  }
-  cases.push_back({Order::kFirstCome, PlacementRule::kPack});
-  cases.push_back({Order::kLeastAttained, PlacementRule::kPack});
-  if (argc > 2) cases.clear();
-  for (int i = 2; i < argc; ++i) {
+  std::vector<std::string> names = {"fifo",      "priority", "easy",
+                                    "fair",      "las",      "srs",
+                                    "fifo+pack", "las+pack", kFourQueues};
+  if (argc > 2) names.assign(argv + 2, argv + argc);
+  std::vector<QueuePolicy> policies;
+  for (const std::string& name : names) {
+    if (name == kFourQueues) {
+      policies.push_back(FourQueues());
+      continue;
+    }
     const std::pair<std::string, std::string> words =
-        absl::StrSplit(argv[i], absl::MaxSplits('+', 1));
+        absl::StrSplit(name, absl::MaxSplits('+', 1));
     const absl::StatusOr<Order> order = ParseOrder(words.first);
     if (!order.ok()) {
-      std::fprintf(stderr, "order '%s' %s\n", argv[i],
-                   std::string(order.status().message()).c_str());
+      std::fprintf(stderr, "order '%s' %s, or %s\n", name.c_str(),
+                   std::string(order.status().message()).c_str(), kFourQueues);
       return 2;
     }
     const auto rule =
@@ -241,7 +254,9 @@ int main(int argc, char** argv) {
                    std::string(rule.status().message()).c_str());
       return 2;
     }
-    cases.push_back({*order, *rule});
+    policies.push_back({.order = *order,
+                        .restart_cost = absl::Seconds(60),
+                        .placement = *rule});
   }
   std::printf("microseconds of a decision, %u devices; target: p99 <= 1000\n",
               kMachines * kDevicesEach);
@@ -249,5 +264,7 @@ int main(int argc, char** argv) {
               "p50", "p99", "p99.9", "longest");
   for (const char* name : kNames) std::printf(" %7s", name);
   std::printf("  digest     (by kind of event: p99)\n");
-  for (const Case& what : cases) Measure(what, turns);
+  for (size_t i = 0; i < names.size(); ++i) {
+    Measure(names[i], policies[i], turns);
+  }
 }

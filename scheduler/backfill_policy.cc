@@ -108,13 +108,14 @@ absl::Duration ShortestOf(const Shape& shape) {
 // Who may start next to the reservation of the first that waits.
 class Backfill {
  public:
-  Backfill(const State& state, const absl::btree_set<DeviceId>& held,
-           absl::Time now)
-      : state_(state), now_(now), held_(held) {}
+  Backfill(const State& state, uint32_t queue,
+           const absl::btree_set<DeviceId>& held, absl::Time now)
+      : state_(state), queue_(queue), now_(now), held_(held) {}
 
-  std::optional<NextStart> Choose() {
-    free_.emplace(state_, held_);
-    for (const Job* job : Candidates(state_)) {
+  QueueChoice Choose() {
+    const Queues::Entry* entry = &state_.queues().at(queue_);
+    free_.emplace(state_, held_, entry);
+    for (const Job* job : CandidatesOf(state_, queue_)) {
       if (best_ && KeyOf(*best_) < KeyOf(*job)) break;
       // The first that waits is found by Place alone: it may be that it never
       // fits.
@@ -125,10 +126,16 @@ class Backfill {
       Consider(*job);
       if (best_ && first_ == nullptr) break;
     }
-    if (!best_) return std::nullopt;
-    NextStart next{.job = best_->id, .devices = std::move(devices_)};
-    if (first_ != nullptr && !reservation_) next.passed.push_back(first_->id);
-    return next;
+    QueueChoice choice;
+    if (first_ != nullptr && !reservation_) {
+      choice.waiting.push_back(first_->id);
+      choice.kept = first_->held_devices;
+    }
+    if (reservation_) choice.kept = reservation_->devices;
+    if (best_) {
+      choice.start = {best_->id, std::move(devices_), choice.waiting};
+    }
+    return choice;
   }
 
  private:
@@ -141,7 +148,7 @@ class Backfill {
   };
 
   void Consider(const Job& job) {
-    Places& places = PlacesFor(NeedOf(job));
+    Places& places = PlacesFor(NeedOf(state_, job));
     if (places.anywhere.fit == Fit::kNever) return;
     if (places.anywhere.fit == Fit::kNotNow) {
       if (first_ == nullptr) Reserve(job);
@@ -163,7 +170,7 @@ class Backfill {
 
   // Quickly: one that waits behind the first.
   bool MightStart(const Job& job) {
-    const Need need = NeedOf(job);
+    const Need need = NeedOf(state_, job);
     if (!free_->MayHold(need)) return false;
     return !beside_ || beside_->MayHold(need) || FirstThatEndsInTime(job);
   }
@@ -181,12 +188,12 @@ class Backfill {
 
   void Reserve(const Job& job) {
     first_ = &job;
-    reservation_ = EarliestRoom(state_, NeedOf(job), now_, held_);
+    reservation_ = EarliestRoom(state_, NeedOf(state_, job), now_, held_);
     if (reservation_) {
       absl::btree_set<DeviceId> excluded = held_;
       excluded.insert(reservation_->devices.begin(),
                       reservation_->devices.end());
-      beside_.emplace(state_, excluded);
+      beside_.emplace(state_, excluded, &state_.queues().at(queue_));
       excluded_ = std::move(excluded);
       return;
     }
@@ -201,7 +208,7 @@ class Backfill {
   }
 
   const Job* FirstThatEndsInTime(const Job& of_the_shape) const {
-    const Shape shape = ShapeOf(state_.policy(), of_the_shape);
+    const Shape shape = state_.ShapeOf(of_the_shape);
     if (now_ + ShortestOf(shape) > reservation_->at) return nullptr;
     size_t looked = 0;
     for (const QueueKey& key : state_.waiting().shapes().at(shape)) {
@@ -220,6 +227,7 @@ class Backfill {
   }
 
   const State& state_;
+  const uint32_t queue_;
   const absl::Time now_;
   absl::btree_set<DeviceId> held_;
   std::optional<FreeDevices> free_;    // outside held_
@@ -259,10 +267,10 @@ std::optional<Reservation> EarliestRoom(
                                  : OnWholeSites(std::move(sites), need.devices);
 }
 
-std::optional<NextStart> ChooseBackfill(const State& state,
-                                        const absl::btree_set<DeviceId>& held,
-                                        absl::Time now) {
-  return Backfill(state, held, now).Choose();
+QueueChoice ChooseBackfill(const State& state, uint32_t queue,
+                           const absl::btree_set<DeviceId>& held,
+                           absl::Time now) {
+  return Backfill(state, queue, held, now).Choose();
 }
 
 }  // namespace gpupool::scheduler

@@ -44,9 +44,10 @@ std::optional<Reservation> EarliestRoom(
     const State& state, const Need& need, absl::Time now,
     const absl::btree_set<DeviceId>& excluded);
 
-// As ChooseNext, which calls it.
-std::optional<NextStart> ChooseBackfill(const State& state,
-                                        const absl::btree_set<DeviceId>& held,
-                                        absl::Time now);
+// What ChooseNext, which calls it, does with a queue. Devices of a reservation
+// are kept from queues of lower rank.
+QueueChoice ChooseBackfill(const State& state, uint32_t queue,
+                           const absl::btree_set<DeviceId>& held,
+                           absl::Time now);
 
 }  // namespace gpupool::scheduler

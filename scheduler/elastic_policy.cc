@@ -14,7 +14,9 @@ namespace {
 constexpr size_t kMostAsked = 256;
 
 bool StaysWithinLimit(const State& state, const Job& job, uint32_t more) {
-  return !state.usage().LevelAtLimit(job.tenant, more, state.policy().tenants);
+  return !state.usage().LevelAtLimit(job.tenant, more,
+                                     state.policy().tenants) &&
+         !state.queues().IsFull(job.queue, more);
 }
 
 bool HasGang(const State& state, const Device& device) {
@@ -23,10 +25,10 @@ bool HasGang(const State& state, const Device& device) {
   });
 }
 
-bool MayBeUsed(const Device& device, const Job& job,
+bool MayBeUsed(const State& state, const Device& device, const Job& job,
                const absl::btree_set<DeviceId>& held) {
-  return device.takes_jobs() && device.settling == 0 &&
-         !held.contains(device.id) &&
+  return KindMatches(device, NeedOf(state, job)) && device.takes_jobs() &&
+         device.settling == 0 && !held.contains(device.id) &&
          (!device.reserved_for || device.reserved_for == job.id);
 }
 
@@ -69,8 +71,8 @@ bool MayShrinkFor(const Job& running, const Job& job, const State& state,
                   absl::Time now) {
   return running.elastic() && SpareDevices(running) > 0 &&
          running.state == JobState::kRunning && !IsStopping(running) &&
-         running.priority <= job.priority &&
-         now - running.run_since >= state.policy().min_run &&
+         !StandsAbove(state, running, job) &&
+         now - running.run_since >= state.QueueOf(running).min_run &&
          SiteOf(state, running).has_value();
 }
 
@@ -81,7 +83,7 @@ std::vector<DeviceId> DevicesAfter(const State& state, const Job& running,
   std::vector<DeviceId> devices;
   for (const Rank& rank : running.ranks) {
     const Device& device = state.devices().at(rank.device);
-    if (!rank.end && MayBeUsed(device, job, held) &&
+    if (!rank.end && MayBeUsed(state, device, job, held) &&
         device.free_bytes() + running.bytes >= job.bytes) {
       devices.push_back(rank.device);
     }
@@ -93,9 +95,9 @@ std::vector<SiteRoom> RoomOnSites(const State& state, const Job& job,
                                   const absl::btree_set<DeviceId>& held,
                                   absl::Time now) {
   std::vector<SiteRoom> sites(state.sites());
-  const Need need = NeedOf(job);
+  const Need need = NeedOf(state, job);
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need) || !MayBeUsed(device, job, held)) continue;
+    if (!MayBeUsed(state, device, job, held)) continue;
     const bool gang = need.devices > 1 && HasGang(state, device);
     if (device.free_bytes() >= need.bytes && !gang) {
       sites[device.site].free.push_back(id);
@@ -152,7 +154,9 @@ std::vector<DeviceId> WidestPlace(const State& state, const Job& job,
   for (auto count = job.device_counts.rbegin();
        count != job.device_counts.rend() && *count > least.size(); ++count) {
     if (!StaysWithinLimit(state, job, *count)) continue;
-    const Need need{job.bytes, kind, *count, job.id, job.host};
+    Need need = NeedOf(state, job);
+    need.device_kind = kind;
+    need.devices = *count;
     Placement place = Place(state, need, held);
     if (place.fit != Fit::kNow) continue;
     if (place.kinds.front().free >= *count + others) return place.devices;
@@ -169,7 +173,8 @@ std::optional<uint32_t> CouldGrowTo(const State& state, const Job& job,
   uint32_t devices = job.device_count;
   for (const auto& [id, device] : state.devices()) {
     if (device.site != *site || job.FindRank(id) != nullptr) continue;
-    if (!MayBeUsed(device, job, held) || HasGang(state, device)) continue;
+    if (!MayBeUsed(state, device, job, held) || HasGang(state, device))
+      continue;
     devices += device.free_bytes() >= job.bytes;
   }
   const uint32_t machine = state.devices().at(job.ranks.front().device).machine;
@@ -194,7 +199,7 @@ absl::Time GrowTime(const State& state, const Job& job) {
   const absl::Duration wait = std::max(
       state.policy().grow_after, state.restart_cost() * kGrowAfterRestarts);
   return std::max(job.may_grow_since + wait,
-                  job.run_since + std::max(wait, state.policy().min_run));
+                  job.run_since + std::max(wait, state.QueueOf(job).min_run));
 }
 
 std::optional<Room> RoomByShrinking(const State& state, const Job& job,
@@ -206,7 +211,8 @@ std::optional<Room> RoomByShrinking(const State& state, const Job& job,
     if (!room) continue;
     std::vector<JobId> stopping;
     for (const Stop& stop : room->stops) stopping.push_back(stop.job);
-    if (HostsWillHold(state, NeedOf(job), room->devices, stopping)) return room;
+    if (HostsWillHold(state, NeedOf(state, job), room->devices, stopping))
+      return room;
   }
   return std::nullopt;
 }

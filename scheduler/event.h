@@ -20,6 +20,7 @@ namespace gpupool::scheduler {
 struct JobSubmitted {
   JobId job;
   std::string tenant;         // who submitted it (fair_share.h)
+  std::string queue;          // empty: default; also where none is called so
   int priority = 0;           // higher goes first
   uint64_t bytes = 0;         // planned peak on each device
   std::string device_kind;    // "cpu", "cuda"; empty: any

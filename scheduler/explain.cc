@@ -1,6 +1,7 @@
 #include "scheduler/explain.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/container/btree_map.h"
@@ -40,6 +41,10 @@ Keeping HeldBefore(const State& state, const Job& job) {
   for (const QueueKey& key : state.queue()) {
     if (key.job == job.id) break;
     const Job& before = state.jobs().at(key.job);
+    if (before.queue != job.queue &&
+        state.queues().TakesFrom(before.queue, job.queue)) {
+      continue;
+    }
     for (DeviceId id : before.held_devices) held.emplace(id, before.id);
   }
   return held;
@@ -89,7 +94,10 @@ std::string ObstacleOn(const State& state, const Device& device, const Job& job,
 // may take the place for its tenant's guarantee.
 Explanation::RunningView ViewOf(const State& state, const Job& running,
                                 bool borrows, const Job& job, absl::Time now) {
-  const QueuePolicy& policy = state.policy();
+  const Queue& queue = state.QueueOf(job);
+  const absl::Duration min_run = state.QueueOf(running).min_run;
+  const bool takes = state.queues().TakesFrom(job.queue, running.queue);
+  const bool is_same = running.queue == job.queue;
   Explanation::RunningView view;
   view.job = running.id;
   view.left = LeftOf(running, now);
@@ -101,36 +109,45 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
   } else if (running.stop_sent || running.interruption ||
              running.state == JobState::kCancelling) {
     view.reason = "is stopping";
-  } else if (SpareDevices(running) > 0 && running.priority <= job.priority &&
+  } else if (SpareDevices(running) > 0 && !StandsAbove(state, running, job) &&
              running.state == JobState::kRunning &&
-             now - running.run_since >= policy.min_run) {
+             now - running.run_since >= min_run) {
     view.gives_way = true;
     view.reason = absl::StrCat("runs on ", running.device_count,
                                " devices and can do with ",
                                running.device_counts.front());
-  } else if (!borrows && !policy.order_preempts()) {
+  } else if (!borrows && !is_same && !takes) {
+    view.reason =
+        absl::StrCat("keeps its device until it ends: it is in queue '",
+                     state.QueueOf(running).name, "', from which queue '",
+                     queue.name, "' takes nothing");
+  } else if (!borrows && !takes) {
     view.reason = absl::StrCat("keeps its device until it ends: the order is ",
-                               ToString(policy.order));
-  } else if (!borrows && running.priority > job.priority) {
+                               ToString(queue.order));
+  } else if (!borrows && is_same && running.priority > job.priority) {
     view.reason = absl::StrCat("has the higher priority, ", running.priority);
   } else if (running.state != JobState::kRunning) {
     view.reason = "is only starting";
   } else if (const absl::Duration run = now - running.run_since;
-             run < policy.min_run) {
+             run < min_run) {
     view.reason = absl::StrCat("is in its minimum run for another ",
-                               SpanText(policy.min_run - run));
+                               SpanText(min_run - run));
   } else if (borrows) {
     view.gives_way = true;
     view.reason = absl::StrCat("is beyond what tenant '", running.tenant,
                                "' is guaranteed");
+  } else if (!is_same) {
+    view.gives_way = true;
+    view.reason = absl::StrCat("is in queue '", state.QueueOf(running).name,
+                               "', which is of lower rank");
   } else if (running.priority < job.priority) {
     view.gives_way = true;
     view.reason = "has the lower priority";
-  } else if (!policy.by_standing()) {
+  } else if (!queue.by_standing()) {
     view.reason = "has the same priority";
   } else {
-    const double standing = KeptStandingOf(policy, running, now);
-    const double above = job.standing * policy.hysteresis;
+    const double standing = KeptStandingOf(queue, running, now);
+    const double above = job.standing * queue.hysteresis;
     view.gives_way = standing > above;
     view.reason = absl::StrFormat(
         "stands at %.0f device seconds; jobs above %.0f give "
@@ -142,11 +159,14 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
 
 void AddPosition(const State& state, const Job& job, Explanation& explained) {
   if (!job.MayStart()) return;
-  for (const QueueKey& key : state.queue()) {
+  const QueueKey first{.queue = job.queue,
+                       .priority = std::numeric_limits<int>::max()};
+  for (auto key = state.queue().lower_bound(first); key != state.queue().end();
+       ++key) {
     ++explained.position;
-    if (key.job == job.id) return;
+    if (key->job == job.id) return;
     if (explained.ahead.size() < kMostAhead) {
-      explained.ahead.push_back(key.job);
+      explained.ahead.push_back(key->job);
     }
   }
 }
@@ -178,12 +198,17 @@ void AddChangesOnDevices(const State& state, const Job& job,
                      view.gives_way ? " stops after its checkpoint" : " ends",
                      view.gives_way ? "" : when));
   }
+  if (state.queues().IsFull(job.queue, job.device_count)) {
+    explained.changes.push_back(absl::StrCat("a higher `most` of queue '",
+                                             state.QueueOf(job).name,
+                                             "' in the server's --queues"));
+  }
   if (level) {
     explained.changes.push_back(absl::StrCat(
         "a higher `most` of tenant '", *level, "' in the server's --tenants"));
   }
   for (const auto& [device, version] : DevicesUnderLoad(state)) {
-    if (!KindMatches(state.devices().at(device), NeedOf(job))) continue;
+    if (!KindMatches(state.devices().at(device), NeedOf(state, job))) continue;
     explained.changes.push_back(
         absl::StrCat("the load on model ",
                      LabelOf(state.versions().at(version)), " goes down"));
@@ -209,7 +234,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
           FormatBytes(version.bytes), " on ", device.name));
     }
   }
-  const Placement placement = Place(state, NeedOf(job));
+  const Placement placement = Place(state, NeedOf(state, job));
   if (placement.fit == Fit::kNever) {
     explained.changes.push_back(
         "only larger devices, or a smaller batch_size or model in a new job");
@@ -222,7 +247,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
 
 void AddDevices(const State& state, const Job& job, absl::Time now,
                 Explanation& explained) {
-  const Need need = NeedOf(job);
+  const Need need = NeedOf(state, job);
   const Keeping held = HeldBefore(state, job);
   const bool reclaims = HasGuarantees(state.policy().tenants) &&
                         state.usage().IsGuaranteed(job.tenant, job.device_count,
@@ -239,7 +264,10 @@ void AddDevices(const State& state, const Job& job, absl::Time now,
       if (!seen.insert(running).second) continue;
       explained.running.push_back(
           ViewOf(state, state.jobs().at(running),
-                 reclaims && !guaranteed.contains(running), job, now));
+                 reclaims && !guaranteed.contains(running) &&
+                     !state.queues().IsAbove(state.jobs().at(running).queue,
+                                             job.queue),
+                 job, now));
     }
   }
 }

@@ -90,7 +90,7 @@ class Lookahead {
     absl::Time next = state_.NextLimit();
     if (!due_.empty()) next = std::min(next, due_.top().time);
     // Standings matter only to somebody who waits.
-    if (state_.policy().preempts() && !state_.queue().empty()) {
+    if (state_.preempts() && !state_.queue().empty()) {
       next = std::min(next, state_.NextStandingChange());
     }
     return next;
@@ -200,7 +200,7 @@ class Lookahead {
 
   bool IsInTheWay(JobId running, const Job& job) const {
     for (const Rank& rank : state_.jobs().at(running).ranks) {
-      if (KindMatches(state_.devices().at(rank.device), NeedOf(job))) {
+      if (KindMatches(state_.devices().at(rank.device), NeedOf(state_, job))) {
         return true;
       }
     }

@@ -19,10 +19,12 @@ void SortDown(std::vector<uint64_t>& bytes) {
 }  // namespace
 
 FreeDevices::FreeDevices(const State& state,
-                         const absl::btree_set<DeviceId>& excluded)
-    : state_(&state), sites_(state.sites()) {
+                         const absl::btree_set<DeviceId>& excluded,
+                         const Queues::Entry* queue)
+    : state_(&state), queue_(queue), sites_(state.sites()) {
   admitted_.reserve(state.devices().size());
   for (const auto& [id, device] : state.devices()) {
+    if (queue != nullptr && !queue->MayUse(id)) continue;
     Site& site = sites_[device.site];
     if (site.devices++ == 0) {
       while (site.kind < kinds_.size() &&
@@ -103,6 +105,7 @@ bool FreeDevices::MayHold(const Need& need) {
 bool FreeDevices::MayEverHold(const Need& need) {
   if (!kinds_.empty() && kinds_.front().full.empty()) {
     for (const auto& [id, device] : state_->devices()) {
+      if (queue_ != nullptr && !queue_->MayUse(id)) continue;
       kinds_[sites_[device.site].kind].full.push_back(device.full_bytes);
     }
     for (Kind& kind : kinds_) SortDown(kind.full);

@@ -18,8 +18,10 @@ namespace gpupool::scheduler {
 
 class FreeDevices {
  public:
+  // For needs of jobs in the queue; null: all devices are looked at.
   explicit FreeDevices(const State& state,
-                       const absl::btree_set<DeviceId>& excluded = {});
+                       const absl::btree_set<DeviceId>& excluded = {},
+                       const Queues::Entry* queue = nullptr);
 
   // False: Place would find nothing, if no device is reserved for it.
   bool MayHold(const Need& need);
@@ -48,6 +50,7 @@ class FreeDevices {
   bool HostMayHold(const Need& need) const;
 
   const State* state_;
+  const Queues::Entry* queue_;
   absl::InlinedVector<Kind, 2> kinds_;
   std::vector<Site> sites_;
   std::vector<const Device*> admitted_;  // ready, neither excluded nor reserved

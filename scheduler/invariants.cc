@@ -225,8 +225,9 @@ absl::Status CheckShapes(const State& state, size_t queued) {
       if (shape->second.empty() || !(*shape->second.begin() == key)) {
         return Broken("job ", key.job.value(), " is not first of its shape");
       }
-      if (GroupOf(state.policy(), state.jobs().at(key.job)) != group) {
-        return Broken("job ", key.job.value(), " is in the group ", group);
+      if (state.GroupOf(state.jobs().at(key.job)) != group) {
+        return Broken("job ", key.job.value(), " is in the group ", group.queue,
+                      "/", group.tenant);
       }
     }
   }
@@ -250,6 +251,37 @@ absl::Status CheckHosts(const State& state) {
     if (used[i] == state.machines()[i].used) continue;
     return Broken("machine ", state.machines()[i].node,
                   " counts other host cores or bytes than its ranks have");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckQueues(const State& state) {
+  struct Sum {
+    uint64_t waiting = 0;
+    uint64_t running = 0;
+    uint32_t devices = 0;
+  };
+  std::vector<Sum> sums(state.queues().size());
+  for (const auto& [id, job] : state.jobs()) {
+    if (job.queue != state.queues().NumberOf(job.queue_name)) {
+      return Broken("job ", id.value(), " is in queue ", job.queue);
+    }
+    Sum& sum = sums[job.queue];
+    sum.waiting += job.state == JobState::kQueued;
+    sum.running += !job.ranks.empty();
+    for (const Rank& rank : job.ranks) sum.devices += !rank.end;
+  }
+  for (uint32_t i = 0; i < sums.size(); ++i) {
+    const Queues::Entry& entry = state.queues().at(i);
+    if (entry.waiting_jobs == sums[i].waiting &&
+        entry.running_jobs == sums[i].running &&
+        entry.held_devices == sums[i].devices) {
+      continue;
+    }
+    return Broken("queue ", entry.queue.name, " counts ", entry.waiting_jobs,
+                  " waiting and ", entry.running_jobs, " running jobs on ",
+                  entry.held_devices, " devices, there are ", sums[i].waiting,
+                  ", ", sums[i].running, " and ", sums[i].devices);
   }
   return absl::OkStatus();
 }
@@ -292,7 +324,7 @@ absl::Status CheckInvariants(const State& state, bool restoring) {
       return status;
     }
   }
-  return absl::OkStatus();
+  return CheckQueues(state);
 }
 
 absl::Status CheckChange(const JobChange& change) {

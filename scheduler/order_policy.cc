@@ -6,7 +6,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "scheduler/state.h"
-#include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -15,8 +14,8 @@ constexpr Order kOrders[] = {Order::kFirstCome,     Order::kPriority,
                              Order::kBackfill,      Order::kFairShare,
                              Order::kLeastAttained, Order::kShortestRemaining};
 
-bool RemainingIsKnown(const QueuePolicy& policy, const Job& job) {
-  return policy.order == Order::kShortestRemaining && job.expected_run;
+bool RemainingIsKnown(const Queue& queue, const Job& job) {
+  return queue.order == Order::kShortestRemaining && job.expected_run;
 }
 
 double RemainingOf(const Job& job, absl::Time now) {
@@ -81,14 +80,17 @@ std::string OrderWords() {
       ToString(orders.back()));
 }
 
-bool QueuePolicy::preempts() const {
-  return order_preempts() || HasGuarantees(tenants);
+bool Queue::Lists(absl::string_view device, absl::string_view kind) const {
+  return devices.empty() ||
+         std::any_of(devices.begin(), devices.end(), [&](const auto& given) {
+           return given == device || given == kind;
+         });
 }
 
-double StandingOf(const QueuePolicy& policy, const ServiceHistory& history,
+double StandingOf(const Queue& queue, const ServiceHistory& history,
                   const Job& job, absl::Time now) {
-  if (!policy.by_standing()) return 0;
-  if (RemainingIsKnown(policy, job)) return RemainingOf(job, now);
+  if (!queue.by_standing()) return 0;
+  if (RemainingIsKnown(queue, job)) return RemainingOf(job, now);
   const absl::Duration attained = job.Attained(now);
   const double devices = job.device_count;
   if (history.jobs() < ServiceHistory::kFewJobs) {
@@ -98,14 +100,13 @@ double StandingOf(const QueuePolicy& policy, const ServiceHistory& history,
   return devices * absl::ToDoubleSeconds(history.PerCompletion(attained));
 }
 
-double KeptStandingOf(const QueuePolicy& policy, const Job& job,
-                      absl::Time now) {
-  return RemainingIsKnown(policy, job) ? RemainingOf(job, now) : job.standing;
+double KeptStandingOf(const Queue& queue, const Job& job, absl::Time now) {
+  return RemainingIsKnown(queue, job) ? RemainingOf(job, now) : job.standing;
 }
 
-absl::Time NextStandingChange(const QueuePolicy& policy, const Job& job,
+absl::Time NextStandingChange(const Queue& queue, const Job& job,
                               absl::Time now) {
-  const bool rises = policy.by_standing() && !RemainingIsKnown(policy, job) &&
+  const bool rises = queue.by_standing() && !RemainingIsKnown(queue, job) &&
                      job.run_since != absl::InfiniteFuture();
   if (!rises) return absl::InfiniteFuture();
   const absl::Duration attained = job.Attained(now);

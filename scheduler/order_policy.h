@@ -1,7 +1,8 @@
-// Which of two jobs of the same priority goes first: pure functions of what is
-// known about them. A standing is a number of seconds times devices; the job
-// with the smaller one goes first, and where the difference is large enough a
-// running job gives way to a waiting one (preemption_policy.h).
+// Which of two jobs of a queue and of the same priority goes first: pure
+// functions of what is known about them. A standing is a number of seconds
+// times devices; the job with the smaller one goes first, and where the
+// difference is large enough a running job gives way to a waiting one
+// (preemption_policy.h).
 //
 //   kFirstCome          the order of submission. Nobody gives way.
 //   kPriority           the same, and a job of lower priority gives way.
@@ -24,7 +25,10 @@
 // Thread-safety: as State.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -64,12 +68,41 @@ absl::StatusOr<Order> ParseOrder(absl::string_view text);
 // "fifo, priority, easy, fair, las or srs".
 std::string OrderWords();
 
-struct QueuePolicy {
+inline constexpr absl::string_view kDefaultQueue = "default";
+
+// One of a pool's queues; its jobs stand in an order of their own.
+struct Queue {
+  std::string name = std::string(kDefaultQueue);
   Order order = Order::kFirstCome;
   // A running job gives way when its standing is more than so many times that
   // of the one that waits. 1 would let two jobs of the same age alternate.
   double hysteresis = 2;
   // Since its start; before that it does not give way.
+  absl::Duration min_run = absl::ZeroDuration();
+  // Jobs of a queue of higher rank go first, whatever their priorities. Of two
+  // queues of one rank the one goes first whose jobs hold fewer devices.
+  int rank = 0;
+  bool preempts = false;             // jobs of lower ranks give way
+  std::vector<std::string> devices;  // names or kinds; empty: all
+  std::optional<uint32_t> most;      // devices that its jobs hold together
+  std::vector<std::string> tenants;  // that may submit to it; empty: all
+
+  // Its jobs may use a device of this name and kind.
+  bool Lists(absl::string_view device, absl::string_view kind) const;
+  // Jobs of the same priority stand apart by what they have had or need.
+  bool by_standing() const {
+    return order == Order::kLeastAttained || order == Order::kShortestRemaining;
+  }
+  // Running jobs give way to those of the queue that go first.
+  bool order_preempts() const {
+    return by_standing() || order == Order::kPriority;
+  }
+};
+
+struct QueuePolicy {
+  // Of the queue `default`, unless `queues` has one of that name.
+  Order order = Order::kFirstCome;
+  double hysteresis = 2;
   absl::Duration min_run = absl::ZeroDuration();
   // With every order: limits of tenants, and guarantees, for which jobs of
   // others give way. Weights are for kFairShare.
@@ -83,19 +116,9 @@ struct QueuePolicy {
   // Devices must have been free for so long before an elastic job takes them,
   // and for kGrowAfterRestarts times what a restart costs (elastic_policy.h).
   absl::Duration grow_after = absl::Seconds(60);
-
   PlacementRule placement = PlacementRule::kSpread;
-
-  // Jobs of the same priority stand apart by what they have had or need.
-  bool by_standing() const {
-    return order == Order::kLeastAttained || order == Order::kShortestRemaining;
-  }
-  // Running jobs give way to those that go first.
-  bool order_preempts() const {
-    return by_standing() || order == Order::kPriority;
-  }
-  // The same, or tenants get back what they are guaranteed.
-  bool preempts() const;
+  // Beside the queue `default`, or with it, of distinct names (queues.h).
+  std::vector<Queue> queues = {};
 };
 
 // While nothing is known, jobs that have had less than this stand together.
@@ -105,16 +128,15 @@ inline constexpr absl::Duration kFirstService = absl::Minutes(10);
 // when the job is queued, when it starts and when NextStandingChange says so,
 // and kept in Job.standing meanwhile: what is learned moves nobody who stands
 // still.
-double StandingOf(const QueuePolicy& policy, const ServiceHistory& history,
+double StandingOf(const Queue& queue, const ServiceHistory& history,
                   const Job& job, absl::Time now);
 
 // The same, from Job.standing where it is kept.
-double KeptStandingOf(const QueuePolicy& policy, const Job& job,
-                      absl::Time now);
+double KeptStandingOf(const Queue& queue, const Job& job, absl::Time now);
 
 // When the standing of a running job is to be found again, if it keeps running:
 // when its age has grown by two fifths. InfiniteFuture when it cannot rise.
-absl::Time NextStandingChange(const QueuePolicy& policy, const Job& job,
+absl::Time NextStandingChange(const Queue& queue, const Job& job,
                               absl::Time now);
 
 }  // namespace gpupool::scheduler

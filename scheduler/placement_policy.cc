@@ -197,7 +197,8 @@ bool IsWorthHolding(const Device& device, const Need& need) {
 }  // namespace
 
 bool KindMatches(const Device& device, const Need& need) {
-  return need.device_kind.empty() || device.kind == need.device_kind;
+  return (need.device_kind.empty() || device.kind == need.device_kind) &&
+         (need.queue == nullptr || need.queue->MayUse(device.id));
 }
 
 Placement Place(const State& state, const Need& need,

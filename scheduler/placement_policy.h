@@ -31,7 +31,8 @@ struct Need {
   // May use the devices that are reserved for it, and none that cool down.
   // What is served may: it can have no other place.
   std::optional<JobId> job;
-  HostNeed host = {};  // of the machine, for each device
+  HostNeed host = {};                    // of the machine, for each device
+  const Queues::Entry* queue = nullptr;  // whose devices it may use; null: all
 };
 
 enum class Fit { kNow, kNotNow, kNever };
@@ -84,7 +85,7 @@ bool HostsWillHold(const State& state, const Need& need,
                    absl::Span<const DeviceId> devices,
                    absl::Span<const JobId> stopping = {});
 
-// Whether the device is of the kind that is asked for.
+// Whether the device is of the kind that is asked for, and one of its queue's.
 bool KindMatches(const Device& device, const Need& need);
 
 // The devices to keep free for something that does not fit now: such where the

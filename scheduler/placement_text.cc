@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "scheduler/placement_policy.h"
+#include "scheduler/queues.h"
 
 namespace gpupool::scheduler {
 
@@ -23,7 +24,16 @@ std::string HeldBackText(const Placement& placement) {
                       ": raise it with `gpupool devices fraction`");
 }
 
-std::string NeverFitsText(const Need& need, const Placement& placement) {
+namespace {
+
+// "; queue 'short' may use cuda:0, cuda:1"; empty where that is all.
+std::string OfQueueText(const Need& need) {
+  if (need.queue == nullptr || need.queue->queue.devices.empty()) return "";
+  return absl::StrCat("; queue '", need.queue->queue.name, "' may use ",
+                      DevicesText(need.queue->queue));
+}
+
+std::string TooMuchText(const Need& need, const Placement& placement) {
   if (placement.lacks_host) {
     return absl::StrCat(
         "never fits: needs ", HostText(need.host),
@@ -54,6 +64,12 @@ std::string NeverFitsText(const Need& need, const Placement& placement) {
   }
   return absl::StrCat("never fits: needs ", bytes, ", the largest ", kind,
                       "device has ", FormatBytes(placement.largest_limit));
+}
+
+}  // namespace
+
+std::string NeverFitsText(const Need& need, const Placement& placement) {
+  return absl::StrCat(TooMuchText(need, placement), OfQueueText(need));
 }
 
 }  // namespace gpupool::scheduler

@@ -69,7 +69,7 @@ class Search {
       : jobs_(jobs),
         reclaims_(jobs.Reclaims(job)),
         job_(job),
-        need_(NeedOf(job)),
+        need_(NeedOf(jobs.state(), job)),
         stays_(jobs.Stays(job)),
         sites_(jobs.state().sites()) {
     for (const RunningJobs::Spot& spot : jobs.spots()) {
@@ -95,11 +95,13 @@ class Search {
   using Running = RunningJobs::OnDevice;
 
   bool GivesWay(const Running& running) const {
-    return (reclaims_ && running.is_borrowed) || running.behind() > stays_;
+    return (reclaims_ && jobs_.IsBorrowedFrom(job_.queue, running)) ||
+           (running.behind() > stays_ && jobs_.TakesFrom(job_.queue, running));
   }
 
   bool MayMove(const Running& running) const {
-    return running.may_move && running.priority <= job_.priority;
+    return running.may_move && running.job->queue == job_.queue &&
+           running.priority <= job_.priority;
   }
 
   // Tries first those that give way, furthest behind first, then those that
@@ -277,9 +279,27 @@ class Search {
 
 }  // namespace
 
+RoomFinder::RoomFinder(const RunningJobs& jobs) : jobs_(jobs) {
+  const auto queues = static_cast<uint32_t>(jobs.state().queues().size());
+  bounds_.reserve(queues);
+  for (uint32_t queue = 0; queue < queues; ++queue) {
+    bounds_.push_back(
+        {RoomBound(jobs, queue, false), RoomBound(jobs, queue, true)});
+  }
+}
+
+void RoomFinder::NoteChanges() {
+  for (OfQueue& of_queue : bounds_) {
+    of_queue.given_way.NoteChanges();
+    of_queue.reclaimed.NoteChanges();
+  }
+}
+
 std::optional<Room> RoomFinder::RoomFor(const Job& job) {
+  if (!jobs_.MayTake(job.queue)) return std::nullopt;
   if (job.device_count == 1 && !jobs_.SomeoneGivesWay(job)) return std::nullopt;
-  RoomBound& bound = jobs_.Reclaims(job) ? reclaimed_ : given_way_;
+  OfQueue& bounds = bounds_[job.queue];
+  RoomBound& bound = jobs_.Reclaims(job) ? bounds.reclaimed : bounds.given_way;
   if (!bound.MayHold(job)) return std::nullopt;
   return Search(jobs_, job).Find();
 }
@@ -299,7 +319,7 @@ bool RoomIsComing(const State& state, const Job& job) {
     if (!device.takes_jobs() || free < job.bytes) return false;
   }
   return !job.reserved_devices.empty() &&
-         HostsWillHold(state, NeedOf(job), job.reserved_devices);
+         HostsWillHold(state, NeedOf(state, job), job.reserved_devices);
 }
 
 }  // namespace gpupool::scheduler

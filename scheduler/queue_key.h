@@ -9,13 +9,15 @@
 
 namespace gpupool::scheduler {
 
-// Order of the queue: higher priority first, then smaller standing, then first
-// submitted.
+// Queue by queue; in a queue higher priority first, then smaller standing, then
+// first submitted.
 struct QueueKey {
+  uint32_t queue = 0;  // of Queues (queues.h)
   int priority = 0;
   double standing = 0;
   JobId job;
   friend bool operator<(const QueueKey& a, const QueueKey& b) {
+    if (a.queue != b.queue) return a.queue < b.queue;
     if (a.priority != b.priority) return a.priority > b.priority;
     if (a.standing != b.standing) return a.standing < b.standing;
     return a.job < b.job;
@@ -26,6 +28,7 @@ struct QueueKey {
 // What a job needs of the pool. Where one of two jobs of a shape does not fit,
 // the other does not either.
 struct Shape {
+  uint32_t queue = 0;
   std::string device_kind;
   uint32_t devices = 1;
   uint64_t bytes = 0;
@@ -36,6 +39,14 @@ struct Shape {
   // Where tenants are told apart.
   std::string tenant;
   friend auto operator<=>(const Shape&, const Shape&) = default;
+};
+
+// Jobs of one group go one after the other in the order of their keys; of two
+// groups the order may be another.
+struct WaitingGroup {
+  uint32_t queue = 0;
+  std::string tenant;  // with fair shares
+  friend auto operator<=>(const WaitingGroup&, const WaitingGroup&) = default;
 };
 
 }  // namespace gpupool::scheduler

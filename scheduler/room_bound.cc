@@ -21,13 +21,21 @@ size_t Enough(absl::Span<const uint64_t> descending, uint64_t bytes) {
 
 }  // namespace
 
+bool RoomBound::MayUse(const RunningJobs::Spot& spot) const {
+  return jobs_.state().queues().at(queue_).MayUse(spot.device->id);
+}
+
+bool RoomBound::IsGivenBack(const RunningJobs::OnDevice& job) const {
+  return reclaims_ && jobs_.IsBorrowedFrom(queue_, job);
+}
+
 void RoomBound::FindLeavers() {
   leavers_.reserve(spots_.size());
   for (size_t at = 0; at < spots_.size(); ++at) {
     const RunningJobs::Spot& spot = jobs_.spots()[at];
-    if (!spot.admitted) continue;
+    if (!spot.admitted || !MayUse(spot)) continue;
     for (const RunningJobs::OnDevice& job : jobs_.On(spot)) {
-      if (!job.can_give_way || (reclaims_ && job.is_borrowed)) continue;
+      if (IsGivenBack(job) || !jobs_.TakesFrom(queue_, job)) continue;
       leavers_.push_back({job.behind(), &job, at});
     }
   }
@@ -37,6 +45,7 @@ void RoomBound::FindSites() {
   sites_.resize(jobs_.state().sites());
   spots_.resize(jobs_.spots().size());
   for (const RunningJobs::Spot& spot : jobs_.spots()) {
+    if (!MayUse(spot)) continue;
     Site& site = sites_[spot.site];
     if (site.spots++ == 0) site.kind = spot.device->kind;
   }
@@ -50,6 +59,7 @@ void RoomBound::FindSites() {
   reach_.resize(spots_.size());
   for (size_t at = 0; at < spots_.size(); ++at) {
     spots_[at].site = jobs_.spots()[at].site;
+    if (!MayUse(jobs_.spots()[at])) continue;
     Site& site = sites_[spots_[at].site];
     by_site_[site.first + site.spots++] = at;
   }
@@ -67,15 +77,16 @@ void RoomBound::Restart() {
   }
   staying_ = 0;
   raised_ = 0;
-  stays_ = {std::numeric_limits<int64_t>::min(), 0};
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  stays_ = {kLeast, kLeast, 0};
   is_current_ = true;
 }
 
 void RoomBound::Add(const RunningJobs::Spot& from, OnSpot& spot) const {
-  if (!from.admitted || from.device->reserved_for) return;
+  if (!from.admitted || from.device->reserved_for || !MayUse(from)) return;
   spot.open = from.free_bytes;
   for (const RunningJobs::OnDevice& job : jobs_.On(from)) {
-    if (job.stops || job.can_give_way) {
+    if (job.stops || IsGivenBack(job) || jobs_.TakesFrom(queue_, job)) {
       spot.open += job.job->bytes;
     } else if (job.job->device_count > 1) {
       ++spot.open_gangs;
@@ -102,7 +113,8 @@ void RoomBound::Stay(const Leaver& leaver, bool in_reach) {
 
 void RoomBound::Raise(const Behind& stays) {
   if (!is_current_ || stays < stays_) Restart();
-  // Who is moved does not stand before the job by priority.
+  // Who is moved is of the same queue, and does not stand before the job by
+  // priority.
   const bool falls = stays.priority > stays_.priority;
   for (const Leaver& leaver : leavers_) {
     if (!falls) break;
@@ -150,6 +162,7 @@ bool RoomBound::HoldsGang(const Need& need) const {
   size_t whole = 0;  // devices of machines that are open as a whole
   bool may_reach = false;
   for (const Site& site : sites_) {
+    if (site.spots == 0) continue;
     if (!need.device_kind.empty() && site.kind != need.device_kind) continue;
     largest = std::max(largest, site.spots);
     const size_t open = Enough(
@@ -171,10 +184,10 @@ bool RoomBound::MayHold(const Job& job) {
   for (Site& site : sites_) {
     if (!site.is_current) Renew(site);
   }
-  const Need need = NeedOf(job);
+  const Need need = NeedOf(jobs_.state(), job);
   if (need.devices > 1) return HoldsGang(need);
   return std::any_of(sites_.begin(), sites_.end(), [&](const Site& site) {
-    return site.most >= need.bytes &&
+    return site.spots > 0 && site.most >= need.bytes &&
            (need.device_kind.empty() || site.kind == need.device_kind);
   });
 }

@@ -20,9 +20,10 @@ namespace gpupool::scheduler {
 
 class RoomBound {
  public:
-  // `reclaims`: for jobs to which borrowed places are given back.
-  RoomBound(const RunningJobs& jobs, bool reclaims)
-      : jobs_(jobs), reclaims_(reclaims) {}
+  // For jobs of the queue. `reclaims`: for those to which borrowed places are
+  // given back.
+  RoomBound(const RunningJobs& jobs, uint32_t queue, bool reclaims)
+      : jobs_(jobs), queue_(queue), reclaims_(reclaims) {}
 
   // Of the running jobs some were told to stop, or devices were reserved.
   void NoteChanges() { is_current_ = false; }
@@ -68,7 +69,11 @@ class RoomBound {
   void Renew(Site& site);
   bool HoldsGang(const Need& need) const;
 
+  bool MayUse(const RunningJobs::Spot& spot) const;
+  bool IsGivenBack(const RunningJobs::OnDevice& job) const;
+
   const RunningJobs& jobs_;
+  const uint32_t queue_;
   const bool reclaims_;
   bool is_current_ = false;
   std::vector<OnSpot> spots_;

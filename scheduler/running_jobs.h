@@ -23,6 +23,7 @@ inline constexpr int kMoveAfterRestarts = 10;
 
 // How far behind a job stands: the larger one gives way first.
 struct Behind {
+  int64_t level = std::numeric_limits<int64_t>::max();     // of its queue
   int64_t priority = std::numeric_limits<int64_t>::max();  // negated
   double standing = std::numeric_limits<double>::infinity();
   friend auto operator<=>(const Behind&, const Behind&) = default;
@@ -37,13 +38,14 @@ class RunningJobs {
   struct OnDevice {
     const Job* job = nullptr;
     int priority = 0;
+    uint32_t level = 0;  // of its queue
     double standing = 0;
     bool can_give_way = false;  // was not told to stop, had its minimum run
     bool may_move = false;
     bool is_borrowed = false;  // beyond what its tenant is guaranteed
     bool stops = false;
 
-    Behind behind() const { return {-int64_t{priority}, standing}; }
+    Behind behind() const { return {level, -int64_t{priority}, standing}; }
   };
   struct Spot {
     const Device* device = nullptr;
@@ -73,8 +75,21 @@ class RunningJobs {
            (!spot.device->reserved_for || spot.device->reserved_for == job.id);
   }
 
-  // Those that stand further behind give way to the job.
+  // Those that stand further behind give way to the job, where its queue takes
+  // from theirs.
   Behind Stays(const Job& job) const;
+  bool TakesFrom(uint32_t queue, const OnDevice& running) const {
+    return running.can_give_way &&
+           state_.queues().TakesFrom(queue, running.job->queue);
+  }
+  // Its place is given back to a job in the queue that reclaims one. Nobody
+  // gives way to a queue of lower rank.
+  bool IsBorrowedFrom(uint32_t queue, const OnDevice& running) const {
+    return running.is_borrowed &&
+           running.level >= state_.queues().at(queue).level;
+  }
+  // Jobs of the queue may find that others give way.
+  bool MayTake(uint32_t queue) const;
   // Its tenant stays within what it is guaranteed, and others do not: borrowed
   // places are given back to it.
   bool Reclaims(const Job& job) const;
@@ -87,9 +102,14 @@ class RunningJobs {
   const State& state_;
   std::vector<OnDevice> jobs_;  // device by device
   std::vector<Spot> spots_;     // by id; one more ends the last one's jobs
-  // Of those that can give way.
-  int lowest_priority_ = 0;
-  double largest_standing_ = 0;
+  // Of those that can give way, by queue.
+  struct Last {
+    int priority = 0;     // the lowest
+    double standing = 0;  // the largest
+  };
+  std::vector<Last> last_;
+  int64_t deepest_level_ = -1;
+  bool has_guarantees_ = false;
   bool any_borrowed_ = false;
 };
 

@@ -1,10 +1,13 @@
 // After every event: load the versions and start the jobs that fit now.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "scheduler/elastic_policy.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/preemption_policy.h"
 #include "scheduler/queue_policy.h"
+#include "scheduler/serving_policy.h"
 #include "scheduler/step_context.h"
 #include "scheduler/version_policy.h"
 
@@ -68,7 +71,7 @@ void CountPass(StepContext& context, JobId passed) {
   Job& job = *context.edit.FindJob(passed);
   if (++job.passes < kMaxPasses) return;
   // A choice stands, so that what comes back there adds up.
-  const Need need = NeedOf(job);
+  const Need need = NeedOf(context.state, job);
   if (!job.held_devices.empty() &&
       AreWorthHolding(context.state, need, job.held_devices)) {
     return;
@@ -104,12 +107,15 @@ void StartOn(StepContext& context, Job& job,
 PreemptionReason ReasonOf(const StepContext& context, const Stop& stop,
                           const Job& first, const Job& other) {
   if (stop.reason == StopReason::kMoved) return PreemptionReason::kMove;
-  const QueuePolicy& policy = context.state.policy();
-  if (!policy.order_preempts()) return PreemptionReason::kGuarantee;
+  if (!context.state.queues().TakesFrom(first.queue, other.queue)) {
+    return PreemptionReason::kGuarantee;
+  }
+  if (first.queue != other.queue) return PreemptionReason::kQueue;
   if (other.priority < first.priority) return PreemptionReason::kPriority;
+  const Queue& queue = context.state.QueueOf(first);
   const bool is_behind = other.priority == first.priority &&
-                         KeptStandingOf(policy, other, context.now) >
-                             first.standing * policy.hysteresis;
+                         KeptStandingOf(queue, other, context.now) >
+                             first.standing * queue.hysteresis;
   return is_behind ? PreemptionReason::kOrder : PreemptionReason::kGuarantee;
 }
 
@@ -128,7 +134,7 @@ void CarryOut(StepContext& context, Job& job, const Room& room) {
 bool HostHoldsAfter(const State& state, const Job& job, const Room& room) {
   std::vector<JobId> stopping;
   for (const Stop& stop : room.stops) stopping.push_back(stop.job);
-  return HostsWillHold(state, NeedOf(job), room.devices, stopping);
+  return HostsWillHold(state, NeedOf(state, job), room.devices, stopping);
 }
 
 // True when somebody was told to make room: the rest must be looked at again.
@@ -176,7 +182,8 @@ void StartInRoomMade(StepContext& context) {
     if (IsAtLimit(context.state, job)) continue;
     if (context.state.StrayDevice(id) != nullptr) continue;
     const std::vector<DeviceId> devices = job.reserved_devices;
-    if (!AreFreeFor(context.state, NeedOf(job), devices)) continue;
+    if (!AreFreeFor(context.state, NeedOf(context.state, job), devices))
+      continue;
     StartOn(context, job, devices);
   }
 }
@@ -199,9 +206,20 @@ void RenewStandings(StepContext& context) {
   }
 }
 
-// Standings rise while jobs run, so that later somebody may have to give way.
+bool AQueuePreempts(const Queues& queues) {
+  for (uint32_t i = 0; i < queues.size(); ++i) {
+    if (queues.at(i).queue.preempts) return true;
+  }
+  return false;
+}
+
+// Standings rise while jobs run, and minimum runs end, so that later somebody
+// may have to give way.
 void WatchStandings(StepContext& context) {
-  const absl::Time next = context.state.NextStandingChange();
+  absl::Time next = context.state.NextStandingChange();
+  if (AQueuePreempts(context.state.queues())) {
+    next = std::min(next, NextMinRun(context.state, context.now));
+  }
   if (context.state.queue().empty() || !context.edit.ArmTimer(next)) return;
   context.Act(SetTimer{next});
 }
@@ -217,7 +235,7 @@ void Schedule(StepContext& context) {
   ShrinkElastic(context, held);
   StartInRoomMade(context);
   GrowElastic(context, held);
-  if (!context.state.policy().preempts()) return;
+  if (!context.state.preempts()) return;
   if (context.state.queue().empty()) return;
   RenewStandings(context);
   MakeRoom(context, held);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "scheduler/placement_policy.h"
+#include "scheduler/queue_policy.h"
 #include "scheduler/running_jobs.h"
 
 namespace gpupool::scheduler {
@@ -12,17 +13,19 @@ namespace {
 // InfiniteFuture while it has not begun.
 absl::Time MinRunEnd(const State& state, const Job& job) {
   if (job.state != JobState::kRunning) return absl::InfiniteFuture();
-  return job.run_since + state.policy().min_run;
+  return job.run_since + state.QueueOf(job).min_run;
 }
 
 bool MayYield(const State& state, const Job& job, absl::Time now) {
   return !IsStopping(job) && MinRunEnd(state, job) <= now;
 }
 
-// The first to be told comes first: the lowest priority, then the one that
-// started last.
-void SortVictims(std::vector<const Job*>& jobs) {
-  std::sort(jobs.begin(), jobs.end(), [](const Job* a, const Job* b) {
+// The first to be told comes first: of the lowest rank, then of the lowest
+// priority, then the one that started last.
+void SortVictims(const State& state, std::vector<const Job*>& jobs) {
+  std::sort(jobs.begin(), jobs.end(), [&](const Job* a, const Job* b) {
+    if (state.queues().IsAbove(a->queue, b->queue)) return false;
+    if (state.queues().IsAbove(b->queue, a->queue)) return true;
     if (a->priority != b->priority) return a->priority < b->priority;
     if (a->run_since != b->run_since) return a->run_since > b->run_since;
     return a->id > b->id;
@@ -32,7 +35,7 @@ void SortVictims(std::vector<const Job*>& jobs) {
 // With `version` on `device` beside all that is served.
 bool StillFits(const State& state, const Job& job, const Version& version,
                DeviceId place) {
-  const Need need{job.bytes, job.device_kind};
+  const Need need = NeedOf(state, job);
   const uint32_t least =
       job.elastic() ? job.device_counts.front() : job.device_count;
   std::vector<uint32_t> sites(state.sites());
@@ -72,7 +75,7 @@ std::optional<VersionRoom> RoomOn(const State& state, const Device& device,
       jobs.push_back(&job);
     }
   }
-  SortVictims(jobs);
+  SortVictims(state, jobs);
   VersionRoom room{device.id, {}};
   for (const Job* job : jobs) {
     if (free >= version.bytes) break;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "scheduler/state_editor.h"
+#include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -17,24 +18,37 @@ std::vector<Machine>::iterator FindMachine(std::vector<Machine>& machines,
 
 }  // namespace
 
-QueueKey KeyOf(const Job& job) { return {job.priority, job.standing, job.id}; }
+QueueKey KeyOf(const Job& job) {
+  return {job.queue, job.priority, job.standing, job.id};
+}
 
-Shape ShapeOf(const QueuePolicy& policy, const Job& job) {
-  Shape shape{job.device_kind, job.device_count, job.bytes, job.host};
-  if (policy.order == Order::kBackfill && job.expected_run) {
+void State::SetPolicy(const QueuePolicy& policy) {
+  policy_ = policy;
+  queues_ = Queues(policy);
+  for (const auto& [id, device] : devices_) {
+    queues_.AddDevice(device.name, device.kind);
+  }
+  preempts_ = queues_.preempt() || HasGuarantees(policy.tenants);
+}
+
+Shape State::ShapeOf(const Job& job) const {
+  const Order order = QueueOf(job).order;
+  Shape shape{job.queue, job.device_kind, job.device_count, job.bytes,
+              job.host};
+  if (order == Order::kBackfill && job.expected_run) {
     const double seconds =
         absl::ToDoubleSeconds(*job.expected_run - job.attained);
     shape.length = 1 + std::ilogb(std::max(seconds, 1.0));
   }
-  if (policy.order == Order::kFairShare || !policy.tenants.empty()) {
+  if (order == Order::kFairShare || !policy_.tenants.empty()) {
     shape.tenant = job.tenant;
   }
   return shape;
 }
 
-absl::string_view GroupOf(const QueuePolicy& policy, const Job& job) {
-  if (policy.order != Order::kFairShare) return "";
-  return job.tenant;
+WaitingGroup State::GroupOf(const Job& job) const {
+  if (QueueOf(job).order != Order::kFairShare) return {job.queue, ""};
+  return {job.queue, job.tenant};
 }
 
 absl::Duration Job::Attained(absl::Time now) const {
@@ -91,6 +105,7 @@ DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
     machine = machines_.insert(machine, Machine{.node = node});
   }
   device.machine = static_cast<uint32_t>(machine - machines_.begin());
+  queues_.AddDevice(name, kind);
   usage_.AddCapacity(kind, 1, 0);
   StateEditor(*this).SetLimit(device, full_bytes, fraction);
   return id;

@@ -10,7 +10,8 @@
 //   2. A version names a device exactly while it may hold bytes there.
 //   3. What was placed on a device never exceeds its limit.
 //   4. The queue holds exactly the QUEUED jobs that may start, and so do its
-//      shapes; the other QUEUED ones stand aside.
+//      shapes; the other QUEUED ones stand aside. What the queues count of
+//      their jobs is what there is.
 //   5. A device is reserved for a QUEUED job only.
 //   6. under_load() are the versions that are so, elastic() the live jobs that
 //      can run with several numbers of devices.
@@ -32,10 +33,12 @@
 #include "scheduler/need_history.h"
 #include "scheduler/order_policy.h"
 #include "scheduler/queue_key.h"
+#include "scheduler/queues.h"
 #include "scheduler/restart_cost.h"
 #include "scheduler/service_history.h"
 #include "scheduler/topology.h"
 #include "scheduler/types.h"
+#include "scheduler/version.h"
 #include "scheduler/waiting_jobs.h"
 
 namespace gpupool::scheduler {
@@ -51,6 +54,8 @@ struct Rank {
 struct Job {
   JobId id;
   std::string tenant;
+  std::string queue_name;  // as it was submitted
+  uint32_t queue = 0;      // its number in State::queues()
   int priority = 0;
   uint64_t bytes = 0;                  // on each device
   std::optional<uint64_t> next_bytes;  // once it holds none of `bytes`
@@ -124,31 +129,7 @@ struct Job {
   bool RunsOn(DeviceId device) const;
 };
 
-struct Version {
-  VersionId id;
-  std::string model;
-  uint64_t number = 0;
-  uint64_t bytes = 0;
-  std::optional<uint64_t> next_bytes;  // once it holds none of `bytes`
-
-  VersionState state = VersionState::kUnloaded;
-  std::optional<DeviceId> device;
-  uint64_t load = 0;       // number of the last LoadVersion; fences answers
-  uint64_t request = 0;    // order of load requests
-  bool load_sent = false;  // LoadVersion is not answered yet
-  bool reload = false;     // UNLOADING, but wanted again
-  // The first time that it becomes ready it replaces older versions.
-  bool replaces_older = false;
-  absl::Time retry_time = absl::InfinitePast();
-  // Its requests wait for too long (load_policy.h).
-  bool under_load = false;
-  std::string error;  // why it waits or failed
-};
-
 QueueKey KeyOf(const Job& job);
-Shape ShapeOf(const QueuePolicy& policy, const Job& job);
-// Of waiting jobs (waiting_jobs.h).
-absl::string_view GroupOf(const QueuePolicy& policy, const Job& job);
 
 class State {
  public:
@@ -174,7 +155,7 @@ class State {
   void SetHost(uint32_t node, const HostNeed& limit);
 
   // Before the first job.
-  void SetPolicy(const QueuePolicy& policy) { policy_ = policy; }
+  void SetPolicy(const QueuePolicy& policy);
 
   // Puts back what was on disk when the server started. A live job or a
   // placed version keeps its device, which must have been added; it counts as
@@ -209,7 +190,7 @@ class State {
   const std::vector<Machine>& machines() const { return machines_; }
   const absl::btree_set<QueueKey>& queue() const { return waiting_.all(); }
   // The same, by shape and with the first of each. With kFairShare the jobs of
-  // a tenant are a group, otherwise all jobs are one.
+  // a tenant are a group, otherwise all jobs of a queue are one.
   const WaitingJobs& waiting() const { return waiting_; }
   // Jobs that are QUEUED but may not start yet.
   const absl::btree_set<JobId>& aside() const { return aside_; }
@@ -224,6 +205,16 @@ class State {
   // Jobs for which devices are reserved.
   const absl::btree_set<JobId>& reserving() const { return reserving_; }
   const QueuePolicy& policy() const { return policy_; }
+  const Queues& queues() const { return queues_; }
+  const Queue& QueueOf(const Job& job) const {
+    return queues_.at(job.queue).queue;
+  }
+  // As it waits.
+  Shape ShapeOf(const Job& job) const;
+  WaitingGroup GroupOf(const Job& job) const;
+  // Jobs may have to give way, by the order of a queue, to a queue, or for what
+  // a tenant is guaranteed.
+  bool preempts() const { return preempts_; }
   const ServiceHistory& history() const { return history_; }
   const TenantUsage& usage() const { return usage_; }
   // With PlacementRule::kPack: of the jobs that were submitted.
@@ -284,6 +275,8 @@ class State {
   absl::btree_set<std::pair<absl::Time, JobId>> limits_;
   absl::btree_set<std::pair<absl::Time, DeviceId>> cooling_;
   QueuePolicy policy_;
+  Queues queues_;
+  bool preempts_ = false;
   ServiceHistory history_;
   TenantUsage usage_;
   NeedHistory needs_;

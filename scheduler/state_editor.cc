@@ -27,6 +27,7 @@ Device* StateEditor::FindDevice(DeviceId id) {
 
 Job& StateEditor::AddJob(Job job) {
   const JobId id = job.id;
+  job.queue = state_.queues_.NumberOf(job.queue_name);
   Job& added = state_.jobs_.Put(id, std::move(job));
   if (added.state == JobState::kQueued) Enqueue(added);
   if (added.wake_time != absl::InfiniteFuture()) {
@@ -133,23 +134,23 @@ void StateEditor::SetLimitTime(Job& job, absl::Time time) {
 }
 
 void StateEditor::Enqueue(Job& job) {
+  state_.queues_.CountWaiting(job.queue, 1);
   if (!job.MayStart()) {
     state_.aside_.insert(job.id);
     return;
   }
-  job.standing =
-      StandingOf(state_.policy_, state_.history_, job, absl::InfinitePast());
-  state_.waiting_.Add(KeyOf(job), ShapeOf(state_.policy_, job),
-                      GroupOf(state_.policy_, job));
+  job.standing = StandingOf(state_.QueueOf(job), state_.history_, job,
+                            absl::InfinitePast());
+  state_.waiting_.Add(KeyOf(job), state_.ShapeOf(job), state_.GroupOf(job));
 }
 
 void StateEditor::Dequeue(const Job& job) {
+  state_.queues_.CountWaiting(job.queue, -1);
   if (!job.MayStart()) {
     state_.aside_.erase(job.id);
     return;
   }
-  state_.waiting_.Remove(KeyOf(job), ShapeOf(state_.policy_, job),
-                         GroupOf(state_.policy_, job));
+  state_.waiting_.Remove(KeyOf(job), state_.ShapeOf(job), state_.GroupOf(job));
 }
 
 void StateEditor::StartClock(Job& job, absl::Time now) {
@@ -169,9 +170,9 @@ void StateEditor::StopClock(Job& job, absl::Time now) {
 void StateEditor::NoteStandingChange(Job& job, absl::Time now) {
   state_.standing_changes_.erase({job.standing_change, job.id});
   if (job.state != JobState::kQueued) {
-    job.standing = StandingOf(state_.policy_, state_.history_, job, now);
+    job.standing = StandingOf(state_.QueueOf(job), state_.history_, job, now);
   }
-  job.standing_change = NextStandingChange(state_.policy_, job, now);
+  job.standing_change = NextStandingChange(state_.QueueOf(job), job, now);
   if (job.standing_change == absl::InfiniteFuture()) return;
   state_.standing_changes_.insert({job.standing_change, job.id});
 }
@@ -236,9 +237,11 @@ void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
     HostNeed& used = state_.machines_[device->machine].used;
     used.milli_cores += job.host.milli_cores;
     used.bytes += job.host.bytes;
+    state_.queues_.Take(job.queue);
     state_.usage_.Take(job.tenant, device->kind, job.bytes, state_.now_,
                        state_.policy_.usage_half_life);
   }
+  if (!ranks.empty()) state_.queues_.CountRunning(job.queue, 1);
   job.ranks = std::move(ranks);
 }
 
@@ -266,6 +269,7 @@ void StateEditor::GiveBack(const Job& job, const Rank& rank) {
   HostNeed& used = state_.machines_[device->machine].used;
   used.milli_cores -= job.host.milli_cores;
   used.bytes -= job.host.bytes;
+  state_.queues_.GiveBack(job.queue);
   state_.usage_.GiveBack(job.tenant, device->kind, job.bytes, state_.now_,
                          state_.policy_.usage_half_life);
 }
@@ -279,6 +283,7 @@ void StateEditor::ReleaseJob(Job& job) {
       --FindDevice(rank.device)->settling;
     }
   }
+  state_.queues_.CountRunning(job.queue, -1);
   job.ranks.clear();
   job.interruption.reset();
   job.spared = false;

@@ -42,7 +42,7 @@ void WatchMinRun(StepContext& context) {
   for (JobId id : context.state.elastic()) {
     const Job& job = context.state.jobs().at(id);
     if (job.state != JobState::kRunning || SpareDevices(job) == 0) continue;
-    const absl::Time end = job.run_since + context.state.policy().min_run;
+    const absl::Time end = job.run_since + context.state.QueueOf(job).min_run;
     if (end > context.now) next = std::min(next, end);
   }
   if (next == absl::InfiniteFuture() || !context.edit.ArmTimer(next)) return;
@@ -61,7 +61,7 @@ bool SomeoneIsResized(const State& state) {
 
 void ShrinkElastic(StepContext& context,
                    const absl::btree_set<DeviceId>& held) {
-  if (!context.state.policy().preempts()) GiveUpReservations(context);
+  if (!context.state.preempts()) GiveUpReservations(context);
   if (context.state.elastic().empty() || context.state.queue().empty()) return;
   while (ShrinkOnce(context, held)) {
   }

@@ -144,6 +144,7 @@ void Apply(StepContext& context, const JobSubmitted& event) {
   Job job;
   job.id = event.job;
   job.tenant = event.tenant;
+  job.queue_name = event.queue;
   job.priority = event.priority;
   job.bytes = event.bytes;
   job.device_kind = event.device_kind;

@@ -96,6 +96,7 @@ enum class StopReason {
 // Why a job was told to make room.
 enum class PreemptionReason {
   kPriority,   // the other one's is higher
+  kQueue,      // its queue is of higher rank (queues.h)
   kOrder,      // the other one goes first (order_policy.h)
   kGuarantee,  // the other one's tenant is guaranteed a place (fair_share.h)
   kMove,       // it goes on elsewhere

@@ -12,13 +12,13 @@ WaitingJobs::WaitingJobs(const WaitingJobs& other)
 }
 
 void WaitingJobs::Add(const QueueKey& key, const Shape& shape,
-                      absl::string_view group) {
+                      const WaitingGroup& group) {
   all_.insert(key);
   auto of_shape = shapes_.try_emplace(shape).first;
   Keys& keys = of_shape->second;
   const bool is_first = keys.empty() || key < *keys.begin();
   if (is_first) {
-    Heads& heads = heads_[std::string(group)];
+    Heads& heads = heads_[group];
     if (!keys.empty()) heads.erase(*keys.begin());
     heads.emplace(key, &*of_shape);
   }
@@ -26,7 +26,7 @@ void WaitingJobs::Add(const QueueKey& key, const Shape& shape,
 }
 
 void WaitingJobs::Remove(const QueueKey& key, const Shape& shape,
-                         absl::string_view group) {
+                         const WaitingGroup& group) {
   all_.erase(key);
   auto of_shape = shapes_.find(shape);
   if (of_shape == shapes_.end()) return;
@@ -34,7 +34,7 @@ void WaitingJobs::Remove(const QueueKey& key, const Shape& shape,
   const bool was_first = !keys.empty() && *keys.begin() == key;
   keys.erase(key);
   if (was_first) {
-    auto heads = heads_.find(std::string(group));
+    auto heads = heads_.find(group);
     heads->second.erase(key);
     if (!keys.empty()) heads->second.emplace(*keys.begin(), &*of_shape);
     if (heads->second.empty()) heads_.erase(heads);

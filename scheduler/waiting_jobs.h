@@ -5,11 +5,10 @@
 #pragma once
 
 #include <map>
-#include <string>
+#include <utility>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
-#include "absl/strings/string_view.h"
 #include "scheduler/queue_key.h"
 
 namespace gpupool::scheduler {
@@ -28,21 +27,20 @@ class WaitingJobs {
   WaitingJobs(WaitingJobs&&) noexcept = default;
   WaitingJobs& operator=(WaitingJobs&&) noexcept = default;
 
-  // `group`: jobs of one group go one after the other in the order of their
-  // keys; of two groups the order may be another.
-  void Add(const QueueKey& key, const Shape& shape, absl::string_view group);
+  void Add(const QueueKey& key, const Shape& shape, const WaitingGroup& group);
   // As it was added.
-  void Remove(const QueueKey& key, const Shape& shape, absl::string_view group);
+  void Remove(const QueueKey& key, const Shape& shape,
+              const WaitingGroup& group);
 
   const Keys& all() const { return all_; }
   const std::map<Shape, Keys>& shapes() const { return shapes_; }
   // By group; none is empty.
-  const absl::btree_map<std::string, Heads>& heads() const { return heads_; }
+  const absl::btree_map<WaitingGroup, Heads>& heads() const { return heads_; }
 
  private:
   Keys all_;
   std::map<Shape, Keys> shapes_;
-  absl::btree_map<std::string, Heads> heads_;
+  absl::btree_map<WaitingGroup, Heads> heads_;
 };
 
 }  // namespace gpupool::scheduler

@@ -14,7 +14,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "scheduler/queue_text.h"
 #include "scheduler/tenant_text.h"
 
 namespace gpupool::server {
@@ -91,6 +93,12 @@ absl::Status SetTenants(absl::string_view value, Config* config) {
 absl::Status SetPlacement(absl::string_view value, Config* config) {
   ASSIGN_OR_RETURN(config->scheduling.placement,
                    scheduler::ParsePlacementRule(value));
+  return absl::OkStatus();
+}
+
+absl::Status SetQueues(absl::string_view value, Config* config) {
+  RETURN_IF_ERROR(scheduler::ParseQueues(value, {}).status());
+  config->queues = std::string(value);
   return absl::OkStatus();
 }
 
@@ -194,6 +202,10 @@ std::vector<Setting> SchedulingSettings() {
        "weights, limits and guarantees of tenants, as "
        "research:weight=3,guaranteed=4;research.vision:most=2",
        SetTenants},
+      {"queues", "QUEUES",
+       "queues beside `default`, or with it, each with an order of its own, as "
+       "short:order=las,rank=10,preempts=yes;big:devices=cuda:0+cuda:1,most=2",
+       SetQueues},
       {"usage-half-life", "SECONDS",
        "what tenants have had counts half as much after this time, with "
        "--order fair; default 604800, a week",
@@ -326,6 +338,14 @@ std::vector<Setting> AllSettings() {
 }
 
 }  // namespace
+
+scheduler::QueuePolicy SchedulingOf(const Config& config) {
+  scheduler::QueuePolicy policy = config.scheduling;
+  auto queues = scheduler::ParseQueues(config.queues, policy);
+  GPUPOOL_CHECK(queues.ok());  // SetQueues has looked at it
+  policy.queues = *std::move(queues);
+  return policy;
+}
 
 const std::vector<Setting>& Settings() {
   static const auto& settings = *new std::vector<Setting>(AllSettings());

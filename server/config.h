@@ -41,9 +41,13 @@ struct Config {
   // Where jobs give way a step is short and a start is not.
   scheduler::QueuePolicy scheduling{.min_run = absl::Seconds(30),
                                     .yields_to_serving = true};
+  std::string queues;  // scheduler/queue_text.h; see SchedulingOf
   // Zero goes with no scheduling.yields_to_serving.
   absl::Duration serving_target_delay = absl::Milliseconds(500);
 };
+
+// All of it, the queues with what they leave to the other settings.
+scheduler::QueuePolicy SchedulingOf(const Config& config);
 
 struct Setting {
   const char* name;        // as in "grpc-port"

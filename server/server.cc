@@ -84,9 +84,9 @@ class Server::Impl {
   absl::Status Start() {
     worker_binary_ = WorkerBinary(config_);
     machine_ = LookAtMachine();
-    ASSIGN_OR_RETURN(devices_,
-                     ChooseDevices(config_.devices, config_.device_memory_bytes,
-                                   machine_));
+    ASSIGN_OR_RETURN(
+        devices_,
+        ChooseDevices(config_.devices, config_.device_memory_bytes, machine_));
     RETURN_IF_ERROR(OpenStorage());
     RETURN_IF_ERROR(StartWork());
     RETURN_IF_ERROR(StartEndpoints());
@@ -193,7 +193,7 @@ class Server::Impl {
     options.groups_folder = absl::StrCat(state_dir_->path(), "/groups");
     options.queue_limit = config_.event_queue_size;
     options.planner = Planner();
-    options.scheduling = config_.scheduling;
+    options.scheduling = SchedulingOf(config_);
     options.host = {uint64_t{machine_.cores} * 1000, machine_.memory_bytes};
     return options;
   }

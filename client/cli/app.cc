@@ -79,6 +79,7 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddRequeue(app, invocation);
   AddDatasets(app, invocation);
   AddModels(app, invocation);
+  AddQueues(app, invocation);
   AddDevices(app, invocation);
   AddAdmin(app, invocation);
   AddUsage(app, invocation);

@@ -204,6 +204,7 @@ void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
   }
   if (job.attempt() > 0) facts.Add("attempt", absl::StrCat(job.attempt()));
   facts.Add("tenant", job.spec().tenant());
+  facts.Add("queue", job.spec().queue());
   if (job.spec().priority() != 0) {
     facts.Add("priority", absl::StrCat(job.spec().priority()));
   }

@@ -20,6 +20,7 @@ namespace {
 
 struct PlanOptions {
   std::string file;
+  std::string queue;  // overrides the file's, when not empty
   DataOptions data;
 };
 
@@ -76,6 +77,7 @@ int Plan(Context& context, const PlanOptions& options) {
   v1::PlanJobRequest request;
   absl::StatusOr<v1::JobSpec> spec = ReadJobFile(options.file);
   if (!spec.ok()) return context.Fail(spec.status());
+  if (!options.queue.empty()) spec->set_queue(options.queue);
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   const absl::Status model =
@@ -105,6 +107,9 @@ void AddPlan(CLI::App& app, Invocation& invocation) {
   verb->add_option("FILE", options->file,
                    "The job, as YAML; - reads standard input")
       ->required();
+  verb->add_option("--queue", options->queue,
+                   "Where it would wait (default: as the file says)")
+      ->type_name("NAME");
   AddDataOption(*verb, options->data);
   invocation.On(verb, [options](Context& c) { return Plan(c, *options); });
 }

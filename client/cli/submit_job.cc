@@ -34,6 +34,10 @@ void AddSubmitOptions(CLI::App& verb, SubmitOptions& options) {
       ->type_name("ID");
   verb.add_option("--name", options.name, "Another name for the job")
       ->type_name("NAME");
+  verb.add_option("--queue", options.queue,
+                  "Where it waits (default: as the file says; see "
+                  "`gpupool queues`)")
+      ->type_name("NAME");
   AddDataOption(verb, options.data);
 }
 
@@ -61,6 +65,7 @@ absl::StatusOr<v1::Job> SubmitFile(Context& context, Client& client,
   absl::StatusOr<v1::JobSpec> spec = ReadJobFile(options.file);
   if (!spec.ok()) return spec.status();
   if (!options.name.empty()) spec->set_name(options.name);
+  if (!options.queue.empty()) spec->set_queue(options.queue);
   absl::Status model = EnsureModel(context, client, options.file, *spec);
   if (!model.ok()) return model;
   absl::Status data =

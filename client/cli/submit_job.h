@@ -15,10 +15,11 @@ struct SubmitOptions {
   std::string file;
   std::string request_id;  // empty: a random one
   std::string name;        // overrides the file's, when not empty
+  std::string queue;       // the same
   DataOptions data;
 };
 
-// Adds FILE, --request-id, --name and --data.
+// Adds FILE, --request-id, --name, --queue and --data.
 void AddSubmitOptions(CLI::App& verb, SubmitOptions& options);
 
 // The job file as a spec. A job without a name gets the file's name without

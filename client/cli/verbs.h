@@ -27,6 +27,7 @@ void AddDatasets(CLI::App& app, Invocation& invocation);
 void AddModels(CLI::App& app, Invocation& invocation);
 void AddModelsFiles(CLI::App& models, Invocation& invocation);
 void AddModelsInfer(CLI::App& models, Invocation& invocation);
+void AddQueues(CLI::App& app, Invocation& invocation);
 void AddDevices(CLI::App& app, Invocation& invocation);
 void AddDevicesMemory(CLI::App& devices, Invocation& invocation);
 void AddDevicesTopology(CLI::App& devices, Invocation& invocation);

@@ -355,9 +355,7 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
   // again after an upgrade is still the same.
   if (spec->queue() == "default") spec->clear_queue();
   if (!spec->queue().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("queue is ", Quoted(spec->queue()),
-                     "; this server has the queue \"default\" only"));
+    RETURN_IF_ERROR(CheckName("queue", spec->queue()));
   }
   if (std::abs(int64_t{spec->priority()}) > kMaxPriority) {
     return absl::InvalidArgumentError(

@@ -7,6 +7,7 @@
 #include "scheduler/batch_policy.h"
 #include "scheduler/placement_policy.h"
 #include "server/control/forecast_requests.h"
+#include "server/control/job_queues.h"
 #include "server/control/job_requests.h"
 #include "server/control/rows.h"
 #include "server/store/blob_store.h"
@@ -59,11 +60,16 @@ absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
         absl::StrCat("the queue is full (", context.options.active_job_limit,
                      " jobs have not ended); try again later"));
   }
+  const v1::JobSpec& spec = submission.request.spec();
+  const scheduler::Queues& queues = state.queues();
+  const absl::Status queue = CheckQueue(queues, spec);
+  if (!queue.ok()) return queue;
   const scheduler::Need need{submission.plan->plan().training().peak(),
-                             submission.request.spec().device_kind(),
-                             DeviceCount(submission.request.spec()),
+                             spec.device_kind(),
+                             DeviceCount(spec),
                              std::nullopt,
-                             HostNeedOf(submission.request.spec())};
+                             HostNeedOf(spec),
+                             &queues.at(queues.NumberOf(spec.queue()))};
   const scheduler::Placement placement = scheduler::Place(state, need);
   if (placement.fit != scheduler::Fit::kNever) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -286,7 +292,8 @@ void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
         response.set_total_steps(uploaded ? reply.plan().total_steps()
                                           : spec.training().steps());
         const uint64_t bytes = response.plan().training().peak();
-        for (auto& fit : context.board->Fits(bytes, spec.device_kind())) {
+        for (auto& fit :
+             context.board->Fits(bytes, spec.device_kind(), spec.queue())) {
           *response.add_devices() = std::move(fit);
         }
         AnswerWithForecast(context, spec, std::move(response), callback);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/control/job_queues.h"
 #include "server/control/memory_requests.h"
 #include "server/control/recovery.h"
 #include "server/control/report_intake.h"
@@ -23,6 +24,8 @@ PreemptionLabel LabelOf(scheduler::PreemptionReason reason) {
   switch (reason) {
     case scheduler::PreemptionReason::kPriority:
       return PreemptionLabel::kPriority;
+    case scheduler::PreemptionReason::kQueue:
+      return PreemptionLabel::kQueue;
     case scheduler::PreemptionReason::kOrder:
       return PreemptionLabel::kOrder;
     case scheduler::PreemptionReason::kGuarantee:
@@ -108,8 +111,21 @@ absl::Status ControlLoop::Impl::Recover() {
   groups_.RemoveUnneeded(ledger_.state);
   if (dependencies_.metrics != nullptr) {
     dependencies_.metrics->SetJobs(ledger_.job_counts);
+    TellOfQueues();
+  }
+  for (const std::string& warning : QueueWarnings(ledger_.state)) {
+    spdlog::warn("event=queues warning=\"{}\"", warning);
   }
   return absl::OkStatus();
+}
+
+void ControlLoop::Impl::TellOfQueues() const {
+  const scheduler::Queues& queues = ledger_.state.queues();
+  for (uint32_t i = 0; i < queues.size(); ++i) {
+    const scheduler::Queues::Entry& entry = queues.at(i);
+    dependencies_.metrics->SetQueue(entry.queue.name, entry.waiting_jobs,
+                                    entry.running_jobs, entry.held_devices);
+  }
 }
 
 void ControlLoop::Impl::Start(WorkerPort* workers, ServingSink* serving) {
@@ -234,6 +250,7 @@ void ControlLoop::Impl::Count(Transaction& transaction) {
   metrics->CountBlamedJobs(transaction.blamed_jobs());
   if (!transaction.changed_plan()) return;
   metrics->SetJobs(ledger_.job_counts);
+  TellOfQueues();
   for (const auto& [id, device] : ledger_.state.devices()) {
     metrics->SetDeviceFaults(device.name, device.faults, device.cools());
   }

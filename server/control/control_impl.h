@@ -60,6 +60,7 @@ class ControlLoop::Impl {
   absl::Time NextDeadline() const;
   void AfterCommit(Transaction& transaction);
   void Count(Transaction& transaction);
+  void TellOfQueues() const;
   void PutRight(const std::string& device, const Disagreement& disagreement);
 
   const ControlOptions options_;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "scheduler/queue_policy.h"
+#include "server/control/job_queues.h"
 #include "server/control/rows.h"
 
 namespace gpupool::server {
@@ -166,6 +167,7 @@ bool DeviceBoard::Publish(const Ledger& ledger, bool more_follows,
   }
   draining_ = ledger.state.draining();
   policy_ = ledger.state.policy();
+  queues_ = ledger.state.queues();
   restart_cost_ = ledger.state.restart_cost();
   return !keep;
 }
@@ -262,12 +264,15 @@ std::vector<v1::Device> DeviceBoard::List() const {
 }
 
 std::vector<v1::DeviceFit> DeviceBoard::Fits(uint64_t bytes,
-                                             const std::string& kind) const {
+                                             const std::string& kind,
+                                             const std::string& queue) const {
   absl::MutexLock lock(&mutex_);
+  const scheduler::Queue& waits_in = queues_.at(queues_.NumberOf(queue)).queue;
   std::vector<v1::DeviceFit> fits;
   for (const auto& [name, entry] : entries_) {
     const v1::Device& device = entry.device;
-    const bool matches = kind.empty() || kind == device.kind();
+    const bool matches = (kind.empty() || kind == device.kind()) &&
+                         waits_in.Lists(name, device.kind());
     v1::DeviceFit& fit = fits.emplace_back();
     fit.set_device(name);
     fit.set_limit_bytes(device.limit_bytes());
@@ -317,6 +322,9 @@ v1::SchedulingPolicy DeviceBoard::Scheduling() const {
   policy.set_preempt_hysteresis(policy_.hysteresis);
   *policy.mutable_min_run() = ToProtoDuration(policy_.min_run);
   *policy.mutable_restart_cost() = ToProtoDuration(restart_cost_);
+  for (uint32_t i = 0; i < queues_.size(); ++i) {
+    *policy.add_queues() = ToProto(queues_.at(i));
+  }
   return policy;
 }
 

@@ -20,6 +20,7 @@
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "scheduler/order_policy.h"
+#include "scheduler/queues.h"
 #include "scheduler/types.h"
 #include "server/control/ledger.h"
 
@@ -65,9 +66,10 @@ class DeviceBoard {
   // Empty when it is unknown.
   v1::Device Find(const std::string& name) const;
   std::vector<v1::Device> List() const;
-  // Where something of `bytes` on a device of `kind` (empty: any) fits.
-  std::vector<v1::DeviceFit> Fits(uint64_t bytes,
-                                  const std::string& kind) const;
+  // Where something of `bytes` on a device of `kind` (empty: any) fits; of the
+  // devices that jobs in the queue may use.
+  std::vector<v1::DeviceFit> Fits(uint64_t bytes, const std::string& kind,
+                                  const std::string& queue = "") const;
   v1::ReconcileState Reconcile() const;
   uint64_t mismatches_total() const;
   // Empty when the job is not known to wait.
@@ -109,6 +111,7 @@ class DeviceBoard {
   uint64_t mismatches_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t live_attempts_ ABSL_GUARDED_BY(mutex_) = 0;
   scheduler::QueuePolicy policy_ ABSL_GUARDED_BY(mutex_);
+  scheduler::Queues queues_ ABSL_GUARDED_BY(mutex_);
   absl::Duration restart_cost_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
 };

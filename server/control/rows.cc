@@ -79,6 +79,7 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job) {
   scheduler::JobSubmitted submitted{
       .job = scheduler::JobId(job.id()),
       .tenant = job.spec().tenant(),
+      .queue = job.spec().queue(),
       .priority = job.spec().priority(),
       .bytes = job.plan().training().peak(),
       .device_kind = job.spec().device_kind(),
@@ -136,6 +137,7 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   scheduler::Job job;
   job.id = submitted.job;
   job.tenant = submitted.tenant;
+  job.queue_name = submitted.queue;
   job.priority = submitted.priority;
   job.bytes = submitted.bytes;
   job.device_kind = submitted.device_kind;

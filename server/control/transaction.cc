@@ -21,6 +21,8 @@ absl::string_view WhyFirst(scheduler::PreemptionReason reason) {
   switch (reason) {
     case scheduler::PreemptionReason::kPriority:
       return "has the higher priority";
+    case scheduler::PreemptionReason::kQueue:
+      return "is in a queue of higher rank";
     case scheduler::PreemptionReason::kOrder:
       return "goes first by the server's order";
     case scheduler::PreemptionReason::kGuarantee:

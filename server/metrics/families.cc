@@ -86,6 +86,10 @@ MetricFamilies::MetricFamilies()
     : build_info(AddGauges(*registry, "gpupool_build_info",
                            "Version of the daemon; always 1.")),
       jobs(AddGauges(*registry, "gpupool_jobs", "Jobs in the store by state.")),
+      queue_jobs(AddGauges(*registry, "gpupool_queue_jobs",
+                           "Jobs that wait in a queue, or run from it.")),
+      queue_devices(AddGauges(*registry, "gpupool_queue_devices",
+                              "Devices that jobs of a queue hold.")),
       queue_wait(
           AddHistograms(*registry, "gpupool_job_queue_wait_seconds",
                         "Time that a job waited before an attempt started.")

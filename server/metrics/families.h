@@ -44,6 +44,8 @@ struct MetricFamilies {
       std::make_shared<prometheus::Registry>();
   prometheus::Family<prometheus::Gauge>& build_info;
   prometheus::Family<prometheus::Gauge>& jobs;
+  prometheus::Family<prometheus::Gauge>& queue_jobs;
+  prometheus::Family<prometheus::Gauge>& queue_devices;
   prometheus::Histogram& queue_wait;
   prometheus::Histogram& prediction_error;
   prometheus::Family<prometheus::Counter>& preemptions;

@@ -29,6 +29,8 @@ const char* LabelOf(PreemptionLabel reason) {
   switch (reason) {
     case PreemptionLabel::kPriority:
       return "priority";
+    case PreemptionLabel::kQueue:
+      return "queue";
     case PreemptionLabel::kOrder:
       return "order";
     case PreemptionLabel::kGuarantee:
@@ -65,9 +67,10 @@ class QueueSeries : public QueueMetrics {
 Metrics::Metrics() : families_(std::make_shared<MetricFamilies>()) {
   SetJobs({});
   for (PreemptionLabel reason :
-       {PreemptionLabel::kPriority, PreemptionLabel::kOrder,
-        PreemptionLabel::kGuarantee, PreemptionLabel::kMove,
-        PreemptionLabel::kServing, PreemptionLabel::kResize}) {
+       {PreemptionLabel::kPriority, PreemptionLabel::kQueue,
+        PreemptionLabel::kOrder, PreemptionLabel::kGuarantee,
+        PreemptionLabel::kMove, PreemptionLabel::kServing,
+        PreemptionLabel::kResize}) {
     families_->preemptions.Add({{"reason", LabelOf(reason)}});
   }
   for (CheckpointPhase phase :
@@ -103,6 +106,17 @@ void Metrics::ObservePredictionError(absl::Duration error) {
 
 void Metrics::CountPreemption(PreemptionLabel reason) {
   families_->preemptions.Add({{"reason", LabelOf(reason)}}).Increment();
+}
+
+void Metrics::SetQueue(const std::string& queue, uint64_t waiting,
+                       uint64_t running, uint32_t devices) {
+  const auto set = [&](const char* state, uint64_t count) {
+    families_->queue_jobs.Add({{"queue", queue}, {"state", state}})
+        .Set(static_cast<double>(count));
+  };
+  set("waiting", waiting);
+  set("running", running);
+  families_->queue_devices.Add({{"queue", queue}}).Set(devices);
 }
 
 void Metrics::CountBlamedJobs(uint64_t count) {

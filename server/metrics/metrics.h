@@ -59,6 +59,7 @@ class VersionMetrics {
 // Values of labels.
 enum class PreemptionLabel {
   kPriority,
+  kQueue,
   kOrder,
   kGuarantee,
   kMove,
@@ -80,6 +81,9 @@ class Metrics {
   // ---------------------------------------------------------- jobs, control
   // States that are absent are set to 0.
   void SetJobs(const std::map<v1::JobState, uint64_t>& jobs);
+  // Of a queue of the configuration: QUEUED, and with a live attempt.
+  void SetQueue(const std::string& queue, uint64_t waiting, uint64_t running,
+                uint32_t devices);
   // From admission, or from the return to the queue, to the start.
   void ObserveQueueWait(absl::Duration duration);
   // How much later than predicted a job that had to wait started; below 0:

@@ -28,7 +28,7 @@ class BackfillPolicyTest : public SchedulerTest {
   }
   bool Waits(JobId id) const { return job(id).state == JobState::kQueued; }
   std::optional<Reservation> RoomFor(JobId id) const {
-    return EarliestRoom(state, NeedOf(job(id)), now, {});
+    return EarliestRoom(state, NeedOf(state, job(id)), now, {});
   }
 };
 

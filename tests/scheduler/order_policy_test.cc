@@ -7,8 +7,8 @@
 namespace gpupool::scheduler {
 namespace {
 
-const QueuePolicy kLeast{.order = Order::kLeastAttained};
-const QueuePolicy kShortest{.order = Order::kShortestRemaining};
+const Queue kLeast{.order = Order::kLeastAttained};
+const Queue kShortest{.order = Order::kShortestRemaining};
 const absl::Time kNow = absl::UnixEpoch() + absl::Hours(100);
 
 Job Attained(absl::Duration attained, uint32_t devices = 1) {
@@ -33,9 +33,9 @@ TEST(OrderPolicyTest, EveryOrderHasAWord) {
 }
 
 TEST(OrderPolicyTest, FirstComeKnowsNoStanding) {
-  const QueuePolicy policy;
-  EXPECT_EQ(StandingOf(policy, {}, Attained(absl::Hours(5)), kNow), 0);
-  EXPECT_FALSE(policy.preempts());
+  const Queue queue;
+  EXPECT_EQ(StandingOf(queue, {}, Attained(absl::Hours(5)), kNow), 0);
+  EXPECT_FALSE(queue.order_preempts());
 }
 
 TEST(OrderPolicyTest, LeastAttainedCountsDeviceTime) {

@@ -29,7 +29,7 @@ class RoomBoundTest : public SchedulerTest {
     Job waiting;
     waiting.bytes = 100;
     waiting.standing = standing;
-    return RoomBound(running, false).MayHold(waiting);
+    return RoomBound(running, 0, false).MayHold(waiting);
   }
   const absl::btree_set<DeviceId> nothing;
 };
@@ -116,7 +116,7 @@ TEST_P(RandomPool, NoRoomIsOverlooked) {
   for (int turn = 0; turn < 300; ++turn) {
     Turn();
     const RunningJobs running(state, now, nothing);
-    RoomBound in_turn(running, false);
+    RoomBound in_turn(running, 0, false);
     std::vector<Job> jobs;
     for (const QueueKey& key : state.queue()) {
       if (!job(key.job).reserved_devices.empty()) continue;
@@ -133,7 +133,7 @@ TEST_P(RandomPool, NoRoomIsOverlooked) {
     if (turn % 2 == 0) std::sort(jobs.begin(), jobs.end(), by_key);
     for (const Job& waiting : jobs) {
       const bool may_hold = in_turn.MayHold(waiting);
-      ASSERT_EQ(may_hold, RoomBound(running, false).MayHold(waiting));
+      ASSERT_EQ(may_hold, RoomBound(running, 0, false).MayHold(waiting));
       const bool has_room = HasRoom(running, waiting);
       rooms += has_room;
       refused += !may_hold;

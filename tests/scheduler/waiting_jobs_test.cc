@@ -19,11 +19,11 @@ using ::testing::ElementsAre;
 Shape Devices(uint32_t count) { return {.device_kind = "", .devices = count}; }
 
 QueueKey Key(double standing, uint64_t job) {
-  return {0, standing, JobId(job)};
+  return {.standing = standing, .job = JobId(job)};
 }
 
 std::vector<uint64_t> HeadsOf(const WaitingJobs& waiting,
-                              const std::string& group) {
+                              const WaitingGroup& group) {
   std::vector<uint64_t> ids;
   for (const auto& [key, shape] : waiting.heads().at(group)) {
     EXPECT_EQ(*shape->second.begin(), key);
@@ -34,39 +34,39 @@ std::vector<uint64_t> HeadsOf(const WaitingJobs& waiting,
 
 TEST(WaitingJobs, ACopyHasHeadsOfItsOwn) {
   WaitingJobs waiting;
-  waiting.Add(Key(5, 1), Devices(1), "");
-  waiting.Add(Key(3, 2), Devices(2), "");
+  waiting.Add(Key(5, 1), Devices(1), {});
+  waiting.Add(Key(3, 2), Devices(2), {});
   WaitingJobs copy(waiting);
-  waiting.Remove(Key(3, 2), Devices(2), "");
-  EXPECT_THAT(HeadsOf(copy, ""), ElementsAre(2, 1));
-  EXPECT_THAT(HeadsOf(waiting, ""), ElementsAre(1));
+  waiting.Remove(Key(3, 2), Devices(2), {});
+  EXPECT_THAT(HeadsOf(copy, {}), ElementsAre(2, 1));
+  EXPECT_THAT(HeadsOf(waiting, {}), ElementsAre(1));
   EXPECT_EQ(copy.all().size(), 2u);
 }
 
 TEST(WaitingJobs, TheFirstOfEachShapeIsItsHead) {
   WaitingJobs waiting;
-  waiting.Add(Key(5, 1), Devices(1), "");
-  waiting.Add(Key(3, 2), Devices(2), "");
-  waiting.Add(Key(4, 3), Devices(1), "");
-  EXPECT_THAT(HeadsOf(waiting, ""), ElementsAre(2, 3));
-  waiting.Remove(Key(4, 3), Devices(1), "");
-  EXPECT_THAT(HeadsOf(waiting, ""), ElementsAre(2, 1));
+  waiting.Add(Key(5, 1), Devices(1), {});
+  waiting.Add(Key(3, 2), Devices(2), {});
+  waiting.Add(Key(4, 3), Devices(1), {});
+  EXPECT_THAT(HeadsOf(waiting, {}), ElementsAre(2, 3));
+  waiting.Remove(Key(4, 3), Devices(1), {});
+  EXPECT_THAT(HeadsOf(waiting, {}), ElementsAre(2, 1));
 }
 
 TEST(WaitingJobs, GroupsAndShapesGoWithTheirLastJob) {
   WaitingJobs waiting;
-  waiting.Add(Key(0, 1), {.devices = 1, .tenant = "a"}, "a");
-  waiting.Add(Key(0, 2), {.devices = 1, .tenant = "b"}, "b");
-  EXPECT_THAT(HeadsOf(waiting, "a"), ElementsAre(1));
-  waiting.Remove(Key(0, 1), {.devices = 1, .tenant = "a"}, "a");
-  EXPECT_FALSE(waiting.heads().contains("a"));
+  waiting.Add(Key(0, 1), {.devices = 1, .tenant = "a"}, {0, "a"});
+  waiting.Add(Key(0, 2), {.devices = 1, .tenant = "b"}, {0, "b"});
+  EXPECT_THAT(HeadsOf(waiting, {0, "a"}), ElementsAre(1));
+  waiting.Remove(Key(0, 1), {.devices = 1, .tenant = "a"}, {0, "a"});
+  EXPECT_FALSE(waiting.heads().contains({0, "a"}));
   EXPECT_EQ(waiting.shapes().size(), 1u);
   EXPECT_EQ(waiting.all().size(), 1u);
 }
 
 TEST(WaitingJobs, WhatIsNotThereIsNotMissed) {
   WaitingJobs waiting;
-  waiting.Remove(Key(0, 1), Devices(1), "");
+  waiting.Remove(Key(0, 1), Devices(1), {});
   EXPECT_TRUE(waiting.all().empty());
 }
 
@@ -79,12 +79,12 @@ TEST(WaitingJobs, HeadsHoldThroughAnyOrderOfComingAndGoing) {
   for (uint64_t id = 1; id <= 2000; ++id) {
     const auto shape = static_cast<uint32_t>(1 + random() % 7);
     const QueueKey key = Key(static_cast<double>(random() % 10), id);
-    waiting.Add(key, Devices(shape), "");
+    waiting.Add(key, Devices(shape), {});
     there[key] = shape;
     if (random() % 3 == 0) continue;
     auto gone =
         std::next(there.begin(), static_cast<int64_t>(random() % there.size()));
-    waiting.Remove(gone->first, Devices(gone->second), "");
+    waiting.Remove(gone->first, Devices(gone->second), {});
     there.erase(gone);
     std::map<uint32_t, uint64_t> first;
     for (const auto& [of, devices] : there) {
@@ -93,7 +93,7 @@ TEST(WaitingJobs, HeadsHoldThroughAnyOrderOfComingAndGoing) {
     ASSERT_EQ(waiting.shapes().size(), first.size());
     if (first.empty()) continue;
     size_t heads = 0;
-    for (uint64_t head : HeadsOf(waiting, "")) {
+    for (uint64_t head : HeadsOf(waiting, {})) {
       ++heads;
       ASSERT_TRUE(std::any_of(first.begin(), first.end(), [&](const auto& of) {
         return of.second == head;

@@ -76,6 +76,19 @@ TEST_F(ConfigTest, TheOrderOfJobsIsAWordAndItsNumbersHaveBounds) {
   Refused("min-run: -1\n", {"-1", "0 .. 86400"});
 }
 
+TEST_F(ConfigTest, WhatIsNotSaidOfAQueueIsAsInTheRest) {
+  const absl::Status status =
+      Read("queues: a:order=las,rank=2;b:min-run=7\norder: easy\nmin-run: 9\n");
+  ASSERT_TRUE(status.ok()) << status;
+  const auto queues = SchedulingOf(config_).queues;
+  ASSERT_EQ(queues.size(), 2u);
+  EXPECT_EQ(queues[0].order, scheduler::Order::kLeastAttained);
+  EXPECT_EQ(queues[0].min_run, absl::Seconds(9));
+  EXPECT_EQ(queues[1].order, scheduler::Order::kBackfill);
+  EXPECT_EQ(queues[1].min_run, absl::Seconds(7));
+  Refused("queues: a:rank=x\n", {"queue 'a'", "rank=x", "line 1"});
+}
+
 TEST_F(ConfigTest, EmptyFileIsFine) { EXPECT_TRUE(Read("# nothing\n").ok()); }
 
 TEST_F(ConfigTest, UnknownNameIsAnErrorWithItsLine) {

@@ -87,6 +87,45 @@ INSTANTIATE_TEST_SUITE_P(Orders, SimTest,
                            return std::string(ToString(order.param));
                          });
 
+// Strict ranks that take from each other, two of one rank, lists of devices
+// and a limit, each in another order; and jobs of a queue that is gone.
+TEST(SimWorldTest, QueuesOfSeveralOrdersKeepAllRules) {
+  QueuePolicy policy = PolicyOf(Order::kFirstCome);
+  policy.queues = {{.name = "urgent",
+                    .order = Order::kPriority,
+                    .min_run = absl::Milliseconds(100),
+                    .rank = 5,
+                    .preempts = true},
+                   {.name = "short",
+                    .order = Order::kLeastAttained,
+                    .min_run = absl::Milliseconds(100),
+                    .rank = 1},
+                   {.name = "planned",
+                    .order = Order::kBackfill,
+                    .min_run = absl::Milliseconds(100),
+                    .rank = 1,
+                    .preempts = true,
+                    .devices = {"cpu:0", "cpu:2"}},
+                   {.name = "few",
+                    .order = Order::kShortestRemaining,
+                    .rank = -1,
+                    .most = 2},
+                   {.name = "shared", .order = Order::kFairShare, .rank = -1}};
+  WorldReport sum;
+  for (uint64_t seed = FirstSeed(); seed < FirstSeed() + Seeds(); ++seed) {
+    const WorldReport report =
+        World({.seed = seed, .devices = 4, .policy = policy}).Run();
+    Print(seed, report);
+    ASSERT_EQ(report.failure, "");
+    EXPECT_GT(report.succeeded, 0);
+    EXPECT_GT(report.restarts, 0);
+    sum.outranked += report.outranked;
+    sum.gangs_succeeded += report.gangs_succeeded;
+  }
+  EXPECT_GT(sum.outranked, 0);
+  EXPECT_GT(sum.gangs_succeeded, 0);
+}
+
 TEST(SimWorldTest, TheSameSeedGivesTheSameRun) {
   const WorldReport first = World({.seed = 7, .max_events = 5000}).Run();
   const WorldReport second = World({.seed = 7, .max_events = 5000}).Run();

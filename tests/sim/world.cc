@@ -106,6 +106,13 @@ bool World::SomeRankCools(const Job& job) const {
   });
 }
 
+bool World::KeepsToItsQueue(const Job& job) const {
+  if (state_.queues().IsFull(job.queue, 0)) return false;
+  return std::all_of(job.ranks.begin(), job.ranks.end(), [&](const Rank& rank) {
+    return state_.queues().at(job.queue).MayUse(rank.device);
+  });
+}
+
 bool World::Quiet() const {
   return known_.size() == last_job_ &&
          std::all_of(known_.begin(), known_.end(),
@@ -133,6 +140,9 @@ void World::Check(const StepResult& result) {
         state_.usage().LevelAtLimit(job->tenant, 0, options_.policy.tenants)) {
       Fail("a tenant has more devices than it may use");
     }
+    if (change.to == JobState::kStarting && !KeepsToItsQueue(*job)) {
+      Fail("a job starts where, or on more devices than, its queue may");
+    }
     if (change.to == JobState::kStarting && SomeRankCools(*job)) {
       Fail("a job starts on a device that cools down");
     }
@@ -154,6 +164,7 @@ void World::Count(const StepResult& result) {
   for (const Preemption& preemption : result.preemptions) {
     report_.yielded += preemption.reason == PreemptionReason::kServing;
     report_.shrunk += preemption.reason == PreemptionReason::kResize;
+    report_.outranked += preemption.reason == PreemptionReason::kQueue;
   }
   report_.blamed += static_cast<int>(result.blamed.size());
   for (const JobChange& change : result.job_changes) {

@@ -65,6 +65,7 @@ struct WorldReport {
   int gangs = 0, gangs_succeeded = 0;  // jobs on several devices
   int preemptions = 0, held = 0, requeued = 0, blamed = 0;
   int yielded = 0, grown = 0, shrunk = 0;
+  int outranked = 0;  // that gave way to a queue of higher rank
   int after_others = 0, at_limits = 0;  // jobs that failed by these
 };
 
@@ -130,6 +131,9 @@ class World {
   void Publish(JobId job);
   void RestartServer();
   bool SomeRankCools(const Job& job) const;
+  bool KeepsToItsQueue(const Job& job) const;
+  // One of the policy's that may ever start it; empty where there is but one.
+  std::string DrawQueue(uint32_t devices);
   bool Quiet() const;
   std::string TextOfWaiting() const;
 

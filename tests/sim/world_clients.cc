@@ -12,6 +12,18 @@ constexpr size_t kMostJobs = 60;  // not ended; clients wait then
 
 }  // namespace
 
+std::string World::DrawQueue(uint32_t devices) {
+  if (options_.policy.queues.empty()) return "";
+  const size_t drawn = Below(options_.policy.queues.size() + 2);
+  if (drawn == options_.policy.queues.size()) return "";
+  if (drawn > options_.policy.queues.size()) return "of a former time";
+  const Queue& queue = options_.policy.queues[drawn];
+  const bool may_hold =
+      devices <= queue.most.value_or(devices) &&
+      (queue.devices.empty() || devices <= queue.devices.size());
+  return may_hold ? queue.name : "";
+}
+
 void World::SubmitJobs() {
   if (!troubled_) return;
   At(absl::Milliseconds(
@@ -35,6 +47,7 @@ void World::SubmitJobs() {
       .first_backoff = absl::Milliseconds(Below(500)),
       .publish_on_success = Chance(0.3),
   };
+  submitted.queue = DrawQueue(devices);
   if (Chance(options_.elastic)) {
     for (uint32_t count = devices; count <= workers_.size(); ++count) {
       if (count == devices || Chance(0.5)) {

@@ -61,7 +61,7 @@ TEST(CheckJobSpecTest, NamesAndNumbersOfTheJob) {
   ExpectRefused({
       {[](v1::JobSpec* s) { s->clear_name(); }, {"name is not set"}},
       {[](v1::JobSpec* s) { s->set_tenant("a/b"); }, {"tenant", "a/b"}},
-      {[](v1::JobSpec* s) { s->set_queue("short"); }, {"queue", "short"}},
+      {[](v1::JobSpec* s) { s->set_queue("a/b"); }, {"queue", "a/b"}},
       {[](v1::JobSpec* s) { s->set_priority(1001); }, {"priority", "1001"}},
       {[](v1::JobSpec* s) { s->set_priority(INT32_MIN); }, {"priority"}},
       {[](v1::JobSpec* s) { s->set_min_devices(2); },

@@ -21,6 +21,19 @@ TEST(MetricsTest, AbsentJobStatesAreZero) {
   EXPECT_THAT(metrics.Text(), HasSubstr("gpupool_jobs{state=\"queued\"} 1"));
 }
 
+TEST(MetricsTest, QueuesHaveJobsAndDevices) {
+  Metrics metrics;
+  metrics.SetQueue("short", 3, 2, 5);
+  EXPECT_THAT(
+      metrics.Text(),
+      HasSubstr("gpupool_queue_jobs{queue=\"short\",state=\"waiting\"} 3"));
+  EXPECT_THAT(
+      metrics.Text(),
+      HasSubstr("gpupool_queue_jobs{queue=\"short\",state=\"running\"} 2"));
+  EXPECT_THAT(metrics.Text(),
+              HasSubstr("gpupool_queue_devices{queue=\"short\"} 5"));
+}
+
 TEST(MetricsTest, DeviceMemoryHasFourKinds) {
   Metrics metrics;
   v1::MemoryStats stats;

@@ -113,8 +113,7 @@ TEST(SimWorldTest, QueuesOfSeveralOrdersKeepAllRules) {
                    {.name = "shared", .order = Order::kFairShare, .rank = -1}};
   WorldReport sum;
   for (uint64_t seed = FirstSeed(); seed < FirstSeed() + Seeds(); ++seed) {
-    const WorldReport report =
-        World({.seed = seed, .devices = 4, .policy = policy}).Run();
+    const WorldReport report = World({.seed = seed, .policy = policy}).Run();
     Print(seed, report);
     ASSERT_EQ(report.failure, "");
     EXPECT_GT(report.succeeded, 0);

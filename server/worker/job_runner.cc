@@ -63,7 +63,7 @@ absl::Status WriteCopy(CheckpointCopy& copy, Report report,
 }  // namespace
 
 JobRunner::JobRunner(worker::v1::StartJob request, Engine* engine,
-                     ReportSink sink, CheckpointWriter* writer,
+                     ReportSink sink, SideThread* writer,
                      std::shared_ptr<GroupAbort> abort)
     : request_(std::move(request)),
       engine_(engine),

@@ -27,8 +27,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "gpupool/worker/v1/worker.pb.h"
-#include "server/worker/checkpoint_writer.h"
 #include "server/worker/engine.h"
+#include "server/worker/side_thread.h"
 
 namespace gpupool::server {
 
@@ -43,8 +43,7 @@ class JobRunner {
   // used the job ends as one that was cancelled. `engine` and `writer` outlive
   // all writes.
   JobRunner(worker::v1::StartJob request, Engine* engine, ReportSink sink,
-            CheckpointWriter* writer,
-            std::shared_ptr<GroupAbort> abort = nullptr);
+            SideThread* writer, std::shared_ptr<GroupAbort> abort = nullptr);
 
   // Does the next piece of work: opens the training, or makes one step with
   // what is due after it (reports, checkpoint, evaluation), or ends the job.
@@ -94,7 +93,7 @@ class JobRunner {
   const worker::v1::StartJob request_;
   Engine* const engine_;
   const ReportSink sink_;
-  CheckpointWriter* const writer_;
+  SideThread* const writer_;
   const std::shared_ptr<GroupAbort> abort_;
   // What the runner knows of its writes, which may outlive it.
   struct Written {

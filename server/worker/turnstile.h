@@ -30,10 +30,10 @@
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/ipc/slot_ring_server.h"
 #include "server/ipc/unique_fd.h"
-#include "server/worker/checkpoint_writer.h"
 #include "server/worker/engine.h"
 #include "server/worker/job_runner.h"
 #include "server/worker/served_models.h"
+#include "server/worker/side_thread.h"
 
 namespace gpupool::server {
 
@@ -103,7 +103,7 @@ class Turnstile {
 
   Engine* const engine_;
   const JobRunner::ReportSink sink_;
-  CheckpointWriter writer_;
+  SideThread writer_{"checkpoints"};
   const UniqueFd wake_;
   ServedModels models_;
   std::unique_ptr<SlotRingServer> ring_;

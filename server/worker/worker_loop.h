@@ -98,7 +98,7 @@ class WorkerLoop {
   Outbox outbox_;
   Turnstile turnstile_;
   std::thread compute_thread_;
-  SideThread side_thread_;
+  SideThread side_thread_{"side"};
   DeviceMonitor monitor_;
 
   std::optional<ControlChannel> channel_;    // has said Hello

@@ -95,7 +95,7 @@ class JobRunnerTest : public testing::Test {
       std::make_unique<testing_engine::FakeEngine>();
   absl::Mutex mutex_;
   std::vector<Report> reports_;  // with `mutex_` while something is written
-  CheckpointWriter writer_;
+  SideThread writer_{"checkpoints"};
 };
 
 TEST_F(JobRunnerTest, ReportsStartFirstStepLastStepCheckpointAndEnd) {

@@ -173,7 +173,9 @@ class KillStorm(harness.TestCase):
         for client in clients:
             client.start()
         starts, begin = [], time.monotonic()
-        for _ in range(KILLS):
+        for kill in range(KILLS):
+            if kill > 0 and kill % 500 == 0:
+                print(f"{kill} kills in {time.monotonic() - begin:.0f} s", flush=True)
             if chance.random() < 0.2:  # while it starts
                 time.sleep(chance.uniform(0, 0.1))
             else:

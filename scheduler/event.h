@@ -43,6 +43,22 @@ struct JobSubmitted {
   std::vector<JobId> after_ok;
   std::vector<JobId> after_any;
   bool held = false;
+  // Of a task of an array (array_limit.h), else 0. Ids of arrays and jobs are
+  // of one sequence, so that `after_ok` may name either.
+  JobId array;
+  uint32_t max_at_once = 0;  // of its array; 0: no limit
+};
+
+// All tasks of an array, at once.
+struct ArraySubmitted {
+  std::vector<JobSubmitted> tasks;
+};
+
+// The same of all its tasks that have not ended.
+enum class ArrayRequest { kCancel, kHold, kRelease, kRequeue };
+struct ArrayRequested {
+  JobId array;
+  ArrayRequest what = ArrayRequest::kCancel;
 };
 
 struct JobCancelRequested {
@@ -189,14 +205,13 @@ struct StartsHeld {
 // A time asked for by SetTimer has come. Early or extra ones do no harm.
 struct TimerFired {};
 
-using Event =
-    std::variant<JobSubmitted, JobCancelRequested, JobHoldRequested,
-                 JobReleaseRequested, JobRequeueRequested, VersionCreated,
-                 VersionLoadRequested, VersionUnloadRequested, VersionDeleted,
-                 MemoryFractionSet, DrainRequested, WorkerReady, WorkerLost,
-                 AttemptStarted, ProgressMade, CheckpointSaved, AttemptEnded,
-                 VersionLoaded, VersionLoadFailed, VersionUnloaded,
-                 VersionDrained, ServingLoadChanged, JobPlanned, VersionPlanned,
-                 StartsHeld, TimerFired>;
+using Event = std::variant<
+    JobSubmitted, ArraySubmitted, ArrayRequested, JobCancelRequested,
+    JobHoldRequested, JobReleaseRequested, JobRequeueRequested, VersionCreated,
+    VersionLoadRequested, VersionUnloadRequested, VersionDeleted,
+    MemoryFractionSet, DrainRequested, WorkerReady, WorkerLost, AttemptStarted,
+    ProgressMade, CheckpointSaved, AttemptEnded, VersionLoaded,
+    VersionLoadFailed, VersionUnloaded, VersionDrained, ServingLoadChanged,
+    JobPlanned, VersionPlanned, StartsHeld, TimerFired>;
 
 }  // namespace gpupool::scheduler

@@ -171,11 +171,33 @@ void AddPosition(const State& state, const Job& job, Explanation& explained) {
   }
 }
 
-void AddChangesAside(const Job& job, Explanation& explained) {
+void AddChangesOfArray(const State& state, const Job& job,
+                       Explanation& explained) {
+  const ArrayTasks& tasks = state.arrays().at(job.array);
+  const auto before =
+      std::distance(tasks.standing.begin(), tasks.standing.find(job.id));
+  if (before > 0) {
+    explained.changes.push_back(absl::StrCat(
+        before, before == 1 ? " task" : " tasks", " of array ",
+        job.array.value(), " that ", before == 1 ? "stands" : "stand",
+        " aside before it ", before == 1 ? "takes" : "take", " a place"));
+  }
+  for (const auto* places : {&tasks.live, &tasks.queued}) {
+    for (JobId id : *places) {
+      if (explained.changes.size() >= kMostAhead) return;
+      explained.changes.push_back(absl::StrCat(
+          NameOf(id), " of array ", job.array.value(), " ends or is held"));
+    }
+  }
+}
+
+void AddChangesAside(const State& state, const Job& job,
+                     Explanation& explained) {
   if (job.held) {
     explained.changes.push_back(
         absl::StrCat("`gpupool release ", job.id.value(), "`"));
   }
+  if (job.over_limit) AddChangesOfArray(state, job, explained);
   for (JobId id : job.after_ok) {
     explained.changes.push_back(absl::StrCat(NameOf(id), " succeeds"));
   }
@@ -288,7 +310,7 @@ Explanation Explain(const State& state, const Job& job, absl::Time now) {
   }
   explained.waits_for = WaitingReason(state, job);
   AddPosition(state, job, explained);
-  AddChangesAside(job, explained);
+  AddChangesAside(state, job, explained);
   if (state.draining()) {
     explained.changes.push_back("the server is started again");
   }

@@ -64,8 +64,9 @@ absl::Status CheckJob(const State& state, const Job& job) {
   for (const auto* jobs : {&job.after_ok, &job.after_any}) {
     for (JobId before : *jobs) {
       const Job* found = state.FindJob(before);
-      if (found != nullptr && !IsEnded(found->state) &&
-          state.dependents().contains({before, job.id})) {
+      const bool is_there = (found != nullptr && !IsEnded(found->state)) ||
+                            state.arrays().contains(before);
+      if (is_there && state.dependents().contains({before, job.id})) {
         continue;
       }
       return Broken("job ", id, " waits for job ", before.value(),
@@ -104,6 +105,44 @@ absl::Status CheckJob(const State& state, const Job& job) {
   if (state.elastic().contains(job.id) !=
       (job.elastic() && IsLive(job.state))) {
     return Broken("job ", id, " is not where live elastic ones are");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTask(const State& state, const Job& job) {
+  const uint64_t id = job.id.value();
+  const auto array = state.arrays().find(job.array);
+  if (array == state.arrays().end()) {
+    if ((job.array == JobId() || IsEnded(job.state)) && !job.over_limit) {
+      return absl::OkStatus();
+    }
+    return Broken("job ", id, " is a task of array ", job.array.value(),
+                  ", which is not known");
+  }
+  const ArrayTasks& tasks = array->second;
+  if (tasks.unended.contains(job.id) == IsEnded(job.state) ||
+      tasks.live.contains(job.id) != IsLive(job.state) ||
+      tasks.queued.contains(job.id) != job.MayStart() ||
+      tasks.standing.contains(job.id) != job.over_limit ||
+      (job.over_limit && !job.MayStartButForLimit())) {
+    return Broken("job ", id, " is ", ToString(job.state),
+                  " and not counted so in array ", job.array.value());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckArray(JobId id, const ArrayTasks& tasks) {
+  if (tasks.unended.empty()) {
+    return Broken("array ", id.value(), " is kept without tasks");
+  }
+  if (tasks.at_once > 0 &&
+      tasks.live.size() + tasks.queued.size() > tasks.at_once) {
+    return Broken("array ", id.value(), " has ", tasks.live.size(),
+                  " live tasks and ", tasks.queued.size(),
+                  " in the queue; at most ", tasks.at_once, " are allowed");
+  }
+  if (tasks.HasPlace() && !tasks.standing.empty()) {
+    return Broken("array ", id.value(), " has a place that no task takes");
   }
   return absl::OkStatus();
 }
@@ -294,7 +333,15 @@ absl::Status CheckInvariants(const State& state, bool restoring) {
     if (absl::Status status = CheckJob(state, job); !status.ok()) {
       return status;
     }
+    if (absl::Status status = CheckTask(state, job); !status.ok()) {
+      return status;
+    }
     if (job.MayStart()) ++queued;
+  }
+  for (const auto& [id, tasks] : state.arrays()) {
+    if (absl::Status status = CheckArray(id, tasks); !status.ok()) {
+      return status;
+    }
   }
   if (queued != state.queue().size()) {
     return Broken("the queue has ", state.queue().size(), " entries for ",

@@ -22,6 +22,8 @@ namespace gpupool::scheduler {
 //   * nothing is on a device whose worker was lost (`ready` false), unless
 //     the state was just restored (`restoring`)
 //   * the queue holds exactly the QUEUED jobs, in order
+//   * of an array no more tasks are live or in the queue than may run at once,
+//     and none stands aside while there is a place
 //   * a job that has not ended has failures left; BACKING_OFF has a wake time
 //   * a version is on a device exactly while it may hold bytes there
 //   * a rank that has not ended is never at the same time a stray to be stopped

@@ -55,7 +55,9 @@ absl::Duration Job::Attained(absl::Time now) const {
   return run_since < now ? attained + (now - run_since) : attained;
 }
 
-bool Job::MayStart() const {
+bool Job::MayStart() const { return MayStartButForLimit() && !over_limit; }
+
+bool Job::MayStartButForLimit() const {
   return state == JobState::kQueued && !held && after_ok.empty() &&
          after_any.empty();
 }

@@ -27,6 +27,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "scheduler/array_limit.h"
 #include "scheduler/device.h"
 #include "scheduler/host.h"
 #include "scheduler/id_tables.h"
@@ -114,10 +115,15 @@ struct Job {
   absl::btree_set<DeviceId> held_devices;
   // Where others were told to make room for it.
   std::vector<DeviceId> reserved_devices;
+  // Of a task of an array, else 0 (array_limit.h).
+  JobId array;
+  uint32_t max_at_once = 0;
+  bool over_limit = false;  // QUEUED, and stands aside for that limit alone
 
   absl::Duration Attained(absl::Time now) const;
-  // Queued, and neither held nor waiting for other jobs.
+  // Queued, and neither held nor waiting for other jobs or its array's limit.
   bool MayStart() const;
+  bool MayStartButForLimit() const;
   bool elastic() const { return !device_counts.empty(); }
   // When one of its limits (max_run, start_before, deadline) takes effect if
   // nothing happens before. While it waits its deadline does so as soon as the
@@ -198,6 +204,8 @@ class State {
   const absl::btree_set<std::pair<JobId, JobId>>& dependents() const {
     return dependents_;
   }
+  // Those of which a task has not ended, by id.
+  const absl::btree_map<JobId, ArrayTasks>& arrays() const { return arrays_; }
   // Versions whose requests wait for too long.
   const absl::btree_set<VersionId>& under_load() const { return under_load_; }
   // Live jobs that can run with other numbers of devices.
@@ -265,6 +273,7 @@ class State {
   WaitingJobs waiting_;
   absl::btree_set<JobId> reserving_;
   absl::btree_set<JobId> aside_;
+  absl::btree_map<JobId, ArrayTasks> arrays_;
   absl::btree_set<VersionId> under_load_;
   absl::btree_set<JobId> elastic_;
   absl::btree_set<std::pair<JobId, JobId>> dependents_;

@@ -29,6 +29,8 @@ Job& StateEditor::AddJob(Job job) {
   const JobId id = job.id;
   job.queue = state_.queues_.NumberOf(job.queue_name);
   Job& added = state_.jobs_.Put(id, std::move(job));
+  added.over_limit = false;
+  NoteTask(added);
   if (added.state == JobState::kQueued) Enqueue(added);
   if (added.wake_time != absl::InfiniteFuture()) {
     state_.wakes_.insert({added.wake_time, id});
@@ -38,6 +40,7 @@ Job& StateEditor::AddJob(Job job) {
   added.limit_time = absl::InfiniteFuture();
   NoteElastic(added);
   FindLimit(added);
+  SettleArray(added.array);
   return added;
 }
 
@@ -58,7 +61,11 @@ void StateEditor::RemoveJob(JobId id) {
   for (JobId before : job->after_any) state_.dependents_.erase({before, id});
   ForgetLimit(*job);
   state_.elastic_.erase(id);
+  job->state = JobState::kCancelled;
+  NoteTask(*job);
+  const JobId array = job->array;
   state_.jobs_.Erase(id);
+  SettleArray(array);
 }
 
 void StateEditor::RemoveVersion(VersionId id) {
@@ -79,9 +86,11 @@ void StateEditor::SetJobState(Job& job, JobState state) {
   if (job.elastic() && !IsLive(state)) {
     job.device_count = job.device_counts.front();
   }
+  NoteTask(job);
   if (state == JobState::kQueued) Enqueue(job);
   NoteElastic(job);
   FindLimit(job);
+  SettleArray(job.array);
 }
 
 void StateEditor::NoteElastic(Job& job) {
@@ -110,6 +119,7 @@ void StateEditor::SetHeld(Job& job, bool held) {
     Unreserve(job);
   }
   if (queued) Enqueue(job);
+  SettleArray(job.array);
 }
 
 void StateEditor::RemovePrerequisite(Job& job, JobId prerequisite) {
@@ -119,6 +129,7 @@ void StateEditor::RemovePrerequisite(Job& job, JobId prerequisite) {
   job.after_any.erase(prerequisite);
   state_.dependents_.erase({prerequisite, job.id});
   if (queued) Enqueue(job);
+  SettleArray(job.array);
 }
 
 void StateEditor::FindLimit(Job& job) { SetLimitTime(job, job.NextLimit()); }
@@ -135,7 +146,7 @@ void StateEditor::SetLimitTime(Job& job, absl::Time time) {
 
 void StateEditor::Enqueue(Job& job) {
   state_.queues_.CountWaiting(job.queue, 1);
-  if (!job.MayStart()) {
+  if (!TakePlace(job)) {
     state_.aside_.insert(job.id);
     return;
   }
@@ -144,13 +155,15 @@ void StateEditor::Enqueue(Job& job) {
   state_.waiting_.Add(KeyOf(job), state_.ShapeOf(job), state_.GroupOf(job));
 }
 
-void StateEditor::Dequeue(const Job& job) {
+void StateEditor::Dequeue(Job& job) {
   state_.queues_.CountWaiting(job.queue, -1);
-  if (!job.MayStart()) {
+  if (job.MayStart()) {
+    state_.waiting_.Remove(KeyOf(job), state_.ShapeOf(job),
+                           state_.GroupOf(job));
+  } else {
     state_.aside_.erase(job.id);
-    return;
   }
-  state_.waiting_.Remove(KeyOf(job), state_.ShapeOf(job), state_.GroupOf(job));
+  LeavePlace(job);
 }
 
 void StateEditor::StartClock(Job& job, absl::Time now) {

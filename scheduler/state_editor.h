@@ -95,7 +95,14 @@ class StateEditor {
 
  private:
   void Enqueue(Job& job);
-  void Dequeue(const Job& job);
+  void Dequeue(Job& job);
+  // The part of these that is about arrays: whether there is a place for it.
+  bool TakePlace(Job& job);
+  void LeavePlace(Job& job);
+  // The task is live, or has ended; then others take places or give them up.
+  void NoteTask(const Job& job);
+  void SettleArray(JobId array);
+  void Requeue(JobId task);
   void FindLimit(Job& job);
   void NoteElastic(Job& job);
   void SetLimitTime(Job& job, absl::Time time);

@@ -34,7 +34,13 @@ struct StepContext {
   void Touch(DeviceId device) { result.changed_devices.insert(device); }
 };
 
+// ----------------------------------------------------------- step_arrays.cc
+void Apply(StepContext& context, const ArraySubmitted& event);
+void Apply(StepContext& context, const ArrayRequested& event);
+
 // ------------------------------------------------------------- step_jobs.cc
+// Without looking at limits of time. False when the id is known.
+bool AddSubmitted(StepContext& context, const JobSubmitted& event);
 void Apply(StepContext& context, const JobSubmitted& event);
 void Apply(StepContext& context, const JobCancelRequested& event);
 void Apply(StepContext& context, const JobHoldRequested& event);

@@ -139,8 +139,8 @@ void NoteRunning(StepContext& context, Job& job) {
   context.edit.SetWakeTime(job, wake);
 }
 
-void Apply(StepContext& context, const JobSubmitted& event) {
-  if (context.edit.FindJob(event.job) != nullptr) return context.Stale();
+bool AddSubmitted(StepContext& context, const JobSubmitted& event) {
+  if (context.edit.FindJob(event.job) != nullptr) return false;
   Job job;
   job.id = event.job;
   job.tenant = event.tenant;
@@ -161,10 +161,17 @@ void Apply(StepContext& context, const JobSubmitted& event) {
   for (JobId before : event.after_ok) job.after_ok.insert(before);
   for (JobId before : event.after_any) job.after_any.insert(before);
   job.held = event.held;
+  job.array = event.array;
+  job.max_at_once = event.max_at_once;
   if (context.state.policy().placement == PlacementRule::kPack) {
     context.edit.LearnNeed(job);
   }
   context.Touch(context.edit.AddJob(std::move(job)));
+  return true;
+}
+
+void Apply(StepContext& context, const JobSubmitted& event) {
+  if (!AddSubmitted(context, event)) return context.Stale();
   EnforceLimits(context);
 }
 

@@ -39,6 +39,47 @@ std::string LimitText(const Job& job, absl::Time now) {
                       " more", KeptText(job));
 }
 
+// A task of the array fails with a later change than the i-th, which is its
+// success: that one has the say.
+bool FailsLater(const StepContext& context, size_t i, JobId array) {
+  const std::vector<JobChange>& changes = context.result.job_changes;
+  if (changes[i].to != JobState::kSucceeded) return false;
+  return std::any_of(
+      changes.begin() + i, changes.end(), [&](const auto& later) {
+        const Job* job = context.state.FindJob(later.job);
+        return job != nullptr && job->array == array && IsEnded(later.to) &&
+               later.to != JobState::kSucceeded;
+      });
+}
+
+// Tells those that wait for `before`, which is the job that ended or its array.
+// Where more tasks of the array are to come only those that cannot succeed any
+// more are told.
+void SettleAfter(StepContext& context, const JobChange& change, JobId before,
+                 bool is_over) {
+  const bool succeeded = change.to == JobState::kSucceeded;
+  if (succeeded && !is_over) return;
+  const auto& all = context.state.dependents();
+  auto next = all.lower_bound({before, JobId()});
+  while (next != all.end() && next->first == before) {
+    const JobId id = next->second;
+    Job& job = *context.edit.FindJob(id);
+    const bool fails = !succeeded && job.after_ok.contains(before);
+    if (fails || is_over) context.edit.RemovePrerequisite(job, before);
+    if (fails && !IsEnded(job.state)) {
+      MoveJob(
+          context, job, JobState::kFailed,
+          absl::StrCat(
+              "job ", change.job.value(),
+              before == change.job ? ""
+                                   : absl::StrCat(" of array ", before.value()),
+              ", after which it was to run, ",
+              change.to == JobState::kFailed ? "failed" : "was cancelled"));
+    }
+    next = all.upper_bound({before, id});
+  }
+}
+
 }  // namespace
 
 void EnforceLimits(StepContext& context) {
@@ -62,20 +103,12 @@ void SettleDependents(StepContext& context) {
   for (size_t i = 0; i < context.result.job_changes.size(); ++i) {
     const JobChange change = context.result.job_changes[i];
     if (!IsEnded(change.to)) continue;
-    const auto& all = context.state.dependents();
-    auto next = all.lower_bound({change.job, JobId()});
-    for (; next != all.end() && next->first == change.job;
-         next = all.lower_bound({change.job, JobId()})) {
-      Job& job = *context.edit.FindJob(next->second);
-      const bool fails = change.to != JobState::kSucceeded &&
-                         job.after_ok.contains(change.job);
-      context.edit.RemovePrerequisite(job, change.job);
-      if (!fails || IsEnded(job.state)) continue;
-      MoveJob(context, job, JobState::kFailed,
-              absl::StrCat(
-                  "job ", change.job.value(), ", after which it was to run, ",
-                  change.to == JobState::kFailed ? "failed" : "was cancelled"));
-    }
+    SettleAfter(context, change, change.job, true);
+    const Job* job = context.state.FindJob(change.job);
+    if (job == nullptr || job->array == JobId()) continue;
+    SettleAfter(context, change, job->array,
+                !context.state.arrays().contains(job->array) &&
+                    !FailsLater(context, i, job->array));
   }
 }
 

@@ -13,8 +13,14 @@ using VersionSet = absl::btree_set<VersionId>;
 
 // True when the attempt is the last one of a job that was given up as lost
 // and has room on the device still: the worker kept it alive after all. Of
-// several ranks the others were told to stop.
-bool CanTakeBack(const Job& job, AttemptRef attempt, const Device& device) {
+// several ranks the others were told to stop. Not where other tasks of its
+// array have taken its place meanwhile.
+bool CanTakeBack(const State& state, const Job& job, AttemptRef attempt,
+                 const Device& device) {
+  const auto array = state.arrays().find(job.array);
+  if (array != state.arrays().end() && !array->second.MayAddLive()) {
+    return false;
+  }
   const bool waits =
       job.state == JobState::kBackingOff || job.state == JobState::kQueued;
   return waits && attempt.number > 0 && job.attempt == attempt.number &&
@@ -62,7 +68,7 @@ void ReconcileListed(StepContext& context, Device& device, AttemptRef attempt) {
     Adopt(context, *job, device.id);
     return;
   }
-  if (job != nullptr && CanTakeBack(*job, attempt, device)) {
+  if (job != nullptr && CanTakeBack(context.state, *job, attempt, device)) {
     TakeBack(context, *job, device);
     Adopt(context, *job, device.id);
     return;

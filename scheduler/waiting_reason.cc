@@ -145,10 +145,13 @@ std::string AfterText(const absl::btree_set<JobId>& jobs,
 }
 
 // Of a job that may not start yet.
-std::string AsideText(const Job& job) {
+std::string AsideText(const State& state, const Job& job) {
   if (job.held) {
     return absl::StrCat("held; `gpupool release ", job.id.value(),
                         "` lets it start");
+  }
+  if (job.over_limit) {
+    return AtOnceText(job.array, state.arrays().at(job.array));
   }
   return job.after_ok.empty() ? AfterText(job.after_any, "end")
                               : AfterText(job.after_ok, "succeed");
@@ -228,7 +231,7 @@ std::string FaultsText(const Device& device) {
 }
 
 std::string WaitingReason(const State& state, const Job& job) {
-  if (!job.MayStart()) return AsideText(job);
+  if (!job.MayStart()) return AsideText(state, job);
   const auto place = state.queue().find(KeyOf(job));
   const auto ahead = std::distance(FirstIn(state, job.queue), place);
   return ReasonFor(state, job, static_cast<size_t>(ahead));
@@ -245,7 +248,7 @@ absl::btree_map<JobId, std::string> WaitingReasons(const State& state,
   }
   for (JobId id : state.aside()) {
     if (reasons.size() >= limit) break;
-    reasons[id] = AsideText(state.jobs().at(id));
+    reasons[id] = AsideText(state, state.jobs().at(id));
   }
   return reasons;
 }

@@ -28,6 +28,7 @@ void Print(uint64_t seed, const WorldReport& report) {
             << " yielded=" << report.yielded << " grown=" << report.grown
             << " shrunk=" << report.shrunk << " requeued=" << report.requeued
             << " after_others=" << report.after_others
+            << " arrays=" << report.arrays << " held_back=" << report.held_back
             << " at_limits=" << report.at_limits << "\n";
 }
 
@@ -72,6 +73,8 @@ TEST_P(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
     EXPECT_GT(report.requeued, 0);
     EXPECT_GT(report.after_others, 0);
     EXPECT_GT(report.at_limits, 0);
+    EXPECT_GT(report.arrays, 0);
+    EXPECT_GT(report.held_back, 0);
     sum.events += report.events;
   }
   EXPECT_GT(sum.yielded, 0);

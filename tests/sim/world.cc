@@ -114,7 +114,7 @@ bool World::KeepsToItsQueue(const Job& job) const {
 }
 
 bool World::Quiet() const {
-  return known_.size() == last_job_ &&
+  return known_.size() + array_ids_.size() == last_job_ &&
          std::all_of(known_.begin(), known_.end(),
                      [](const auto& entry) { return IsEnded(entry.second); });
 }
@@ -165,6 +165,9 @@ void World::Count(const StepResult& result) {
     report_.yielded += preemption.reason == PreemptionReason::kServing;
     report_.shrunk += preemption.reason == PreemptionReason::kResize;
     report_.outranked += preemption.reason == PreemptionReason::kQueue;
+  }
+  for (const auto& [id, tasks] : state_.arrays()) {
+    report_.held_back += !tasks.standing.empty();
   }
   report_.blamed += static_cast<int>(result.blamed.size());
   for (const JobChange& change : result.job_changes) {

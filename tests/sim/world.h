@@ -42,6 +42,7 @@ struct WorldOptions {
   double elastic = 0.2;  // share of jobs that may have more devices
   double asked = 0.2;    // per tick: somebody holds, releases or requeues a job
   double waits = 0.2;    // share of jobs that wait for others
+  double arrays = 0.1;   // share of submissions that are arrays
   double limits = 0.1;   // share of jobs with each kind of time limit
   QueuePolicy policy;
   double slow_commit = 0.02;
@@ -63,6 +64,7 @@ struct WorldReport {
   int lost_workers = 0, restarts = 0, taken_back = 0, stale = 0;
   int versions_ready = 0;
   int gangs = 0, gangs_succeeded = 0;  // jobs on several devices
+  int arrays = 0, held_back = 0;  // and events with tasks held back by a limit
   int preemptions = 0, held = 0, requeued = 0, blamed = 0;
   int yielded = 0, grown = 0, shrunk = 0;
   int outranked = 0;  // that gave way to a queue of higher rank
@@ -164,6 +166,10 @@ class World {
   JobSubmitted WithoutEnded(JobSubmitted job) const;
   // Again and again until it is answered.
   void Submit(const JobSubmitted& job, bool cancel);
+  void SubmitArray(const JobSubmitted& job);
+  void SendArray(const ArraySubmitted& array, bool cancel);
+  // Perhaps holds and releases, or requeues, all its tasks.
+  void AskForArray(JobId id);
   void Disturb();
   void TouchVersions();
   void AskForJobs();
@@ -204,6 +210,7 @@ class World {
   };
   Disk disk_;
   absl::Duration clock_offset_;
+  std::set<JobId> array_ids_;
   std::set<JobId> acknowledged_;  // as submitted
   std::set<JobId> cancelled_;     // and that was acknowledged
   std::set<std::pair<AttemptRef, uint32_t>> started_;  // with the rank

@@ -56,6 +56,10 @@ void World::SubmitJobs() {
     }
   }
   if (Chance(options_.waits)) {
+    for (const auto& [array, tasks] : state_.arrays()) {
+      if (!Chance(0.1)) continue;
+      (Chance(0.5) ? submitted.after_ok : submitted.after_any).push_back(array);
+    }
     for (const auto& [other, job] : state_.jobs()) {
       if (IsEnded(job.state) || !Chance(0.1)) continue;
       if (submitted.after_ok.size() + submitted.after_any.size() > 3) break;
@@ -73,12 +77,82 @@ void World::SubmitJobs() {
     submitted.expected_run = absl::Milliseconds(Below(5000));
   }
   submitted.held = Chance(0.05);
+  if (Chance(options_.arrays)) return SubmitArray(submitted);
   Submit(submitted, Chance(0.15));
+}
+
+// The job as several tasks; its own id is the array's.
+void World::SubmitArray(const JobSubmitted& job) {
+  total_steps_.erase(job.job);
+  gangs_.erase(job.job);
+  array_ids_.insert(job.job);
+  ArraySubmitted array;
+  const size_t tasks = 2 + Below(6);
+  const uint32_t at_once = static_cast<uint32_t>(Below(4));
+  for (size_t i = 0; i < tasks; ++i) {
+    JobSubmitted task = job;
+    task.job = JobId(++last_job_);
+    task.array = job.job;
+    task.max_at_once = at_once;
+    total_steps_[task.job] = 1 + Below(30);
+    if (task.device_count > 1) gangs_.insert(task.job);
+    array.tasks.push_back(std::move(task));
+  }
+  ++report_.arrays;
+  SendArray(array, Chance(0.2));
+}
+
+void World::SendArray(const ArraySubmitted& array, bool cancel) {
+  const JobId first = array.tasks.front().job;
+  const JobId id = array.tasks.front().array;
+  if (acknowledged_.contains(first)) return;
+  Enqueue(
+      [this, array, first] {
+        if (known_.contains(first)) return;
+        ArraySubmitted admitted;
+        for (const JobSubmitted& task : array.tasks) {
+          Know(task.job, JobState::kQueued);
+          admitted.tasks.push_back(WithoutEnded(task));
+        }
+        Apply(admitted);
+      },
+      [this, array, first, id, cancel] {
+        if (acknowledged_.contains(first)) return;
+        for (const JobSubmitted& task : array.tasks) {
+          acknowledged_.insert(task.job);
+        }
+        AskForArray(id);
+        if (!cancel) return;
+        At(absl::Milliseconds(Below(4000)), [this, array, id] {
+          Enqueue(
+              [this, id] {
+                Apply(ArrayRequested{id, ArrayRequest::kCancel});
+              },
+              [this, array] {
+                for (const JobSubmitted& task : array.tasks) {
+                  cancelled_.insert(task.job);
+                }
+              });
+        });
+      });
+  At(absl::Seconds(5), [this, array, cancel] { SendArray(array, cancel); });
+}
+
+void World::AskForArray(JobId id) {
+  if (!Chance(options_.asked)) return;
+  At(absl::Milliseconds(Below(4000)), [this, id] {
+    if (Chance(0.5)) return Deliver(ArrayRequested{id, ArrayRequest::kRequeue});
+    Deliver(ArrayRequested{id, ArrayRequest::kHold});
+    At(absl::Milliseconds(Below(3000)), [this, id] {
+      Deliver(ArrayRequested{id, ArrayRequest::kRelease});
+    });
+  });
 }
 
 // As in server/control/job_requests: only what has not ended is waited for.
 JobSubmitted World::WithoutEnded(JobSubmitted job) const {
   const auto ended = [this](JobId id) {
+    if (array_ids_.contains(id)) return !state_.arrays().contains(id);
     const auto it = known_.find(id);
     return it == known_.end() || IsEnded(it->second);
   };

@@ -1,0 +1,59 @@
+// The part of the editor that keeps arrays within their limits.
+#include "scheduler/state_editor.h"
+
+namespace gpupool::scheduler {
+
+bool StateEditor::TakePlace(Job& job) {
+  job.over_limit = false;
+  if (!job.MayStartButForLimit()) return false;
+  const auto array = state_.arrays_.find(job.array);
+  if (array == state_.arrays_.end()) return true;
+  job.over_limit = !array->second.HasPlace();
+  (job.over_limit ? array->second.standing : array->second.queued)
+      .insert(job.id);
+  return !job.over_limit;
+}
+
+void StateEditor::LeavePlace(Job& job) {
+  job.over_limit = false;
+  const auto array = state_.arrays_.find(job.array);
+  if (array == state_.arrays_.end()) return;
+  array->second.queued.erase(job.id);
+  array->second.standing.erase(job.id);
+}
+
+void StateEditor::NoteTask(const Job& job) {
+  if (job.array == JobId()) return;
+  if (IsEnded(job.state) && !state_.arrays_.contains(job.array)) return;
+  ArrayTasks& tasks = state_.arrays_[job.array];
+  tasks.at_once = job.max_at_once;
+  tasks.live.erase(job.id);
+  if (IsLive(job.state)) tasks.live.insert(job.id);
+  if (!IsEnded(job.state)) {
+    tasks.unended.insert(job.id);
+    return;
+  }
+  tasks.unended.erase(job.id);
+  if (tasks.unended.empty()) state_.arrays_.erase(job.array);
+}
+
+void StateEditor::SettleArray(JobId array) {
+  const auto found = state_.arrays_.find(array);
+  if (found == state_.arrays_.end()) return;
+  const ArrayTasks& tasks = found->second;
+  while (const auto task = tasks.ToStandAside()) {
+    Job& job = *FindJob(*task);
+    job.held_devices.clear();
+    Unreserve(job);
+    Requeue(*task);
+  }
+  while (const auto task = tasks.ToQueue()) Requeue(*task);
+}
+
+void StateEditor::Requeue(JobId task) {
+  Job& job = *FindJob(task);
+  Dequeue(job);
+  Enqueue(job);
+}
+
+}  // namespace gpupool::scheduler

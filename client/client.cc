@@ -125,6 +125,61 @@ absl::StatusOr<v1::PlanJobResponse> Client::PlanJob(
                                 request, Connection::kRepeat);
 }
 
+absl::StatusOr<v1::JobArray> Client::SubmitArray(
+    const v1::SubmitJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs,
+                                &v1::JobService::Stub::SubmitArray, request,
+                                Connection::kRepeat);
+}
+
+absl::StatusOr<v1::JobArray> Client::GetArray(
+    const v1::GetJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::GetArray,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::ListArraysResponse> Client::ListArrays(
+    const v1::ListArraysRequest& request) {
+  return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::ListArrays,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::JobArray> Client::CancelArray(
+    const v1::CancelJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs,
+                                &v1::JobService::Stub::CancelArray, request,
+                                Connection::kRepeat);
+}
+
+absl::StatusOr<v1::JobArray> Client::HoldArray(
+    const v1::HoldJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::HoldArray,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::JobArray> Client::ReleaseArray(
+    const v1::ReleaseJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs,
+                                &v1::JobService::Stub::ReleaseArray, request,
+                                Connection::kRepeat);
+}
+
+// As RequeueJob.
+absl::StatusOr<v1::JobArray> Client::RequeueArray(
+    const v1::RequeueJobRequest& request) {
+  return impl_->connection.Call(*impl_->jobs,
+                                &v1::JobService::Stub::RequeueArray, request,
+                                Connection::kOnce);
+}
+
+absl::Status Client::StreamArray(
+    const v1::GetJobRequest& request, std::stop_token stop,
+    std::function<bool(const v1::JobArray&)> on_change) {
+  return impl_->connection.ReadStream(*impl_->jobs,
+                                      &v1::JobService::Stub::WatchArray,
+                                      request, std::move(stop), on_change);
+}
+
 absl::StatusOr<v1::GetUsageResponse> Client::GetUsage(
     const v1::GetUsageRequest& request) {
   return impl_->connection.Call(*impl_->usage,

@@ -80,6 +80,22 @@ class Client {
   absl::StatusOr<v1::PlanJobResponse> PlanJob(
       const v1::PlanJobRequest& request);
 
+  // Arrays of jobs. SubmitArray is repeated with the same request_id.
+  absl::StatusOr<v1::JobArray> SubmitArray(const v1::SubmitJobRequest& request);
+  absl::StatusOr<v1::JobArray> GetArray(const v1::GetJobRequest& request);
+  absl::StatusOr<v1::ListArraysResponse> ListArrays(
+      const v1::ListArraysRequest& request);
+  absl::StatusOr<v1::JobArray> CancelArray(const v1::CancelJobRequest& request);
+  absl::StatusOr<v1::JobArray> HoldArray(const v1::HoldJobRequest& request);
+  absl::StatusOr<v1::JobArray> ReleaseArray(
+      const v1::ReleaseJobRequest& request);
+  absl::StatusOr<v1::JobArray> RequeueArray(
+      const v1::RequeueJobRequest& request);
+  // As StreamJob.
+  absl::Status StreamArray(const v1::GetJobRequest& request,
+                           std::stop_token stop,
+                           std::function<bool(const v1::JobArray&)> on_change);
+
   absl::StatusOr<v1::GetUsageResponse> GetUsage(
       const v1::GetUsageRequest& request);
   // One stream, without repeats: calls `on_event` for each event until the

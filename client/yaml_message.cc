@@ -65,6 +65,12 @@ bool IsTextMessage(const Descriptor& type) {
          type.full_name() == "google.protobuf.Timestamp";
 }
 
+// Holds nothing but a sequence, which then stands for the message.
+bool IsList(const Descriptor& type) {
+  return type.field_count() == 1 && type.field(0)->is_repeated() &&
+         !type.field(0)->is_map();
+}
+
 // Reads one document. Holds the name of the source for the errors.
 class Reader {
  public:
@@ -74,7 +80,14 @@ class Reader {
     if (depth > kDeepest) return Error(node, "nested too deeply");
     const Descriptor& type = *message.GetDescriptor();
     if (node.IsNull()) return absl::OkStatus();
+    if (node.IsScalar() && IsList(type) &&
+        type.field(0)->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+      return ReadField(node, node, *type.field(0), message, depth);
+    }
     if (node.IsScalar()) return ReadWord(node, message, depth);
+    if (node.IsSequence() && IsList(type)) {
+      return ReadField(node, node, *type.field(0), message, depth);
+    }
     if (!node.IsMap()) {
       return Error(
           node, absl::StrCat(type.name(), " needs a mapping, not a sequence"));

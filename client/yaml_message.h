@@ -9,7 +9,9 @@
 //               `- relu` is `- {relu: {}}`. Where the message has a field
 //               `file` the word is that: `onnx: m.onnx` is
 //               `onnx: {file: m.onnx}`
-//   repeated    a sequence; one value stands for a sequence of one
+//   repeated    a sequence; one value stands for a sequence of one. Where a
+//               message has one field and that is repeated, the sequence may
+//               stand for the message
 //   enum        its name, in any case
 //   bool        true, false, yes, no
 //   integer     whole; in fields whose name ends in _bytes also "64MiB"

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "absl/time/clock.h"
+#include "client/cli/array_view.h"
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/job_argument.h"
@@ -15,9 +16,15 @@ namespace {
 int Get(Context& context, const std::string& text) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
-  const absl::StatusOr<v1::Job> job = FindJob(**client, text);
-  if (!job.ok()) return context.Fail(job.status());
-  context.Print(*job, [&] { PrintJob(context.out(), *job, absl::Now()); });
+  const absl::StatusOr<JobOrArray> found = FindJobOrArray(**client, text);
+  if (!found.ok()) return context.Fail(found.status());
+  if (const auto* array = std::get_if<v1::JobArray>(&*found)) {
+    context.Print(*array,
+                  [&] { PrintArray(context.out(), *array, absl::Now()); });
+    return kOk;
+  }
+  const v1::Job& job = std::get<v1::Job>(*found);
+  context.Print(job, [&] { PrintJob(context.out(), job, absl::Now()); });
   return kOk;
 }
 
@@ -30,7 +37,7 @@ void AddGet(CLI::App& app, Invocation& invocation) {
       "Show one job: state, progress, results, memory, and why it waits or "
       "failed.",
       "  gpupool get 7\n  gpupool get digits -o yaml");
-  verb->add_option("JOB", *job, kJobArgumentHelp)->required();
+  verb->add_option("JOB", *job, kJobOrArrayHelp)->required();
   invocation.On(verb, [job](Context& c) { return Get(c, *job); });
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <ostream>
 
+#include "client/cli/array_view.h"
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/job_argument.h"
@@ -16,13 +17,34 @@ template <typename Request>
 using Call = absl::StatusOr<v1::Job> (Client::*)(const Request&);
 
 template <typename Request>
-int Ask(Context& context, const std::string& text, Call<Request> call) {
+using ArrayCall = absl::StatusOr<v1::JobArray> (Client::*)(const Request&);
+
+template <typename Request>
+int AskArray(Context& context, uint64_t id, ArrayCall<Request> call) {
+  Request request;
+  request.set_id(id);
+  const absl::StatusOr<v1::JobArray> array =
+      ((*context.client())->*call)(request);
+  if (!array.ok()) return context.Fail(array.status());
+  context.Print(*array, [&] {
+    *context.out().stream << "array " << id << " (" << array->spec().name()
+                          << "): " << CountsText(*array) << "\n";
+  });
+  return kOk;
+}
+
+template <typename Request>
+int Ask(Context& context, const std::string& text, Call<Request> call,
+        ArrayCall<Request> array_call) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
-  const absl::StatusOr<v1::Job> found = FindJob(**client, text);
+  const absl::StatusOr<JobOrArray> found = FindJobOrArray(**client, text);
   if (!found.ok()) return context.Fail(found.status());
+  if (const auto* array = std::get_if<v1::JobArray>(&*found)) {
+    return AskArray(context, array->id(), array_call);
+  }
   Request request;
-  request.set_id(found->id());
+  request.set_id(std::get<v1::Job>(*found).id());
   const absl::StatusOr<v1::Job> job = ((*client)->*call)(request);
   if (!job.ok()) return context.Fail(job.status());
   context.Print(*job, [&] {
@@ -35,11 +57,14 @@ int Ask(Context& context, const std::string& text, Call<Request> call) {
 
 template <typename Request>
 void Add(CLI::App& app, Invocation& invocation, const char* name,
-         const char* help, const char* example, Call<Request> call) {
+         const char* help, const char* example, Call<Request> call,
+         ArrayCall<Request> array_call) {
   auto job = std::make_shared<std::string>();
   CLI::App* verb = AddVerb(app, name, help, example);
-  verb->add_option("JOB", *job, kJobArgumentHelp)->required();
-  invocation.On(verb, [job, call](Context& c) { return Ask(c, *job, call); });
+  verb->add_option("JOB", *job, kJobOrArrayHelp)->required();
+  invocation.On(verb, [job, call, array_call](Context& c) {
+    return Ask(c, *job, call, array_call);
+  });
 }
 
 }  // namespace
@@ -48,12 +73,12 @@ void AddHold(CLI::App& app, Invocation& invocation) {
   Add(app, invocation, "hold",
       "Keep a job from starting until it is released. One that runs "
       "checkpoints after its step and gives its devices back.",
-      "  gpupool hold 7", &Client::HoldJob);
+      "  gpupool hold 7", &Client::HoldJob, &Client::HoldArray);
 }
 
 void AddRelease(CLI::App& app, Invocation& invocation) {
   Add(app, invocation, "release", "Let a held job start.",
-      "  gpupool release 7", &Client::ReleaseJob);
+      "  gpupool release 7", &Client::ReleaseJob, &Client::ReleaseArray);
 }
 
 void AddRequeue(CLI::App& app, Invocation& invocation) {
@@ -61,7 +86,7 @@ void AddRequeue(CLI::App& app, Invocation& invocation) {
       "Queue a job again with all its attempts. One that runs checkpoints "
       "after its step and resumes from there, one that backs off waits no "
       "longer.",
-      "  gpupool requeue 7", &Client::RequeueJob);
+      "  gpupool requeue 7", &Client::RequeueJob, &Client::RequeueArray);
 }
 
 }  // namespace gpupool::client

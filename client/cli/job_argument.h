@@ -1,7 +1,8 @@
-// The JOB argument of the verbs: a job's id, or its name.
+// The JOB argument of the verbs: a job's id, its name, or an array.
 #pragma once
 
 #include <string>
+#include <variant>
 
 #include "absl/status/statusor.h"
 #include "client/client.h"
@@ -9,9 +10,19 @@
 namespace gpupool::client {
 
 inline constexpr const char* kJobArgumentHelp =
-    "The job: its id, or its name (then the newest job of that name)";
+    "The job: its id, its name (then the newest job of that name), or ARRAY_I "
+    "for the task of an array with index I";
+inline constexpr const char* kJobOrArrayHelp =
+    "The job: its id, its name (then the newest job of that name), or ARRAY_I "
+    "for the task of an array with index I; or an array's id, for all its "
+    "tasks";
 
-// The job that `text` names. NotFound when there is none.
+// The job that `text` names. NotFound when there is none; InvalidArgument when
+// it is an array.
 absl::StatusOr<v1::Job> FindJob(Client& client, const std::string& text);
+
+using JobOrArray = std::variant<v1::Job, v1::JobArray>;
+absl::StatusOr<JobOrArray> FindJobOrArray(Client& client,
+                                          const std::string& text);
 
 }  // namespace gpupool::client

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "client/cli/array_view.h"
 #include "client/cli/table.h"
 #include "client/units.h"
 
@@ -33,6 +34,13 @@ std::string LossScaleText(const v1::Job& job) {
   if (progress.loss_scale() == 0) return "";
   return absl::StrFormat("%g, %u steps skipped", progress.loss_scale(),
                          progress.skipped_steps());
+}
+
+// "12", and of a task "12 (7_3)".
+std::string IdText(const v1::Job& job) {
+  if (job.array_id() == 0) return absl::StrCat(job.id());
+  return absl::StrCat(job.id(), " (", job.array_id(), "_", job.array_index(),
+                      ")");
 }
 
 // Why it waits, or why it failed.
@@ -173,7 +181,9 @@ std::string RunTime(const v1::Job& job, absl::Time now) {
 }
 
 void PrintJobs(const Stream& stream, bool headers,
-               const v1::ListJobsResponse& jobs, absl::Time now) {
+               const v1::ListJobsResponse& jobs,
+               const std::vector<v1::JobArray>& arrays, int limit,
+               absl::Time now) {
   Table table({{"ID", Table::kRight},
                {"NAME"},
                {"STATE"},
@@ -182,12 +192,27 @@ void PrintJobs(const Stream& stream, bool headers,
                {"LOSS", Table::kRight},
                {"AGE", Table::kRight},
                {"REASON"}});
+  auto array = arrays.begin();
+  const auto is_full = [&] {
+    return limit > 0 && table.rows() >= static_cast<size_t>(limit);
+  };
+  // Those that are newer than the job; 0: all that are left.
+  const auto add_arrays = [&](uint64_t job) {
+    for (; array != arrays.end() && array->id() > job && !is_full(); ++array) {
+      table.AddRow({absl::StrCat(array->id()), array->spec().name(),
+                    CountsText(*array), "", "", "",
+                    Age(true, array->create_time(), now), TasksText(*array)});
+    }
+  };
   for (const v1::Job& job : jobs.jobs()) {
-    table.AddRow(
-        {absl::StrCat(job.id()), job.spec().name(), StateText(job.state()),
-         DevicesText(job), ProgressText(job), LossText(job),
-         Age(job.has_create_time(), job.create_time(), now), ReasonText(job)});
+    add_arrays(job.id());
+    if (is_full()) break;
+    table.AddRow({IdText(job), job.spec().name(), StateText(job.state()),
+                  DevicesText(job), ProgressText(job), LossText(job),
+                  Age(job.has_create_time(), job.create_time(), now),
+                  ReasonText(job)});
   }
+  add_arrays(0);
   table.Print(stream, headers);
 }
 
@@ -195,6 +220,10 @@ void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
   Facts facts(stream);
   facts.Add("job", absl::StrCat(job.id(), " (", job.spec().name(), ")"),
             Style::kBold);
+  if (job.array_id() > 0) {
+    facts.Add("task", absl::StrCat("index ", job.array_index(), " of array ",
+                                   job.array_id()));
+  }
   facts.Add("state", StateText(job.state()), StateStyle(job.state()));
   facts.Add("waits", job.waiting_reason());
   if (job.devices_size() > 1) {

@@ -24,9 +24,13 @@ absl::Time ToTime(const google::protobuf::Timestamp& time);
 std::string Age(bool has_time, const google::protobuf::Timestamp& time,
                 absl::Time now);
 
-// One line a job: id, name, state, device, progress, loss, age, reason.
+// One line a job: id, name, state, device, progress, loss, age, reason; and one
+// an array. Both are the newest first, and so is what is printed, at most
+// `limit` of it (0: all).
 void PrintJobs(const Stream& stream, bool headers,
-               const v1::ListJobsResponse& jobs, absl::Time now);
+               const v1::ListJobsResponse& jobs,
+               const std::vector<v1::JobArray>& arrays, int limit,
+               absl::Time now);
 
 // All of one job, a line a fact.
 void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now);

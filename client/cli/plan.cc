@@ -55,6 +55,13 @@ void PrintPlan(const Context& context, const v1::JobSpec& spec,
     out << "dataset \"" << spec.data().dataset()
         << "\" is not uploaded: planned from the model alone\n";
   }
+  if (spec.has_array()) {
+    out << "an array of tasks " << spec.array().indices();
+    if (spec.array().max_at_once() > 0) {
+      out << ", at most " << spec.array().max_at_once() << " at once";
+    }
+    out << "; the first of them:\n";
+  }
   out << spec.name() << ": " << GroupDigits(plan.parameters())
       << " parameters, "
       << (answer.total_steps() > 0 ? GroupDigits(answer.total_steps())

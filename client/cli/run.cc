@@ -6,9 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cli/array_view.h"
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/follow.h"
+#include "client/cli/follow_array.h"
 #include "client/cli/follow_view.h"
 #include "client/cli/submit_job.h"
 #include "client/cli/verbs.h"
@@ -34,11 +36,31 @@ int AwaitPublished(Context& context, Client& client, const v1::Job& job) {
   return kOk;
 }
 
+int FollowTasks(Context& context, Client& client, const v1::JobArray& array) {
+  context.Say(absl::StrCat("array ", array.id(), " (", array.spec().name(),
+                           ") is taken: ", TasksText(array),
+                           "; Ctrl-C leaves it running"));
+  const auto ended =
+      FollowArray(client, array, context.stop(), [&](const auto& now) {
+        context.Say(absl::StrCat("  ", CountsText(now)));
+      });
+  if (absl::IsCancelled(ended.status())) return kInterrupted;
+  if (!ended.ok()) return context.Fail(ended.status());
+  context.Print(*ended,
+                [&] { PrintArray(context.out(), *ended, absl::Now()); });
+  return ExitCodeFor(StateOf(*ended));
+}
+
 int Run(Context& context, const SubmitOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
-  const absl::StatusOr<v1::Job> job = SubmitFile(context, **client, options);
-  if (!job.ok()) return context.Fail(job.status());
+  const absl::StatusOr<JobOrArray> taken =
+      SubmitFile(context, **client, options);
+  if (!taken.ok()) return context.Fail(taken.status());
+  if (const auto* array = std::get_if<v1::JobArray>(&*taken)) {
+    return FollowTasks(context, **client, *array);
+  }
+  const v1::Job* job = &std::get<v1::Job>(*taken);
   context.Say(absl::StrCat("job ", job->id(), " (", job->spec().name(),
                            ") is taken; Ctrl-C leaves it running"));
   const bool for_programs = context.options().output != OutputFormat::kTable;

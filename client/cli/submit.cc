@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/array_view.h"
 #include "client/cli/context.h"
 #include "client/cli/submit_job.h"
 #include "client/cli/verbs.h"
@@ -14,8 +15,20 @@ namespace {
 int Submit(Context& context, const SubmitOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
-  const absl::StatusOr<v1::Job> job = SubmitFile(context, **client, options);
-  if (!job.ok()) return context.Fail(job.status());
+  const absl::StatusOr<JobOrArray> taken =
+      SubmitFile(context, **client, options);
+  if (!taken.ok()) return context.Fail(taken.status());
+  if (const auto* array = std::get_if<v1::JobArray>(&*taken)) {
+    context.Print(*array, [&] {
+      *context.out().stream << array->id() << "\n";
+      context.Say(absl::StrCat(
+          "array ", array->id(), " (", array->spec().name(), ") is taken: ",
+          TasksText(*array), "; request id ", array->request_id(),
+          "\nfollow it with: gpupool watch ", array->id()));
+    });
+    return 0;
+  }
+  const v1::Job* job = &std::get<v1::Job>(*taken);
   context.Print(*job, [&] {
     *context.out().stream << job->id() << "\n";
     context.Say(absl::StrCat("job ", job->id(), " (", job->spec().name(),
@@ -31,7 +44,8 @@ void AddSubmit(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<SubmitOptions>();
   CLI::App* verb = AddVerb(
       app, "submit",
-      "Hand a job to the server and return. Prints the job's id.",
+      "Hand a job, or an array of jobs, to the server and return. Prints its "
+      "id.",
       "  gpupool submit examples/digits.yaml\n"
       "  id=$(gpupool submit job.yaml --request-id nightly-2026-01-31)");
   AddSubmitOptions(*verb, *options);

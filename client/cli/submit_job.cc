@@ -22,6 +22,18 @@ std::string Folder(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
+absl::StatusOr<JobOrArray> Send(Client& client,
+                                const v1::SubmitJobRequest& request) {
+  if (request.spec().has_array()) {
+    absl::StatusOr<v1::JobArray> array = client.SubmitArray(request);
+    if (!array.ok()) return array.status();
+    return JobOrArray(*std::move(array));
+  }
+  absl::StatusOr<v1::Job> job = client.SubmitJob(request);
+  if (!job.ok()) return job.status();
+  return JobOrArray(*std::move(job));
+}
+
 }  // namespace
 
 void AddSubmitOptions(CLI::App& verb, SubmitOptions& options) {
@@ -60,23 +72,27 @@ absl::Status EnsureModel(Context& context, Client& client,
   return sent;
 }
 
-absl::StatusOr<v1::Job> SubmitFile(Context& context, Client& client,
-                                   const SubmitOptions& options) {
+absl::StatusOr<JobOrArray> SubmitFile(Context& context, Client& client,
+                                      const SubmitOptions& options) {
   absl::StatusOr<v1::JobSpec> spec = ReadJobFile(options.file);
   if (!spec.ok()) return spec.status();
   if (!options.name.empty()) spec->set_name(options.name);
   if (!options.queue.empty()) spec->set_queue(options.queue);
   absl::Status model = EnsureModel(context, client, options.file, *spec);
   if (!model.ok()) return model;
-  absl::Status data =
-      EnsureData(context, client, spec->data().dataset(), options.data);
+  const std::string dataset = spec->data().dataset();
+  if (absl::StrContains(dataset, "${index}") && !options.data.file.empty()) {
+    return absl::InvalidArgumentError(
+        "--data is one dataset, and data.dataset names another one for each "
+        "task; upload them with `gpupool datasets upload`");
+  }
+  absl::Status data = EnsureData(context, client, dataset, options.data);
   if (!data.ok()) return data;
   v1::SubmitJobRequest request;
   request.set_request_id(options.request_id.empty() ? NewRequestId()
                                                     : options.request_id);
-  const std::string dataset = spec->data().dataset();
   *request.mutable_spec() = *std::move(spec);
-  absl::StatusOr<v1::Job> job = client.SubmitJob(request);
+  absl::StatusOr<JobOrArray> job = Send(client, request);
   if (absl::IsNotFound(job.status()) && !dataset.empty()) {
     return absl::NotFoundError(absl::StrCat(
         job.status().message(), ", or give the file with --data FILE"));

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "client/cli/context.h"
 #include "client/cli/data_options.h"
+#include "client/cli/job_argument.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::client {
@@ -31,8 +32,9 @@ absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path);
 absl::Status EnsureModel(Context& context, Client& client,
                          const std::string& job_file, v1::JobSpec& spec);
 
-// Reads the file, uploads its model and data where asked and submits it.
-absl::StatusOr<v1::Job> SubmitFile(Context& context, Client& client,
-                                   const SubmitOptions& options);
+// Reads the file, uploads its model and data where asked and submits it: as an
+// array where it has one.
+absl::StatusOr<JobOrArray> SubmitFile(Context& context, Client& client,
+                                      const SubmitOptions& options);
 
 }  // namespace gpupool::client

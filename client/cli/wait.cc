@@ -1,12 +1,15 @@
 // gpupool wait: block until a job ends, without output.
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cli/array_view.h"
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
+#include "client/cli/follow_array.h"
 #include "client/cli/job_argument.h"
 #include "client/cli/job_view.h"
 #include "client/cli/verbs.h"
@@ -21,9 +24,10 @@ struct WaitOptions {
   std::string timeout;
 };
 
-// Waits for the end of the job; DeadlineExceeded when `limit` comes first.
-absl::Status AwaitEnd(Context& context, Client& client, uint64_t job_id,
-                      absl::Time limit) {
+// Waits until `follow` ends; DeadlineExceeded when `limit` comes first.
+absl::Status AwaitEnd(
+    Context& context, absl::Time limit,
+    const std::function<absl::Status(std::stop_token)>& follow) {
   std::stop_source timer;
   std::stop_callback interrupted(context.stop(),
                                  [&timer] { timer.request_stop(); });
@@ -33,13 +37,30 @@ absl::Status AwaitEnd(Context& context, Client& client, uint64_t job_id,
     }
     timer.request_stop();
   });
-  const absl::Status status =
-      WatchJob(client, job_id, {}, timer.get_token(),
-               [](const v1::JobEvent&) { return true; });
+  const absl::Status status = follow(timer.get_token());
   if (absl::IsCancelled(status) && !context.stop().stop_requested()) {
     return absl::DeadlineExceededError("timed out");
   }
   return status;
+}
+
+int WaitForArray(Context& context, Client& client, v1::JobArray array,
+                 absl::Duration timeout) {
+  const absl::Status status =
+      AwaitEnd(context, absl::Now() + timeout, [&](std::stop_token stop) {
+        const auto ended = FollowArray(client, array, stop,
+                                       [&](const auto& now) { array = now; });
+        return ended.status();
+      });
+  if (absl::IsCancelled(status)) return kInterrupted;
+  if (absl::IsDeadlineExceeded(status)) {
+    return context.Fail(absl::DeadlineExceededError(
+        absl::StrCat("array ", array.id(), " has not ended after ",
+                     FormatSpan(timeout), ": ", CountsText(array))));
+  }
+  if (!status.ok()) return context.Fail(status);
+  context.Print(array, [] {});
+  return ExitCodeFor(StateOf(array));
 }
 
 int Wait(Context& context, const WaitOptions& options) {
@@ -51,10 +72,18 @@ int Wait(Context& context, const WaitOptions& options) {
   }
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
-  absl::StatusOr<v1::Job> job = FindJob(**client, options.job);
-  if (!job.ok()) return context.Fail(job.status());
+  const absl::StatusOr<JobOrArray> found =
+      FindJobOrArray(**client, options.job);
+  if (!found.ok()) return context.Fail(found.status());
+  if (const auto* array = std::get_if<v1::JobArray>(&*found)) {
+    return WaitForArray(context, **client, *array, timeout);
+  }
+  absl::StatusOr<v1::Job> job = std::get<v1::Job>(*found);
   const absl::Status status =
-      AwaitEnd(context, **client, job->id(), absl::Now() + timeout);
+      AwaitEnd(context, absl::Now() + timeout, [&](std::stop_token stop) {
+        return WatchJob(**client, job->id(), {}, stop,
+                        [](const v1::JobEvent&) { return true; });
+      });
   if (absl::IsCancelled(status)) return kInterrupted;
   v1::GetJobRequest request;
   request.set_id(job->id());
@@ -81,7 +110,7 @@ void AddWait(CLI::App& app, Invocation& invocation) {
       "Block until a job ends. Exits with 0 when it succeeded, 1 when it "
       "failed or was cancelled, 124 when the time limit came first.",
       "  gpupool wait 7 --timeout 10m && gpupool models list");
-  verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
+  verb->add_option("JOB", options->job, kJobOrArrayHelp)->required();
   verb->add_option("--timeout", options->timeout,
                    "How long to wait (default: without limit)")
       ->type_name("DURATION");

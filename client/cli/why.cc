@@ -86,10 +86,28 @@ void PrintWhy(const Context& context, const v1::Job& job,
   for (const std::string& change : why.changes()) out << "  " << change << "\n";
 }
 
+// The job; of an array the last of its tasks that waits.
+absl::StatusOr<v1::Job> FindWaiting(Client& client, const std::string& text) {
+  absl::StatusOr<JobOrArray> found = FindJobOrArray(client, text);
+  if (!found.ok()) return found.status();
+  if (auto* job = std::get_if<v1::Job>(&*found)) return std::move(*job);
+  const auto& array = std::get<v1::JobArray>(*found);
+  v1::ListJobsRequest request;
+  request.set_array_id(array.id());
+  request.add_states(v1::QUEUED);
+  request.add_states(v1::BACKING_OFF);
+  request.set_page_size(1);
+  absl::StatusOr<v1::ListJobsResponse> tasks = client.ListJobs(request);
+  if (!tasks.ok()) return tasks.status();
+  if (!tasks->jobs().empty()) return std::move(*tasks->mutable_jobs(0));
+  return absl::FailedPreconditionError(
+      absl::StrCat("no task of array ", array.id(), " waits"));
+}
+
 int Why(Context& context, const std::string& text) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
-  const absl::StatusOr<v1::Job> job = FindJob(**client, text);
+  const absl::StatusOr<v1::Job> job = FindWaiting(**client, text);
   if (!job.ok()) return context.Fail(job.status());
   v1::ExplainJobRequest request;
   request.set_id(job->id());
@@ -108,7 +126,7 @@ void AddWhy(CLI::App& app, Invocation& invocation) {
       "Show what a job waits for and what would change that: its place in the "
       "queue, what each device lacks, which running jobs give way.",
       "  gpupool why 7\n  gpupool why digits -o json");
-  verb->add_option("JOB", *job, kJobArgumentHelp)->required();
+  verb->add_option("JOB", *job, kJobOrArrayHelp)->required();
   invocation.On(verb, [job](Context& c) { return Why(c, *job); });
 }
 

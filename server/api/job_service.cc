@@ -14,6 +14,10 @@ grpc::ServerUnaryReactor* JobService::SubmitJob(
     v1::Job* response) {
   v1::SubmitJobRequest submit = *request;
   absl::Status checked = CheckRequestId(submit.request_id());
+  if (checked.ok() && submit.spec().has_array()) {
+    checked = absl::InvalidArgumentError(
+        "the spec is that of an array of jobs; call SubmitArray");
+  }
   if (checked.ok()) checked = CheckJobSpec(submit.mutable_spec());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -98,7 +102,14 @@ grpc::ServerUnaryReactor* JobService::PlanJob(
     grpc::CallbackServerContext* context, const v1::PlanJobRequest* request,
     v1::PlanJobResponse* response) {
   v1::JobSpec spec = request->spec();
-  const absl::Status checked = CheckJobSpec(&spec);
+  absl::Status checked;
+  if (spec.has_array()) {
+    auto tasks = CheckArraySpec(&spec);
+    checked = tasks.status();
+    if (checked.ok()) spec = tasks->front().spec;
+  } else {
+    checked = CheckJobSpec(&spec);
+  }
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   control_->PlanJob(spec, ReplyLater(reactor, response));

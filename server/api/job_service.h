@@ -44,6 +44,31 @@ class JobService : public v1::JobService::CallbackService {
   grpc::ServerWriteReactor<v1::JobEvent>* WatchJob(
       grpc::CallbackServerContext* context,
       const v1::WatchJobRequest* request) override;
+  grpc::ServerUnaryReactor* SubmitArray(grpc::CallbackServerContext* context,
+                                        const v1::SubmitJobRequest* request,
+                                        v1::JobArray* response) override;
+  grpc::ServerUnaryReactor* GetArray(grpc::CallbackServerContext* context,
+                                     const v1::GetJobRequest* request,
+                                     v1::JobArray* response) override;
+  grpc::ServerUnaryReactor* ListArrays(
+      grpc::CallbackServerContext* context,
+      const v1::ListArraysRequest* request,
+      v1::ListArraysResponse* response) override;
+  grpc::ServerUnaryReactor* CancelArray(grpc::CallbackServerContext* context,
+                                        const v1::CancelJobRequest* request,
+                                        v1::JobArray* response) override;
+  grpc::ServerUnaryReactor* HoldArray(grpc::CallbackServerContext* context,
+                                      const v1::HoldJobRequest* request,
+                                      v1::JobArray* response) override;
+  grpc::ServerUnaryReactor* ReleaseArray(grpc::CallbackServerContext* context,
+                                         const v1::ReleaseJobRequest* request,
+                                         v1::JobArray* response) override;
+  grpc::ServerUnaryReactor* RequeueArray(grpc::CallbackServerContext* context,
+                                         const v1::RequeueJobRequest* request,
+                                         v1::JobArray* response) override;
+  grpc::ServerWriteReactor<v1::JobArray>* WatchArray(
+      grpc::CallbackServerContext* context,
+      const v1::GetJobRequest* request) override;
   grpc::ServerUnaryReactor* PlanJob(grpc::CallbackServerContext* context,
                                     const v1::PlanJobRequest* request,
                                     v1::PlanJobResponse* response) override;
@@ -57,6 +82,11 @@ class JobService : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* AskById(grpc::CallbackServerContext* context,
                                     uint64_t id, OfControl<Response> ask,
                                     Response* response);
+
+  grpc::ServerUnaryReactor* AskOfArray(grpc::CallbackServerContext* context,
+                                       uint64_t id,
+                                       scheduler::ArrayRequest what,
+                                       v1::JobArray* response);
 
   ControlLoop* const control_;
   StreamRegistry watches_;

@@ -380,4 +380,20 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
   return CheckRetry(spec->mutable_retry());
 }
 
+absl::StatusOr<std::vector<ArrayTask>> CheckArraySpec(v1::JobSpec* spec) {
+  if (!spec->has_array()) {
+    return absl::InvalidArgumentError(
+        "the spec has no array; set array.indices, or call SubmitJob");
+  }
+  if (spec->tenant().empty()) spec->set_tenant("default");
+  ASSIGN_OR_RETURN(std::vector<ArrayTask> tasks, TasksOf(*spec));
+  for (ArrayTask& task : tasks) {
+    const absl::Status checked = CheckJobSpec(&task.spec);
+    if (checked.ok()) continue;
+    return absl::Status(checked.code(), absl::StrCat("task ", task.index, ": ",
+                                                     checked.message()));
+  }
+  return tasks;
+}
+
 }  // namespace gpupool::server

@@ -2,16 +2,24 @@
 // rules of the answers.
 #pragma once
 
+#include <vector>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "server/control/array_spec.h"
 
 namespace gpupool::server {
 
 // Also fills in tenant, retry and serving defaults, so that equal requests
 // give equal specifications.
 absl::Status CheckJobSpec(v1::JobSpec* spec);
+
+// The tasks of a spec with an array, each as CheckJobSpec leaves it; the spec
+// itself gets its tenant. Errors name the task.
+absl::StatusOr<std::vector<ArrayTask>> CheckArraySpec(v1::JobSpec* spec);
 
 // Sizes, and layer names that are well-formed and unique.
 absl::Status CheckModelSpec(absl::string_view field, const v1::ModelSpec& spec);

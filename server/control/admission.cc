@@ -4,8 +4,9 @@
 #include <memory>
 #include <optional>
 
-#include "scheduler/batch_policy.h"
-#include "scheduler/placement_policy.h"
+#include "engine/base/status_macros.h"
+#include "server/control/admission_parts.h"
+#include "server/control/array_admission.h"
 #include "server/control/forecast_requests.h"
 #include "server/control/job_queues.h"
 #include "server/control/job_requests.h"
@@ -37,95 +38,28 @@ absl::StatusOr<v1::Job> SameOrRefuse(const v1::Job& job,
 // The job that was submitted with this request id before, committed or not.
 absl::StatusOr<std::optional<v1::Job>> Earlier(
     Transaction& transaction, const v1::SubmitJobRequest& request) {
-  const JobRow* row = transaction.ledger().FindRequest(request.spec().tenant(),
-                                                       request.request_id());
+  const std::string& tenant = request.spec().tenant();
+  const JobRow* row =
+      transaction.ledger().FindRequest(tenant, request.request_id());
   if (row != nullptr) return std::optional<v1::Job>(row->job);
+  ASSIGN_OR_RETURN(const auto array,
+                   EarlierArray(transaction, tenant, request.request_id()));
+  if (array) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "request_id \"", request.request_id(), "\" was used for array ",
+        array->id(), "; use a new request_id for a new job"));
+  }
   return transaction.store().FindByRequestId(request.spec().tenant(),
                                              request.request_id());
 }
 
-absl::Status Draining() {
-  return absl::UnavailableError(
-      "the server is draining and takes no jobs; try again after its restart");
-}
-
-absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
-                       const Submission& submission) {
-  const scheduler::State& state = transaction.ledger().state;
-  if (state.draining()) return Draining();
-  const absl::Status room = context.store->CheckRoom();
-  if (!room.ok()) return room;
-  if (transaction.ledger().jobs.size() >= context.options.active_job_limit) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the queue is full (", context.options.active_job_limit,
-                     " jobs have not ended); try again later"));
-  }
-  const v1::JobSpec& spec = submission.request.spec();
-  const scheduler::Queues& queues = state.queues();
-  const absl::Status queue = CheckQueue(queues, spec);
-  if (!queue.ok()) return queue;
-  const scheduler::Need need{submission.plan->plan().training().peak(),
-                             spec.device_kind(),
-                             DeviceCount(spec),
-                             std::nullopt,
-                             HostNeedOf(spec),
-                             &queues.at(queues.NumberOf(spec.queue()))};
-  const scheduler::Placement placement = scheduler::Place(state, need);
-  if (placement.fit != scheduler::Fit::kNever) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      scheduler::NeverFitsText(need, placement),
-      placement.lacks_host ? "; lower host_cores or host_bytes"
-      : need.devices > 1
-          ? "; use fewer devices, a smaller batch_size or model, or raise the "
-            "devices' limits"
-          : "; use a smaller batch_size or model, or raise the device's "
-            "limit"));
-}
-
-absl::Status CheckDataset(Transaction& transaction,
-                          const Submission& submission) {
-  const std::string& name = submission.request.spec().data().dataset();
-  auto dataset = FindDataset(transaction.store(), name);
-  if (!dataset.ok()) return dataset.status();
-  if (dataset->id() != submission.dataset_id) {
-    return absl::UnavailableError(
-        absl::StrCat("dataset \"", name,
-                     "\" was replaced while the job was planned; try again"));
-  }
-  const auto& gone = transaction.batch().delete_datasets;
-  if (std::find(gone.begin(), gone.end(), dataset->id()) == gone.end()) {
-    return absl::OkStatus();
-  }
-  return absl::NotFoundError(
-      absl::StrCat("dataset \"", name, "\" has just been deleted"));
-}
-
-v1::Job NewJob(Transaction& transaction, const Submission& submission) {
-  v1::Job job;
-  job.set_id(transaction.store().AllocateId(IdKind::kJob));
-  *job.mutable_spec() = submission.request.spec();
-  job.set_request_id(submission.request.request_id());
-  job.set_state(v1::QUEUED);
-  job.set_held(job.spec().hold());
-  *job.mutable_plan() = submission.plan->plan();
-  job.mutable_progress()->set_total_steps(submission.plan->total_steps());
-  *job.mutable_create_time() = ToTimestamp(transaction.now());
-  job.mutable_memory()->set_planned_peak_bytes(
-      submission.plan->plan().training().peak());
-  return job;
-}
-
 uint64_t AddJob(Transaction& transaction, const Submission& submission) {
-  Ledger& ledger = transaction.ledger();
-  JobRow& row = ledger.AddJob(NewJob(transaction, submission));
-  row.queued_since = transaction.now();
-  ++ledger.job_counts[v1::QUEUED];
-  v1::JobEvent event;
-  event.mutable_state_change()->set_to(v1::QUEUED);
-  event.mutable_state_change()->set_reason("submitted");
-  transaction.AppendEvent(row, std::move(event));
+  v1::Job job =
+      NewJob(transaction, submission.request.spec(), *submission.plan);
+  job.set_request_id(submission.request.request_id());
+  const JobRow& row = AddRow(transaction, std::move(job));
   const uint64_t id = row.job.id();
-  transaction.Apply(EventOf(row.job, ledger));
+  transaction.Apply(EventOf(row.job, transaction.ledger()));
   return id;
 }
 
@@ -140,13 +74,16 @@ void Admit(const ControlContext& context, Transaction& transaction,
     });
     return;
   }
-  absl::Status status = CheckRoom(context, transaction, *submission);
+  const v1::JobSpec& spec = submission->request.spec();
+  absl::Status status = CheckRoom(context, transaction, 1);
   if (status.ok()) {
-    status = CheckDataset(transaction, *submission);
+    status = CheckFits(transaction, spec, submission->plan->plan());
   }
   if (status.ok()) {
-    status = CheckStartRules(transaction, submission->request.spec());
+    status = CheckDataset(transaction, spec.data().dataset(),
+                          submission->dataset_id);
   }
+  if (status.ok()) status = CheckStartRules(transaction, spec);
   if (!status.ok()) return submission->callback(status);
   const uint64_t id = AddJob(transaction, *submission);
   AnswerWithJob(context, transaction, id, submission->callback);
@@ -158,24 +95,6 @@ void Queue(const ControlContext& context,
                    [&context, submission](Transaction& transaction) {
                      Admit(context, transaction, submission);
                    });
-}
-
-// Planning reads the files of a model, so a plan is no proof for later.
-bool HasFiles(const BlobStore& blobs, const v1::ModelSpec& model) {
-  if (!model.has_onnx()) return true;
-  const auto& files = model.onnx().external_files();
-  return blobs.Contains(model.onnx().sha256()) &&
-         std::all_of(files.begin(), files.end(), [&](const auto& file) {
-           return blobs.Contains(file.sha256());
-         });
-}
-
-worker::v1::ToWorker PlanTraining(const v1::JobSpec& spec,
-                                  const v1::Dataset& dataset) {
-  worker::v1::ToWorker message;
-  *message.mutable_plan_training()->mutable_spec() = spec;
-  *message.mutable_plan_training()->mutable_dataset() = dataset;
-  return message;
 }
 
 // For planning before the data is there: without files and shape its rows are

@@ -4,6 +4,7 @@
 
 #include "absl/memory/memory.h"
 #include "server/control/admission.h"
+#include "server/control/array_admission.h"
 #include "server/control/control_impl.h"
 #include "server/control/dataset_requests.h"
 #include "server/control/job_requests.h"
@@ -89,6 +90,24 @@ uint64_t ControlLoop::Subscribe(uint64_t job, std::function<void()> wake) {
 }
 void ControlLoop::Unsubscribe(uint64_t subscription) {
   impl_->streams().Unsubscribe(subscription);
+}
+
+void ControlLoop::SubmitArray(const v1::SubmitJobRequest& request,
+                              std::vector<ArrayTask> tasks,
+                              Callback<v1::JobArray> callback) {
+  server::SubmitArray(impl_->context(), request, std::move(tasks),
+                      std::move(callback));
+}
+void ControlLoop::AskOfArray(uint64_t id, scheduler::ArrayRequest what,
+                             Callback<v1::JobArray> callback) {
+  server::AskOfArray(impl_->context(), id, what, std::move(callback));
+}
+absl::StatusOr<v1::JobArray> ControlLoop::GetArray(uint64_t id) const {
+  return impl_->store().GetArray(id);
+}
+absl::StatusOr<v1::ListArraysResponse> ControlLoop::ListArrays(
+    const v1::ListArraysRequest& request) const {
+  return impl_->store().ListArrays(request);
 }
 
 void ControlLoop::PlanJob(const v1::JobSpec& spec,

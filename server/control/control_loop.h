@@ -36,9 +36,11 @@
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/v1/usage.pb.h"
+#include "scheduler/event.h"
 #include "scheduler/host.h"
 #include "scheduler/order_policy.h"
 #include "scheduler/topology.h"
+#include "server/control/array_spec.h"
 #include "server/control/serving_sink.h"
 #include "server/control/worker_port.h"
 #include "server/pool/worker_pool.h"
@@ -136,6 +138,15 @@ class ControlLoop : public WorkerObserver {
   // Unsubscribe(returned id) has returned.
   uint64_t Subscribe(uint64_t job, std::function<void()> wake);
   void Unsubscribe(uint64_t subscription);
+  // `tasks` are those of the request's spec (array_spec.h), checked.
+  void SubmitArray(const v1::SubmitJobRequest& request,
+                   std::vector<ArrayTask> tasks,
+                   Callback<v1::JobArray> callback);
+  void AskOfArray(uint64_t id, scheduler::ArrayRequest what,
+                  Callback<v1::JobArray> callback);
+  absl::StatusOr<v1::JobArray> GetArray(uint64_t id) const;
+  absl::StatusOr<v1::ListArraysResponse> ListArrays(
+      const v1::ListArraysRequest& request) const;
   void PlanJob(const v1::JobSpec& spec, Callback<v1::PlanJobResponse> callback);
 
   // ----------------------------------------------------------------- models

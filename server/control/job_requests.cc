@@ -8,6 +8,7 @@
 #include "scheduler/explain.h"
 #include "scheduler/queue_policy.h"
 #include "server/control/admission.h"
+#include "server/control/array_spec.h"
 #include "server/control/rows.h"
 #include "server/store/store.h"
 
@@ -40,6 +41,39 @@ void AskOfJob(const ControlContext& context, uint64_t id, const char* what,
       });
 }
 
+std::string NotAllSucceed(uint64_t id, uint64_t tasks) {
+  return absl::StrCat("after_ok names array ", id, ", of which ", tasks,
+                      tasks == 1 ? " task has" : " tasks have",
+                      " failed or been cancelled; name another one, or use "
+                      "after_any");
+}
+
+absl::Status CheckArray(Transaction& transaction, uint64_t id,
+                        bool must_succeed) {
+  uint64_t lost = 0;
+  const auto array = transaction.store().GetArray(id);
+  if (array.ok()) {
+    for (const auto& count : array->counts()) {
+      const bool is_lost =
+          count.state() == v1::FAILED || count.state() == v1::CANCELLED;
+      if (is_lost) lost += count.tasks();
+    }
+  } else if (!transaction.ledger().state.arrays().contains(
+                 scheduler::JobId(id))) {
+    return absl::NotFoundError(absl::StrCat("there is no job or array ", id));
+  }
+  // Those that ended in this very turn follow the array's id.
+  const auto& jobs = transaction.ledger().jobs;
+  for (auto it = jobs.upper_bound(id);
+       it != jobs.end() && it->first <= id + kMaxArrayTasks; ++it) {
+    const v1::Job& task = it->second.job;
+    if (task.array_id() != id) continue;
+    lost += HasEnded(task) && task.state() != v1::SUCCEEDED;
+  }
+  if (!must_succeed || lost == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(NotAllSucceed(id, lost));
+}
+
 absl::Status CheckPrerequisite(Transaction& transaction, uint64_t id,
                                bool must_succeed) {
   const JobRow* row = transaction.ledger().FindJob(id);
@@ -47,7 +81,11 @@ absl::Status CheckPrerequisite(Transaction& transaction, uint64_t id,
   if (row != nullptr) {
     job = row->job;
   } else {
-    ASSIGN_OR_RETURN(job, transaction.store().GetJob(id));
+    auto ended = transaction.store().GetJob(id);
+    if (absl::IsNotFound(ended.status())) {
+      return CheckArray(transaction, id, must_succeed);
+    }
+    ASSIGN_OR_RETURN(job, std::move(ended));
   }
   if (!must_succeed || !HasEnded(job) || job.state() == v1::SUCCEEDED) {
     return absl::OkStatus();
@@ -172,7 +210,8 @@ scheduler::JobSubmitted EventOf(const v1::Job& job, Ledger& ledger) {
   scheduler::JobSubmitted submitted = ToEvent(job);
   const auto waits = [&](uint64_t id) {
     const JobRow* row = ledger.FindJob(id);
-    return row != nullptr && !HasEnded(row->job);
+    return (row != nullptr && !HasEnded(row->job)) ||
+           ledger.state.arrays().contains(scheduler::JobId(id));
   };
   for (uint64_t id : job.spec().after_ok()) {
     if (waits(id)) submitted.after_ok.push_back(scheduler::JobId(id));

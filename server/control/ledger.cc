@@ -4,7 +4,9 @@ namespace gpupool::server {
 
 JobRow& Ledger::AddJob(v1::Job job) {
   const uint64_t id = job.id();
-  requests_[{job.spec().tenant(), job.request_id()}] = id;
+  if (job.array_id() == 0) {  // else the array has it
+    requests_[{job.spec().tenant(), job.request_id()}] = id;
+  }
   dataset_users_[job.spec().data().dataset()][id] = true;
   JobRow& row = jobs[id];
   row.job = std::move(job);
@@ -20,7 +22,9 @@ void Ledger::RemoveJob(uint64_t id) {
   auto it = jobs.find(id);
   if (it == jobs.end()) return;
   const v1::Job& job = it->second.job;
-  requests_.erase({job.spec().tenant(), job.request_id()});
+  if (job.array_id() == 0) {
+    requests_.erase({job.spec().tenant(), job.request_id()});
+  }
   auto users = dataset_users_.find(job.spec().data().dataset());
   if (users != dataset_users_.end()) {
     users->second.erase(id);

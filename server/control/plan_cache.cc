@@ -1,10 +1,43 @@
 #include "server/control/plan_cache.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/sha256.h"
 #include "server/control/rows.h"
 
 namespace gpupool::server {
+
+namespace {
+
+// Rates and seeds are inputs of a program. A rate that its schedule is checked
+// against, or that may be refused, stays.
+void ForgetNumbers(v1::TrainingSpec& training) {
+  training.clear_seed();
+  const auto forget = [&training](auto& optimizer) {
+    const double rate = optimizer.learning_rate();
+    if (training.has_schedule() || !(rate > 0) || !std::isfinite(rate)) return;
+    optimizer.set_learning_rate(1);
+  };
+  switch (training.optimizer_case()) {
+    case v1::TrainingSpec::kSgd:
+      return forget(*training.mutable_sgd());
+    case v1::TrainingSpec::kAdam:
+      return forget(*training.mutable_adam());
+    case v1::TrainingSpec::kAdamw:
+      return forget(*training.mutable_adamw());
+    case v1::TrainingSpec::kRmsprop:
+      return forget(*training.mutable_rmsprop());
+    case v1::TrainingSpec::kAdagrad:
+      return forget(*training.mutable_adagrad());
+    case v1::TrainingSpec::kLion:
+      return forget(*training.mutable_lion());
+    case v1::TrainingSpec::OPTIMIZER_NOT_SET:
+      return;
+  }
+}
+
+}  // namespace
 
 std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id) {
   v1::JobSpec key = spec;
@@ -22,6 +55,7 @@ std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id) {
   key.clear_hold();
   key.clear_host_cores();
   key.clear_host_bytes();
+  ForgetNumbers(*key.mutable_training());
   key.mutable_publish()->clear_model();
   key.mutable_data()->clear_dataset();
   return absl::StrCat(engine::Sha256Hex(CanonicalBytes(key)), "/", dataset_id);

@@ -26,7 +26,8 @@ class PlanCache {
   explicit PlanCache(size_t limit = 1024) : limit_(limit) {}
 
   // Names what the plan depends on: the dataset, whose id is never given
-  // again, and the spec but for its names and for when and how often it runs.
+  // again, and the spec but for its names, its seed and learning rate, and for
+  // when and how often it runs.
   static std::string KeyOf(const v1::JobSpec& spec, uint64_t dataset_id);
 
   // Null when there is none.

@@ -102,6 +102,8 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job) {
   }
   if (spec.has_deadline()) submitted.deadline = FromTimestamp(spec.deadline());
   submitted.held = job.held();
+  submitted.array = scheduler::JobId(job.array_id());
+  submitted.max_at_once = job.array_max_at_once();
   return submitted;
 }
 
@@ -152,6 +154,8 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.start_before = submitted.start_before;
   job.deadline = submitted.deadline;
   job.held = submitted.held;
+  job.array = submitted.array;
+  job.max_at_once = submitted.max_at_once;
   job.attained = absl::Seconds(row.run_seconds());
   job.save_time = absl::Seconds(row.last_checkpoint().save_seconds());
   if (row.progress().seconds_left() > 0) {

@@ -50,6 +50,9 @@ bool Transaction::Apply(const scheduler::Event& event,
   if (const auto* submitted = std::get_if<scheduler::JobSubmitted>(&event)) {
     submitted_jobs_.push_back(submitted->job);
   }
+  if (const auto* array = std::get_if<scheduler::ArraySubmitted>(&event)) {
+    for (const auto& task : array->tasks) submitted_jobs_.push_back(task.job);
+  }
   for (const auto& change : result.job_changes) MirrorChange(change, error);
   for (const auto& preemption : result.preemptions) Mirror(preemption);
   blamed_jobs_ += result.blamed.size();

@@ -38,6 +38,10 @@ class Transaction {
   bool Apply(const scheduler::Event& event,
              const v1::JobError* error = nullptr);
 
+  // Its tasks are added as jobs.
+  void AddArray(v1::JobArray array) {
+    batch_.insert_arrays.push_back(std::move(array));
+  }
   // The row will be written.
   void TouchJob(uint64_t id) { touched_jobs_.insert(id); }
   void TouchVersion(uint64_t id) { touched_versions_.insert(id); }

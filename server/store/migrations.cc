@@ -107,6 +107,24 @@ CREATE TABLE usage(
 ) WITHOUT ROWID;
 CREATE INDEX usage_by_job ON usage(job_id) WHERE job_id > 0;
 )sql",
+    R"sql(
+CREATE TABLE arrays(
+  id INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  request_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  forgotten_succeeded INTEGER NOT NULL DEFAULT 0,
+  forgotten_failed INTEGER NOT NULL DEFAULT 0,
+  forgotten_cancelled INTEGER NOT NULL DEFAULT 0,
+  row BLOB NOT NULL,
+  checksum INTEGER NOT NULL,
+  UNIQUE(tenant, request_id)
+);
+CREATE INDEX arrays_by_name ON arrays(name, id);
+ALTER TABLE jobs ADD COLUMN array_id INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN array_index INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX jobs_by_array ON jobs(array_id, state) WHERE array_id > 0;
+)sql",
 };
 
 int Pragma(SQLite::Database& database, const char* name) {

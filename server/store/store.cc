@@ -107,6 +107,9 @@ std::string ListJobsSql(const v1::ListJobsRequest& request) {
     absl::StrAppend(&sql, " AND state IN (",
                     absl::StrJoin(request.states(), ","), ")");
   }
+  if (request.array_id() > 0) absl::StrAppend(&sql, " AND array_id = ?5");
+  if (request.has_array_index()) absl::StrAppend(&sql, " AND array_index = ?6");
+  if (request.without_tasks()) absl::StrAppend(&sql, " AND array_id = 0");
   absl::StrAppend(&sql, " ORDER BY id DESC LIMIT ?4");
   return sql;
 }
@@ -114,7 +117,8 @@ std::string ListJobsSql(const v1::ListJobsRequest& request) {
 }  // namespace
 
 bool WriteBatch::empty() const {
-  return upsert_jobs.empty() && append_events.empty() && delete_jobs.empty() &&
+  return insert_arrays.empty() && upsert_jobs.empty() &&
+         append_events.empty() && delete_jobs.empty() &&
          delete_events.empty() && thin_events.empty() &&
          upsert_datasets.empty() && delete_datasets.empty() &&
          upsert_versions.empty() && delete_versions.empty() &&
@@ -188,18 +192,25 @@ absl::StatusOr<v1::ListJobsResponse> Store::ListJobs(
   ASSIGN_OR_RETURN(const int size, PageSize(request.page_size()));
   ASSIGN_OR_RETURN(const int64_t before,
                    ParseIdToken('j', request.page_token()));
-  ASSIGN_OR_RETURN(auto jobs, reader_->SelectOnce<v1::Job>(
-                                  "jobs", ListJobsSql(request),
-                                  [&](CachedStatement& statement) {
-                                    statement->bind(1, before);
-                                    if (!request.tenant().empty()) {
-                                      statement.BindText(2, request.tenant());
-                                    }
-                                    if (!request.name().empty()) {
-                                      statement.BindText(3, request.name());
-                                    }
-                                    statement->bind(4, size + 1);
-                                  }));
+  ASSIGN_OR_RETURN(
+      auto jobs,
+      reader_->SelectOnce<v1::Job>(
+          "jobs", ListJobsSql(request), [&](CachedStatement& statement) {
+            statement->bind(1, before);
+            if (!request.tenant().empty()) {
+              statement.BindText(2, request.tenant());
+            }
+            if (!request.name().empty()) {
+              statement.BindText(3, request.name());
+            }
+            statement->bind(4, size + 1);
+            if (request.array_id() > 0) {
+              statement.BindId(5, request.array_id());
+            }
+            if (request.has_array_index()) {
+              statement.BindId(6, request.array_index());
+            }
+          }));
   v1::ListJobsResponse response;
   const bool more = jobs.size() > static_cast<size_t>(size);
   if (more) jobs.pop_back();

@@ -59,6 +59,9 @@ enum class IdKind { kJob, kDataset, kVersion };
 
 // Everything that becomes true at one moment.
 struct WriteBatch {
+  // Without counts, which follow from the tasks. An array goes with the last
+  // of its tasks that is deleted.
+  std::vector<v1::JobArray> insert_arrays;
   std::vector<v1::Job> upsert_jobs;         // (tenant, request_id) unique
   std::vector<v1::JobEvent> append_events;  // (job_id, sequence) never exists
   std::vector<v1::Dataset> upsert_datasets;
@@ -115,6 +118,12 @@ class Store {
   // InvalidArgument for a page token that ListJobs did not make.
   absl::StatusOr<v1::ListJobsResponse> ListJobs(
       const v1::ListJobsRequest& request) const;
+  // With their counts. GetArray: NotFound names the id.
+  absl::StatusOr<v1::JobArray> GetArray(uint64_t id) const;
+  absl::StatusOr<std::optional<v1::JobArray>> FindArrayByRequestId(
+      absl::string_view tenant, absl::string_view request_id) const;
+  absl::StatusOr<v1::ListArraysResponse> ListArrays(
+      const v1::ListArraysRequest& request) const;
   // Jobs that have not ended, by rising id.
   absl::StatusOr<std::vector<v1::Job>> LoadAllActiveJobs() const;
   // What has been kept longer than the options ask for; empty when that is
@@ -171,6 +180,8 @@ class Store {
   uint32_t schema_version() const;
 
  private:
+  absl::Status CountTasks(v1::JobArray& array) const;
+
   Store(StoreOptions options, std::unique_ptr<DiskReserve> reserve,
         std::unique_ptr<StoreWriter> writer,
         std::unique_ptr<StoreReader> reader);

@@ -12,10 +12,27 @@ namespace {
 
 constexpr char kUpsertJob[] =
     "INSERT INTO jobs(id, tenant, request_id, name, state, create_time_ns,"
-    " end_time_ns, row, checksum) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " end_time_ns, row, checksum, array_id, array_index)"
+    " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT(id) DO UPDATE SET state = excluded.state,"
     " end_time_ns = excluded.end_time_ns, row = excluded.row,"
     " checksum = excluded.checksum";
+constexpr char kInsertArray[] =
+    "INSERT INTO arrays(id, tenant, request_id, name, row, checksum)"
+    " VALUES(?, ?, ?, ?, ?, ?)";
+// Before the task goes; the array goes with its last one.
+constexpr char kForgetTask[] =
+    "UPDATE arrays SET"
+    " forgotten_succeeded = forgotten_succeeded + (task.state = 6),"
+    " forgotten_failed = forgotten_failed + (task.state = 7),"
+    " forgotten_cancelled = forgotten_cancelled + (task.state = 8)"
+    " FROM (SELECT array_id, state FROM jobs WHERE id = ?) AS task"
+    " WHERE arrays.id = task.array_id";
+constexpr char kDeleteArrayOf[] =
+    "DELETE FROM arrays WHERE id ="
+    " (SELECT array_id FROM jobs WHERE id = ?1 AND array_id > 0)"
+    " AND NOT EXISTS(SELECT 1 FROM jobs WHERE array_id = arrays.id"
+    " AND jobs.array_id > 0 AND jobs.id != ?1)";
 constexpr char kDeleteCheckpointsOf[] =
     "DELETE FROM checkpoints WHERE job_id = ?";
 // What both of these end with: sums of what is there and of what is new.
@@ -184,6 +201,7 @@ void StoreWriter::Write(const WriteBatch& batch) {
   for (const auto& [name, last] : dirty_ids_) {
     WriteNumber(kUpsertId, name, last);
   }
+  for (const auto& array : batch.insert_arrays) WriteArray(array);
   for (const auto& job : batch.upsert_jobs) WriteJob(job);
   for (const auto& event : batch.append_events) WriteEvent(event);
   DeletePairs(kDeleteEvent, batch.thin_events);
@@ -196,6 +214,8 @@ void StoreWriter::Write(const WriteBatch& batch) {
     DeleteById(kKeepUsageOf, id);
     DeleteById(kDeleteUsageOf, id);
     DeleteById(kDeleteCheckpointsOf, id);
+    DeleteById(kForgetTask, id);
+    DeleteById(kDeleteArrayOf, id);
     DeleteById(kDeleteJob, id);
   }
   for (uint64_t id : batch.delete_datasets) DeleteById(kDeleteDataset, id);
@@ -226,12 +246,27 @@ void StoreWriter::WriteJob(const v1::Job& job) {
   CachedStatement statement(connection_.Prepare(kUpsertJob));
   statement.BindId(1, job.id());
   statement.BindText(2, job.spec().tenant());
-  statement.BindText(3, job.request_id());
+  // No client can make such a request id.
+  const std::string of_task =
+      absl::StrCat("\n", job.array_id(), "/", job.array_index());
+  statement.BindText(3, job.array_id() == 0 ? job.request_id() : of_task);
   statement.BindText(4, job.spec().name());
   statement->bind(5, static_cast<int>(job.state()));
   statement->bind(6, Nanoseconds(job.create_time()));
   statement->bind(7, Nanoseconds(job.end_time()));
   statement.BindRow(8, job);
+  statement.BindId(10, job.array_id());
+  statement.BindId(11, job.array_index());
+  statement->exec();
+}
+
+void StoreWriter::WriteArray(const v1::JobArray& array) {
+  CachedStatement statement(connection_.Prepare(kInsertArray));
+  statement.BindId(1, array.id());
+  statement.BindText(2, array.spec().tenant());
+  statement.BindText(3, array.request_id());
+  statement.BindText(4, array.spec().name());
+  statement.BindRow(5, array);
   statement->exec();
 }
 

@@ -32,6 +32,7 @@ class StoreWriter {
   absl::Status Checkpoint();
   void Write(const WriteBatch& batch);
   void WriteJob(const v1::Job& job);
+  void WriteArray(const v1::JobArray& array);
   void WriteEvent(const v1::JobEvent& event);
   void WriteDataset(const v1::Dataset& dataset);
   void WriteVersion(const v1::ModelVersion& version);

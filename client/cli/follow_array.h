@@ -1,0 +1,21 @@
+// Following an array's counts to the end of its last task, through lost
+// connections.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+
+#include "absl/status/statusor.h"
+#include "client/client.h"
+
+namespace gpupool::client {
+
+// Calls `on_change` with the array whenever a count has changed, and returns it
+// as it was last. Cancelled when `stop` was asked for; Unavailable when the
+// server did not come back within two minutes.
+absl::StatusOr<v1::JobArray> FollowArray(
+    Client& client, const v1::JobArray& array, std::stop_token stop,
+    const std::function<void(const v1::JobArray&)>& on_change);
+
+}  // namespace gpupool::client

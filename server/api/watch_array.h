@@ -1,0 +1,34 @@
+// Private to server/api: one WatchArray stream. It looks twice a second and
+// writes when a count has changed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "gpupool/v1/job.pb.h"
+#include "server/api/event_writer.h"
+#include "server/control/control_loop.h"
+
+namespace gpupool::server {
+
+class WatchArrayStream : public EventWriter<v1::JobArray> {
+ public:
+  // `control` outlives the stream.
+  WatchArrayStream(ControlLoop* control, uint64_t id)
+      : control_(control), id_(id) {}
+
+ protected:
+  Step Next() override;
+
+ private:
+  void WakeLater();
+
+  ControlLoop* const control_;
+  const uint64_t id_;
+  absl::Time next_look_ = absl::InfinitePast();
+  std::string last_;  // what was written last, serialised
+  bool ended_ = false;
+};
+
+}  // namespace gpupool::server

@@ -18,10 +18,6 @@ std::vector<Machine>::iterator FindMachine(std::vector<Machine>& machines,
 
 }  // namespace
 
-QueueKey KeyOf(const Job& job) {
-  return {job.queue, job.priority, job.standing, job.id};
-}
-
 void State::SetPolicy(const QueuePolicy& policy) {
   policy_ = policy;
   queues_ = Queues(policy);
@@ -49,46 +45,6 @@ Shape State::ShapeOf(const Job& job) const {
 WaitingGroup State::GroupOf(const Job& job) const {
   if (QueueOf(job).order != Order::kFairShare) return {job.queue, ""};
   return {job.queue, job.tenant};
-}
-
-absl::Duration Job::Attained(absl::Time now) const {
-  return run_since < now ? attained + (now - run_since) : attained;
-}
-
-bool Job::MayStart() const { return MayStartButForLimit() && !over_limit; }
-
-bool Job::MayStartButForLimit() const {
-  return state == JobState::kQueued && !held && after_ok.empty() &&
-         after_any.empty();
-}
-
-absl::Time Job::NextLimit() const {
-  if (IsEnded(state) || state == JobState::kCancelling) {
-    return absl::InfiniteFuture();
-  }
-  if (IsLive(state)) {
-    const bool runs = max_run && run_since != absl::InfiniteFuture();
-    return runs ? std::min(deadline, run_since + (*max_run - attained))
-                : deadline;
-  }
-  if (max_run && attained >= *max_run) return absl::InfinitePast();
-  const absl::Duration left =
-      expected_run ? std::max(*expected_run - attained, absl::ZeroDuration())
-                   : absl::ZeroDuration();
-  return attempt == 0 ? std::min(start_before, deadline - left)
-                      : deadline - left;
-}
-
-const Rank* Job::FindRank(DeviceId device) const {
-  for (const Rank& rank : ranks) {
-    if (rank.device == device) return &rank;
-  }
-  return nullptr;
-}
-
-bool Job::RunsOn(DeviceId device) const {
-  const Rank* rank = FindRank(device);
-  return rank != nullptr && !rank->end;
 }
 
 DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,

@@ -144,28 +144,6 @@ void StateEditor::SetLimitTime(Job& job, absl::Time time) {
   if (time != absl::InfiniteFuture()) state_.limits_.insert({time, job.id});
 }
 
-void StateEditor::Enqueue(Job& job) {
-  state_.queues_.CountWaiting(job.queue, 1);
-  if (!TakePlace(job)) {
-    state_.aside_.insert(job.id);
-    return;
-  }
-  job.standing = StandingOf(state_.QueueOf(job), state_.history_, job,
-                            absl::InfinitePast());
-  state_.waiting_.Add(KeyOf(job), state_.ShapeOf(job), state_.GroupOf(job));
-}
-
-void StateEditor::Dequeue(Job& job) {
-  state_.queues_.CountWaiting(job.queue, -1);
-  if (job.MayStart()) {
-    state_.waiting_.Remove(KeyOf(job), state_.ShapeOf(job),
-                           state_.GroupOf(job));
-  } else {
-    state_.aside_.erase(job.id);
-  }
-  LeavePlace(job);
-}
-
 void StateEditor::StartClock(Job& job, absl::Time now) {
   if (job.run_since != absl::InfiniteFuture()) return;
   job.run_since = now;

@@ -1,7 +1,30 @@
-// The part of the editor that keeps arrays within their limits.
+// The part of the editor that puts jobs into the queue or aside of it, and
+// keeps arrays within their limits.
 #include "scheduler/state_editor.h"
 
 namespace gpupool::scheduler {
+
+void StateEditor::Enqueue(Job& job) {
+  state_.queues_.CountWaiting(job.queue, 1);
+  if (!TakePlace(job)) {
+    state_.aside_.insert(job.id);
+    return;
+  }
+  job.standing = StandingOf(state_.QueueOf(job), state_.history_, job,
+                            absl::InfinitePast());
+  state_.waiting_.Add(KeyOf(job), state_.ShapeOf(job), state_.GroupOf(job));
+}
+
+void StateEditor::Dequeue(Job& job) {
+  state_.queues_.CountWaiting(job.queue, -1);
+  if (job.MayStart()) {
+    state_.waiting_.Remove(KeyOf(job), state_.ShapeOf(job),
+                           state_.GroupOf(job));
+  } else {
+    state_.aside_.erase(job.id);
+  }
+  LeavePlace(job);
+}
 
 bool StateEditor::TakePlace(Job& job) {
   job.over_limit = false;

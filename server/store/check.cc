@@ -18,6 +18,7 @@
 #include "gpupool/v1/model.pb.h"
 #include "server/store/database.h"
 #include "server/store/migrations.h"
+#include "server/store/store_writer.h"
 
 namespace gpupool::server {
 namespace {
@@ -60,6 +61,7 @@ class Checker {
     }
     CheckPages();
     CheckJobs();
+    CheckArrays();
     CheckEvents();
     CheckRows<v1::Checkpoint>(
         "checkpoints", "SELECT row, checksum, job_id, step FROM checkpoints",
@@ -133,8 +135,8 @@ class Checker {
   void CheckJobs() {
     CheckRows<v1::Job>(
         "jobs",
-        "SELECT row, checksum, id, tenant, request_id, state, end_time_ns"
-        " FROM jobs",
+        "SELECT row, checksum, id, tenant, request_id, state, end_time_ns,"
+        " array_id, array_index FROM jobs",
         [&](const v1::Job& row, SQLite::Statement& at) {
           const bool ended = row.state() >= v1::SUCCEEDED;
           if (ended != (at.getColumn(6).getInt64() > 0)) {
@@ -143,8 +145,39 @@ class Checker {
           }
           return row.id() == Id(at, 2) &&
                  row.spec().tenant() == at.getColumn(3).getString() &&
+                 RequestColumn(row) == at.getColumn(4).getString() &&
+                 row.state() == at.getColumn(5).getInt() &&
+                 row.array_id() == Id(at, 7) && row.array_index() == Id(at, 8);
+        });
+  }
+
+  void CheckArrays() {
+    std::map<uint64_t, uint64_t> tasks;
+    CheckRows<v1::JobArray>(
+        "arrays",
+        "SELECT row, checksum, id, tenant, request_id, name FROM arrays",
+        [&](const v1::JobArray& row, SQLite::Statement& at) {
+          tasks[row.id()] = row.tasks();
+          return row.id() == Id(at, 2) &&
+                 row.spec().tenant() == at.getColumn(3).getString() &&
                  row.request_id() == at.getColumn(4).getString() &&
-                 row.state() == at.getColumn(5).getInt();
+                 row.spec().name() == at.getColumn(5).getString();
+        });
+    ForEach(
+        "SELECT id, forgotten_succeeded + forgotten_failed +"
+        " forgotten_cancelled + (SELECT COUNT(*) FROM jobs"
+        " WHERE array_id > 0 AND array_id = arrays.id) FROM arrays",
+        [&](SQLite::Statement& at) {
+          const auto array = tasks.find(Id(at, 0));
+          if (array == tasks.end() || array->second == Id(at, 1)) return;
+          Say(absl::StrCat("array ", array->first, " has ", Id(at, 1), " of ",
+                           array->second, " tasks"));
+        });
+    ForEach(
+        "SELECT DISTINCT array_id FROM jobs WHERE array_id > 0"
+        " AND array_id NOT IN (SELECT id FROM arrays)",
+        [&](SQLite::Statement& at) {
+          Say(absl::StrCat("array ", Id(at, 0), " of tasks is not there"));
         });
   }
 
@@ -177,7 +210,8 @@ class Checker {
   void CheckIds() {
     ForEach(
         "SELECT 'job', MAX(id), (SELECT last FROM ids WHERE name = 'job')"
-        " FROM jobs UNION ALL SELECT 'dataset', MAX(id),"
+        " FROM (SELECT id FROM jobs UNION ALL SELECT id FROM arrays)"
+        " UNION ALL SELECT 'dataset', MAX(id),"
         " (SELECT last FROM ids WHERE name = 'dataset') FROM datasets"
         " UNION ALL SELECT 'version', MAX(id),"
         " (SELECT last FROM ids WHERE name = 'version') FROM versions",

@@ -104,6 +104,11 @@ constexpr int kCheckpointPages = 1000;
 
 }  // namespace
 
+std::string RequestColumn(const v1::Job& job) {
+  if (job.array_id() == 0) return job.request_id();
+  return absl::StrCat("\n", job.array_id(), "/", job.array_index());
+}
+
 StoreWriter::StoreWriter(const std::string& path, DiskReserve* reserve)
     : connection_(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE),
       reserve_(reserve) {}
@@ -246,10 +251,7 @@ void StoreWriter::WriteJob(const v1::Job& job) {
   CachedStatement statement(connection_.Prepare(kUpsertJob));
   statement.BindId(1, job.id());
   statement.BindText(2, job.spec().tenant());
-  // No client can make such a request id.
-  const std::string of_task =
-      absl::StrCat("\n", job.array_id(), "/", job.array_index());
-  statement.BindText(3, job.array_id() == 0 ? job.request_id() : of_task);
+  statement.BindText(3, RequestColumn(job));
   statement.BindText(4, job.spec().name());
   statement->bind(5, static_cast<int>(job.state()));
   statement->bind(6, Nanoseconds(job.create_time()));

@@ -15,6 +15,10 @@
 
 namespace gpupool::server {
 
+// What the column of request ids, which is unique, has for the job: of a task
+// of an array something that no client can send.
+std::string RequestColumn(const v1::Job& job);
+
 class StoreWriter {
  public:
   // Opens, migrates and reads the id counters.

@@ -49,6 +49,22 @@ data:
   EXPECT_EQ(job.data().held_out().every(), 5u);
 }
 
+TEST(YamlToMessageTest, AMessageThatIsAListMayBeWrittenAsOne) {
+  const auto job = Read<v1::JobSpec>(R"(
+array:
+  indices: 0-2
+  values:
+    training.seed: ${index}
+    training.adam.learning_rate: [0.1, 2e-1, 0.30]
+    name: {values: [a, b, c]}
+)");
+  const auto& values = job.array().values();
+  EXPECT_THAT(values.at("training.seed").values(), ElementsAre("${index}"));
+  EXPECT_THAT(values.at("training.adam.learning_rate").values(),
+              ElementsAre("0.1", "2e-1", "0.30"));
+  EXPECT_THAT(values.at("name").values(), ElementsAre("a", "b", "c"));
+}
+
 TEST(YamlToMessageTest, ABareWordIsAnEmptyMessage) {
   const auto model = Read<v1::ModelSpec>(R"(
 input_shape: [4]

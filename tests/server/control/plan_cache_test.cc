@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace gpupool::server {
 namespace {
 
@@ -57,6 +59,34 @@ TEST(PlanCache, WhatBytesAndStepsDependOnIs) {
   EXPECT_TRUE(differs([](v1::JobSpec& spec) {
     spec.mutable_publish()->mutable_serving()->set_max_batch_size(3);
   }));
+}
+
+v1::JobSpec WithRate(double rate) {
+  v1::JobSpec spec = Spec();
+  spec.mutable_training()->mutable_adam()->set_learning_rate(rate);
+  return spec;
+}
+
+TEST(PlanCache, SeedsAndRatesAreNoPartOfTheKey) {
+  v1::JobSpec other = Spec();
+  other.mutable_training()->set_seed(7);
+  EXPECT_EQ(PlanCache::KeyOf(Spec(), 1), PlanCache::KeyOf(other, 1));
+  EXPECT_EQ(PlanCache::KeyOf(WithRate(0.1), 1),
+            PlanCache::KeyOf(WithRate(0.2), 1));
+}
+
+// Planning is what refuses them.
+TEST(PlanCache, RatesThatMayBeRefusedAre) {
+  const std::string key = PlanCache::KeyOf(WithRate(0.1), 1);
+  for (const double rate : {0.0, -1.0, std::numeric_limits<double>::infinity(),
+                            std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_NE(PlanCache::KeyOf(WithRate(rate), 1), key) << rate;
+  }
+  v1::JobSpec scheduled = WithRate(0.1);
+  scheduled.mutable_training()->mutable_schedule();
+  v1::JobSpec another = WithRate(0.2);
+  another.mutable_training()->mutable_schedule();
+  EXPECT_NE(PlanCache::KeyOf(scheduled, 1), PlanCache::KeyOf(another, 1));
 }
 
 TEST(PlanCache, TheOneLongestUnusedGoesFirst) {

@@ -133,6 +133,46 @@ TEST_F(CheckTest, IdsThatWouldBeGivenAgainAreFound) {
             "the next job would get the id of one that is there");
 }
 
+class CheckArrayTest : public CheckTest {
+ protected:
+  void SetUp() override {
+    auto store = Store::Open(path_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    WriteBatch batch;
+    v1::JobArray& array = batch.insert_arrays.emplace_back();
+    array.set_id((*store)->AllocateId(IdKind::kJob));
+    array.set_tasks(2);
+    for (uint32_t index = 0; index < array.tasks(); ++index) {
+      v1::Job& job = batch.upsert_jobs.emplace_back();
+      job.set_id((*store)->AllocateId(IdKind::kJob));
+      job.set_array_id(array.id());
+      job.set_array_index(index);
+      job.set_state(v1::QUEUED);
+    }
+    ASSERT_TRUE((*store)->Commit(batch).ok());
+  }
+};
+
+TEST_F(CheckArrayTest, ASoundOneHasNoProblem) { EXPECT_EQ(Problems(), ""); }
+
+TEST_F(CheckArrayTest, ATaskThatIsGoneIsMissed) {
+  EXPECT_EQ(ProblemsAfter("DELETE FROM jobs WHERE id = 2"),
+            "array 1 has 1 of 2 tasks");
+}
+
+TEST_F(CheckArrayTest, TasksOfNoArrayAreFound) {
+  EXPECT_EQ(ProblemsAfter("DELETE FROM arrays"),
+            "array 1 of tasks is not there");
+}
+
+TEST_F(CheckArrayTest, AnIdOfAnArrayIsNotGivenAgain) {
+  EXPECT_EQ(ProblemsAfter("DELETE FROM jobs; DELETE FROM arrays;"
+                          "INSERT INTO arrays VALUES(9, '', '', '', 0, 0, 0,"
+                          " x'', 0); UPDATE ids SET last = 8"),
+            "row 1 of arrays: its checksum differs; the next job would get the "
+            "id of one that is there");
+}
+
 TEST_F(CheckTest, EventsOfNoJobAreFound) {
   EXPECT_TRUE(absl::StrContains(
       ProblemsAfter("PRAGMA foreign_keys = OFF; DELETE FROM jobs WHERE id = 1"),

@@ -25,7 +25,15 @@ class MigrationsTest : public ::testing::Test {
 
   absl::Status Open() { return Store::Open(path_).status(); }
 
+  void GoBackToFourthSchema() {
+    Execute(
+        "DROP TABLE arrays; DROP INDEX jobs_by_array; ALTER TABLE jobs DROP "
+        "COLUMN array_id; ALTER TABLE jobs DROP COLUMN array_index;"
+        "PRAGMA user_version = 4");
+  }
+
   void GoBackToSecondSchema() {
+    GoBackToFourthSchema();
     Execute(
         "DROP TABLE usage; DROP INDEX jobs_by_end; ALTER TABLE jobs DROP "
         "COLUMN end_time_ns;"
@@ -95,6 +103,22 @@ TEST_F(MigrationsTest, AFileOfTheFirstSchemaKeepsItsRowsAndGetsTheSettings) {
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ(*(*store)->GetCounter("kept"), 7u);
   EXPECT_TRUE((*store)->Commit({.set_memory_fractions = {{"a", 0.5}}}).ok());
+}
+
+TEST_F(MigrationsTest, JobsOfTheFourthSchemaAreTasksOfNoArray) {
+  {
+    WriteBatch batch;
+    batch.upsert_jobs.emplace_back().set_id(1);
+    batch.upsert_jobs.back().set_state(v1::QUEUED);
+    ASSERT_TRUE((*Store::Open(path_))->Commit(batch).ok());
+  }
+  GoBackToFourthSchema();
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  v1::ListJobsRequest request;
+  request.set_without_tasks(true);
+  EXPECT_EQ((*store)->ListJobs(request)->jobs_size(), 1);
+  EXPECT_EQ((*store)->ListArrays({})->arrays_size(), 0);
 }
 
 // Nothing tells when, so they are kept from now on.

@@ -110,6 +110,55 @@ class Jobs final : public v1::JobService::Service {
     return Status::OK;
   }
 
+  Status SubmitArray(ServerContext*, const v1::SubmitJobRequest* request,
+                     v1::JobArray* array) override {
+    ENTER("SubmitArray");
+    state_.submitted = *request;
+    array->set_id(7);
+    *array->mutable_spec() = request->spec();
+    array->set_request_id(request->request_id());
+    array->set_tasks(2);
+    state_.arrays[7] = *array;
+    return Status::OK;
+  }
+
+  Status GetArray(ServerContext*, const v1::GetJobRequest* request,
+                  v1::JobArray* array) override {
+    ENTER("GetArray");
+    return Find(state_.arrays, request->id(), "array", array);
+  }
+
+  Status ListArrays(ServerContext*, const v1::ListArraysRequest*,
+                    v1::ListArraysResponse* response) override {
+    ENTER("ListArrays");
+    for (auto it = state_.arrays.rbegin(); it != state_.arrays.rend(); ++it) {
+      *response->add_arrays() = it->second;
+    }
+    return Status::OK;
+  }
+
+  Status CancelArray(ServerContext*, const v1::CancelJobRequest* request,
+                     v1::JobArray* array) override {
+    ENTER("CancelArray");
+    return Find(state_.arrays, request->id(), "array", array);
+  }
+
+  Status HoldArray(ServerContext*, const v1::HoldJobRequest* request,
+                   v1::JobArray* array) override {
+    ENTER("HoldArray");
+    return Find(state_.arrays, request->id(), "array", array);
+  }
+
+  Status WatchArray(ServerContext*, const v1::GetJobRequest*,
+                    grpc::ServerWriter<v1::JobArray>* writer) override {
+    ENTER("WatchArray");
+    if (state_.array_script.empty()) return Status::OK;
+    writer->Write(state_.array_script.front());
+    state_.array_script.erase(state_.array_script.begin());
+    if (state_.array_script.empty()) return Status::OK;
+    return Status(grpc::StatusCode::UNAVAILABLE, "restarting");
+  }
+
   Status PlanJob(ServerContext*, const v1::PlanJobRequest*,
                  v1::PlanJobResponse* response) override {
     ENTER("PlanJob");

@@ -34,6 +34,10 @@ struct FakeState {
 
   std::map<uint64_t, v1::Job> jobs ABSL_GUARDED_BY(mutex);
   std::map<uint64_t, std::vector<v1::JobEvent>> events ABSL_GUARDED_BY(mutex);
+  std::map<uint64_t, v1::JobArray> arrays ABSL_GUARDED_BY(mutex);
+  // What a watch of any array sees of its counts, one after the other; a break
+  // of the connection comes after each but the last.
+  std::vector<v1::JobArray> array_script ABSL_GUARDED_BY(mutex);
   // Events of a job that a new submit is given, and what it becomes.
   std::vector<v1::JobEvent> script ABSL_GUARDED_BY(mutex);
   v1::Job outcome ABSL_GUARDED_BY(mutex);

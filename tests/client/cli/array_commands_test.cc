@@ -105,7 +105,7 @@ TEST_F(ArrayCommandsTest, ATaskIsNamedByArrayAndIndex) {
 
 TEST_F(ArrayCommandsTest, VerbsOfOneJobAskForATask) {
   AddArray();
-  EXPECT_EQ(Run({"why", "7"}), 2);
+  EXPECT_EQ(Run({"logs", "7"}), 2);
   EXPECT_THAT(err(), HasSubstr("7 is an array of jobs; name one of its tasks, "
                                "as in 7_0"));
 }

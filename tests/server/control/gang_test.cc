@@ -179,7 +179,7 @@ TEST_F(GangTest, SaysHowManyDevicesItWaitsFor) {
   TakeStarts(1);
   planned_bytes = 950;
   v1::SubmitJobRequest other = Gang("r2");
-  other.mutable_spec()->mutable_training()->set_seed(2);
+  other.mutable_spec()->mutable_training()->set_batch_size(7);
   const auto waiting = Submit(other);
   ASSERT_TRUE(waiting.ok()) << waiting.status();
   EXPECT_EQ(waiting->waiting_reason(),

@@ -166,11 +166,12 @@ TEST_F(CheckArrayTest, TasksOfNoArrayAreFound) {
 }
 
 TEST_F(CheckArrayTest, AnIdOfAnArrayIsNotGivenAgain) {
-  EXPECT_EQ(ProblemsAfter("DELETE FROM jobs; DELETE FROM arrays;"
-                          "INSERT INTO arrays VALUES(9, '', '', '', 0, 0, 0,"
-                          " x'', 0); UPDATE ids SET last = 8"),
-            "row 1 of arrays: its checksum differs; the next job would get the "
-            "id of one that is there");
+  EXPECT_EQ(
+      ProblemsAfter("DELETE FROM jobs; DELETE FROM arrays;"
+                    "INSERT INTO arrays VALUES(9, '', '', '', 0, 0, 0,"
+                    " x'', 0); UPDATE ids SET last = 8"),
+      "row 1 of arrays: its columns differ from what it says; the next job "
+      "would get the id of one that is there");
 }
 
 TEST_F(CheckTest, EventsOfNoJobAreFound) {

@@ -298,6 +298,20 @@ absl::StatusOr<v1::MemoryStats> Client::ResetPeak(
                                 Connection::kRepeat);
 }
 
+absl::StatusOr<v1::Device> Client::DrainDevice(
+    const v1::DrainDeviceRequest& request) {
+  return impl_->connection.Call(*impl_->devices,
+                                &v1::DeviceService::Stub::DrainDevice, request,
+                                Connection::kRepeat);
+}
+
+absl::StatusOr<v1::Device> Client::ResumeDevice(
+    const v1::ResumeDeviceRequest& request) {
+  return impl_->connection.Call(*impl_->devices,
+                                &v1::DeviceService::Stub::ResumeDevice, request,
+                                Connection::kRepeat);
+}
+
 absl::StatusOr<v1::MemoryStats> Client::SetMemoryFraction(
     const v1::SetMemoryFractionRequest& request) {
   return impl_->connection.Call(*impl_->devices,

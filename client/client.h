@@ -156,6 +156,9 @@ class Client {
       const v1::EmptyCacheRequest& request);
   absl::StatusOr<v1::MemoryStats> ResetPeak(
       const v1::ResetPeakRequest& request);
+  absl::StatusOr<v1::Device> DrainDevice(const v1::DrainDeviceRequest& request);
+  absl::StatusOr<v1::Device> ResumeDevice(
+      const v1::ResumeDeviceRequest& request);
   absl::StatusOr<v1::MemoryStats> SetMemoryFraction(
       const v1::SetMemoryFractionRequest& request);
   absl::StatusOr<v1::RecordMemoryHistoryResponse> RecordMemoryHistory(

@@ -15,7 +15,7 @@ namespace {
 // When enough of the device is free; InfiniteFuture when nobody knows.
 absl::Time FreeAt(const State& state, const Device& device, const Need& need,
                   absl::Time now) {
-  if (!device.ready) return absl::InfiniteFuture();
+  if (!device.open()) return absl::InfiniteFuture();
   if (device.reserved_for && device.reserved_for != need.job) {
     return absl::InfiniteFuture();
   }

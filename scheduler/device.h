@@ -14,6 +14,14 @@
 
 namespace gpupool::scheduler {
 
+// Nothing new is placed on a device that is drained, until it is resumed.
+struct DeviceDrain {
+  // Jobs that run there go on to their end; else they checkpoint and leave.
+  bool lets_finish = false;
+  std::string reason;  // for people; may be empty
+  friend bool operator==(const DeviceDrain&, const DeviceDrain&) = default;
+};
+
 struct Device {
   DeviceId id;
   std::string name;          // "cpu:0"
@@ -24,6 +32,7 @@ struct Device {
   double fraction = 1;       // that may be used, (0, 1]
   uint64_t limit_bytes = 0;  // that share of full_bytes: what fits here
   bool ready = false;
+  std::optional<DeviceDrain> drain;
   absl::btree_set<JobId> jobs;          // with a rank here that has not ended
   absl::btree_set<VersionId> versions;  // placed
   uint64_t job_bytes = 0;               // sum over `jobs`
@@ -45,7 +54,9 @@ struct Device {
   absl::Time cools_until = absl::InfinitePast();
 
   bool cools() const { return cools_until != absl::InfinitePast(); }
-  bool takes_jobs() const { return ready && !cools(); }
+  // Models may be placed there.
+  bool open() const { return ready && !drain; }
+  bool takes_jobs() const { return open() && !cools(); }
 
   uint64_t committed_bytes() const {
     return job_bytes + version_bytes + stray_bytes;

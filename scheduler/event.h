@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "scheduler/device.h"
 #include "scheduler/host.h"
 #include "scheduler/types.h"
 
@@ -102,6 +103,13 @@ struct VersionDeleted {
 struct MemoryFractionSet {
   DeviceId device;
   double fraction = 1;
+};
+
+// The device is drained from now on, or (nothing) no longer; then a cool-down
+// ends, too. Stale when that is so already.
+struct DeviceDrainSet {
+  DeviceId device;
+  std::optional<DeviceDrain> drain;
 };
 
 // No further starts. With `stop`, running attempts checkpoint and stop.
@@ -209,8 +217,8 @@ using Event = std::variant<
     JobSubmitted, ArraySubmitted, ArrayRequested, JobCancelRequested,
     JobHoldRequested, JobReleaseRequested, JobRequeueRequested, VersionCreated,
     VersionLoadRequested, VersionUnloadRequested, VersionDeleted,
-    MemoryFractionSet, DrainRequested, WorkerReady, WorkerLost, AttemptStarted,
-    ProgressMade, CheckpointSaved, AttemptEnded, VersionLoaded,
+    MemoryFractionSet, DeviceDrainSet, DrainRequested, WorkerReady, WorkerLost,
+    AttemptStarted, ProgressMade, CheckpointSaved, AttemptEnded, VersionLoaded,
     VersionLoadFailed, VersionUnloaded, VersionDrained, ServingLoadChanged,
     JobPlanned, VersionPlanned, StartsHeld, TimerFired>;
 

@@ -53,6 +53,12 @@ Keeping HeldBefore(const State& state, const Job& job) {
 std::string ObstacleOn(const State& state, const Device& device, const Job& job,
                        const Keeping& held) {
   if (!device.ready) return "its worker is not ready";
+  if (device.drain) {
+    return absl::StrCat("drained",
+                        device.drain->reason.empty()
+                            ? ""
+                            : absl::StrCat(": ", device.drain->reason));
+  }
   if (device.full_bytes < job.bytes) {
     return absl::StrCat("too small: it has ", FormatBytes(device.full_bytes),
                         " in all");
@@ -241,6 +247,11 @@ void AddChangesOnDevices(const State& state, const Job& job,
     if (!device.ready) {
       explained.changes.push_back(
           absl::StrCat("the worker of ", device.name, " comes back"));
+      continue;
+    }
+    if (device.drain) {
+      explained.changes.push_back(
+          absl::StrCat("`gpupool devices resume ", device.name, "`"));
       continue;
     }
     if (device.cools()) {

@@ -189,7 +189,7 @@ bool HostsHold(const std::vector<Machine>& machines, const State& state,
 
 bool IsWorthHolding(const Device& device, const Need& need) {
   const uint64_t stays = device.version_bytes;
-  return KindMatches(device, need) && device.ready &&
+  return KindMatches(device, need) && device.open() &&
          stays <= device.limit_bytes &&
          need.bytes <= device.limit_bytes - stays;
 }
@@ -212,9 +212,12 @@ Placement Place(const State& state, const Need& need,
     ++count.devices;
     placement.largest_limit =
         std::max(placement.largest_limit, device.full_bytes);
-    placement.any_ready = placement.any_ready || device.ready;
+    placement.any_ready = placement.any_ready || device.open();
+    if (device.drain && placement.drained == nullptr) {
+      placement.drained = &device;
+    }
     const bool admitted =
-        device.ready && (excluded.empty() || !excluded.contains(id));
+        device.open() && (excluded.empty() || !excluded.contains(id));
     if (admitted) {
       placement.largest_free =
           std::max(placement.largest_free, device.free_bytes());
@@ -226,7 +229,7 @@ Placement Place(const State& state, const Need& need,
       continue;
     }
     ++count.allowed;
-    if (device.ready) ++count.ready;
+    if (device.open()) ++count.ready;
     if (!admitted || !IsFreeFor(state, device, need)) continue;
     if (!need.host.none()) {
       site.hosted = state.machines()[device.machine].Holds(need.host);
@@ -254,7 +257,7 @@ bool AreFreeFor(const State& state, const Need& need,
   return std::all_of(devices.begin(), devices.end(),
                      [&](DeviceId id) {
                        const Device& device = state.devices().at(id);
-                       return device.ready && IsFreeFor(state, device, need);
+                       return device.open() && IsFreeFor(state, device, need);
                      }) &&
          HostsHold(state.machines(), state, need, devices);
 }

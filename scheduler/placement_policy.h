@@ -53,6 +53,7 @@ struct Placement {
   uint64_t largest_free = 0;      // of the ready, admitted devices of the kind
   uint64_t largest_limit = 0;     // of all devices of the kind
   bool any_ready = false;         // a ready device of the kind exists
+  const Device* drained = nullptr;  // the first of the kind that is
   // With kNever: devices would do, but no machine has enough beside them.
   bool lacks_host = false;
   // A device that would do if more of it could be used; null when others will
@@ -106,6 +107,8 @@ std::string NeverFitsText(const Need& need, const Placement& placement);
 // "; a memory fraction of 0.25 keeps it off cpu:0, which has 2.0 GiB: ...";
 // empty when no memory fraction is why it does not fit.
 std::string HeldBackText(const Placement& placement);
+// "; cpu:0 is drained (new fan)"; empty when none of the kind is.
+std::string DrainedText(const Placement& placement);
 
 // "1.5 host cores and 2.0 GiB of host memory".
 std::string HostText(const HostNeed& host);

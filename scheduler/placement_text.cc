@@ -24,6 +24,14 @@ std::string HeldBackText(const Placement& placement) {
                       ": raise it with `gpupool devices fraction`");
 }
 
+std::string DrainedText(const Placement& placement) {
+  if (placement.drained == nullptr) return "";
+  const Device& device = *placement.drained;
+  const std::string& reason = device.drain->reason;
+  return absl::StrCat("; ", device.name, " is drained",
+                      reason.empty() ? "" : absl::StrCat(" (", reason, ")"));
+}
+
 namespace {
 
 // "; queue 'short' may use cuda:0, cuda:1"; empty where that is all.

@@ -228,6 +228,7 @@ void WatchStandings(StepContext& context) {
 
 void Schedule(StepContext& context) {
   if (context.state.stopping() || context.state.starts_held()) return;
+  LeaveDrained(context);
   absl::btree_set<DeviceId> held = LoadVersions(context);
   if (context.state.draining()) return;
   YieldToServing(context, held);

@@ -47,7 +47,7 @@ bool StillFits(const State& state, const Job& job, const Version& version,
     largest_site = std::max(largest_site, ++sites[device.site]);
     const uint64_t served =
         device.version_bytes + (id == place ? version.bytes : 0);
-    if (!device.ready || served > device.limit_bytes) continue;
+    if (!device.open() || served > device.limit_bytes) continue;
     if (device.limit_bytes - served < job.bytes) continue;
     ++enough[device.site];
     ++kinds[device.kind];
@@ -120,7 +120,7 @@ std::optional<VersionRoom> RoomForVersion(
   }
   std::optional<VersionRoom> best;
   for (const auto& [id, device] : state.devices()) {
-    if (!device.ready || device.reserved_for || taken.contains(id)) continue;
+    if (!device.open() || device.reserved_for || taken.contains(id)) continue;
     std::optional<VersionRoom> room = RoomOn(state, device, version, now);
     if (!room) continue;
     if (!best || room->stops.size() < best->stops.size()) {

@@ -69,6 +69,11 @@ DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
   return id;
 }
 
+void State::RestoreDrain(DeviceId id, DeviceDrain drain) {
+  StateEditor editor(*this);
+  editor.SetDrain(*editor.FindDevice(id), std::move(drain));
+}
+
 void State::SetHost(uint32_t node, const HostNeed& limit) {
   auto machine = FindMachine(machines_, node);
   if (machine != machines_.end()) machine->limit = limit;

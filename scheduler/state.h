@@ -59,6 +59,9 @@ class State {
                      uint64_t full_bytes, double fraction = 1,
                      uint32_t node = 0);
 
+  // Before the first job: it was drained before a restart.
+  void RestoreDrain(DeviceId id, DeviceDrain drain);
+
   // Before the first job: how devices are connected, where that is known.
   void Connect(DeviceId a, DeviceId b, Link link) {
     topology_.Connect(a, b, link);
@@ -116,6 +119,7 @@ class State {
   const absl::btree_map<JobId, ArrayTasks>& arrays() const { return arrays_; }
   // Versions whose requests wait for too long.
   const absl::btree_set<VersionId>& under_load() const { return under_load_; }
+  const absl::btree_set<DeviceId>& drained() const { return drained_; }
   // Live jobs that can run with other numbers of devices.
   const absl::btree_set<JobId>& elastic() const { return elastic_; }
   // Jobs for which devices are reserved.
@@ -183,6 +187,7 @@ class State {
   absl::btree_set<JobId> aside_;
   absl::btree_map<JobId, ArrayTasks> arrays_;
   absl::btree_set<VersionId> under_load_;
+  absl::btree_set<DeviceId> drained_;
   absl::btree_set<JobId> elastic_;
   absl::btree_set<std::pair<JobId, JobId>> dependents_;
   // Of all devices.

@@ -375,6 +375,15 @@ void StateEditor::ClearStrays(Device& device) {
   device.stray_bytes = 0;
 }
 
+void StateEditor::SetDrain(Device& device, std::optional<DeviceDrain> drain) {
+  device.drain = std::move(drain);
+  if (device.drain) {
+    state_.drained_.insert(device.id);
+  } else {
+    state_.drained_.erase(device.id);
+  }
+}
+
 void StateEditor::SetDraining(bool stop) {
   state_.draining_ = true;
   state_.stopping_ = state_.stopping_ || stop;

@@ -71,6 +71,7 @@ class StateEditor {
   void SetBytes(Version& version, uint64_t bytes);
 
   void SetLimit(Device& device, uint64_t full_bytes, double fraction);
+  void SetDrain(Device& device, std::optional<DeviceDrain> drain);
   // InfinitePast: it does not cool down any longer.
   void SetCoolsUntil(Device& device, absl::Time time);
 

@@ -87,8 +87,15 @@ void NoteFault(StepContext& context, Device& device, const std::string& text);
 void SpareJob(StepContext& context, Job& job, DeviceId device, bool suspected);
 // The spared attempt is gone: back off, or fail when the job is to blame.
 void RetryOrBlame(StepContext& context, Job& job, absl::string_view reason);
+// Neither faults nor a cool-down any more.
+void Forgive(StepContext& context, Device& device);
 // An attempt ended well there.
 void NoteSuccess(StepContext& context, Device& device);
+
+// ----------------------------------------------------------- step_drains.cc
+void Apply(StepContext& context, const DeviceDrainSet& event);
+// Tells jobs to leave drained devices.
+void LeaveDrained(StepContext& context);
 
 // ------------------------------------------------------------ step_ranks.cc
 // Tells the live attempt to checkpoint and to stop, unless it was already.

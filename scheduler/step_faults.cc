@@ -15,14 +15,6 @@ absl::Duration Cooldown(uint32_t faults) {
   return std::min(kFirstCooldown * (int64_t{1} << doublings), kLongestCooldown);
 }
 
-void Forgive(StepContext& context, Device& device) {
-  if (device.faults == 0) return;
-  device.faults = 0;
-  device.fault_text.clear();
-  context.edit.SetCoolsUntil(device, absl::InfinitePast());
-  context.Touch(device.id);
-}
-
 absl::btree_set<DeviceId> DevicesOf(const Job& job) {
   return {job.faults.begin(), job.faults.end()};
 }
@@ -65,6 +57,14 @@ void NoteFault(StepContext& context, Device& device, const std::string& text) {
   const absl::Time until = context.now + Cooldown(device.faults);
   context.edit.SetCoolsUntil(device, until);
   context.Act(SetTimer{until});
+  context.Touch(device.id);
+}
+
+void Forgive(StepContext& context, Device& device) {
+  if (device.faults == 0) return;
+  device.faults = 0;
+  device.fault_text.clear();
+  context.edit.SetCoolsUntil(device, absl::InfinitePast());
   context.Touch(device.id);
 }
 

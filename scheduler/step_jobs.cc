@@ -44,6 +44,8 @@ std::string StopText(const State& state, const Job& job) {
     case StopReason::kServing:
       return absl::StrCat("makes room for ", ModelText(state, job),
                           "; waits to resume");
+    case StopReason::kDrained:
+      return "its device is drained; waits to resume";
     case StopReason::kResized:
       return job.gives_way_to
                  ? absl::StrCat("gives devices to ", other, "; waits to resume")

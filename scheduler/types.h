@@ -87,6 +87,7 @@ enum class StopReason {
   kPreempted,  // it makes room for another job
   kMoved,      // it makes room and goes on elsewhere
   kServing,    // a served model needs its device
+  kDrained,    // its device is drained
   kResized,    // it goes on with another number of devices
   kHeld,       // somebody holds it
   kRequeued,   // somebody wants it to start again
@@ -101,6 +102,7 @@ enum class PreemptionReason {
   kGuarantee,  // the other one's tenant is guaranteed a place (fair_share.h)
   kMove,       // it goes on elsewhere
   kServing,    // a served model needs the device (serving_policy.h)
+  kDrain,      // its device is drained (device.h)
   kResize,     // it goes on with fewer devices (elastic_policy.h)
 };
 

@@ -56,14 +56,17 @@ std::string VersionWaitText(const State& state, const VersionMove& move) {
                         ", where training makes room");
   }
   if (!placement.any_ready) {
-    return absl::StrCat("waits for ", need,
-                        " on a device: the workers are starting");
+    return absl::StrCat("waits for ", need, " on a device",
+                        placement.drained == nullptr
+                            ? ": the workers are starting"
+                            : DrainedText(placement));
   }
   return absl::StrCat("waits for ", need, " on a device; the largest free is ",
                       FormatBytes(placement.largest_free),
                       placement.held_back == nullptr
                           ? "; unload another version or wait for a job to end"
-                          : HeldBackText(placement));
+                          : HeldBackText(placement),
+                      DrainedText(placement));
 }
 
 }  // namespace gpupool::scheduler

@@ -116,7 +116,7 @@ std::string RoomText(const State& state, const Job& job,
 const Device* InTheWayByCooling(const State& state, const Job& job) {
   const Device* first = nullptr;
   for (const auto& [id, device] : state.devices()) {
-    if (!device.ready || !device.cools() ||
+    if (!device.open() || !device.cools() ||
         !KindMatches(device, NeedOf(state, job)) ||
         device.free_bytes() < job.bytes) {
       continue;
@@ -208,7 +208,10 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
   }
   if (freest == nullptr) {
     return absl::StrCat("waits for ", DevicesText(NeedOf(state, job)),
-                        ": their workers are starting", suffix);
+                        placement.drained == nullptr
+                            ? ": their workers are starting"
+                            : DrainedText(placement),
+                        suffix);
   }
   if (placement.fit == Fit::kNow) {
     return absl::StrCat(UnderLoadText(state, job).value_or("about to start"),
@@ -220,7 +223,7 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
           ? "; served models hold the rest: unload one to make room"
           : "",
       cooling == nullptr ? "" : absl::StrCat("; ", CoolingText(*cooling)),
-      HeldBackText(placement), suffix);
+      HeldBackText(placement), DrainedText(placement), suffix);
 }
 
 }  // namespace

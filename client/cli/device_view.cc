@@ -211,6 +211,10 @@ void PrintDevices(const Stream& stream, const v1::ListDevicesResponse& devices,
     if (device.has_cools_until() && device.state() != v1::DEVICE_QUARANTINED) {
       *stream.stream << device.name() << CoolingText(device) << "\n";
     }
+    if (!device.drain().reason().empty()) {
+      *stream.stream << device.name()
+                     << " is drained: " << device.drain().reason() << "\n";
+    }
     if (device.state_reason().empty()) continue;
     *stream.stream << device.name() << " is " << State(device) << ": "
                    << device.state_reason() << "\n";

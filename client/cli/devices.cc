@@ -77,6 +77,7 @@ void AddDevices(CLI::App& app, Invocation& invocation) {
     return options->watch ? Watch(c, *options) : List(c, *options);
   });
   AddDevicesMemory(*devices, invocation);
+  AddDevicesDrain(*devices, invocation);
   AddDevicesTopology(*devices, invocation);
 }
 

@@ -30,6 +30,7 @@ void AddModelsInfer(CLI::App& models, Invocation& invocation);
 void AddQueues(CLI::App& app, Invocation& invocation);
 void AddDevices(CLI::App& app, Invocation& invocation);
 void AddDevicesMemory(CLI::App& devices, Invocation& invocation);
+void AddDevicesDrain(CLI::App& devices, Invocation& invocation);
 void AddDevicesTopology(CLI::App& devices, Invocation& invocation);
 void AddAdmin(CLI::App& app, Invocation& invocation);
 void AddSim(CLI::App& app, Invocation& invocation);

@@ -1,9 +1,13 @@
 #include "server/api/device_service.h"
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "server/api/convert.h"
 #include "server/api/memory_dump.h"
 #include "server/api/unary.h"
@@ -33,11 +37,27 @@ class Refuse : public grpc::ServerWriteReactor<Response> {
 };
 
 constexpr uint64_t kMaxHistoryEntries = 1'000'000;
+constexpr size_t kMaxReasonBytes = 200;
 
 absl::Status CheckFraction(double fraction) {
   if (fraction > 0 && fraction <= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "fraction is ", fraction, "; it must be above 0 and at most 1"));
+}
+
+absl::Status CheckReason(absl::string_view reason) {
+  if (reason.size() > kMaxReasonBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the reason has ", reason.size(), " bytes, at most ",
+                     kMaxReasonBytes, " are kept"));
+  }
+  if (std::any_of(reason.begin(), reason.end(), [](unsigned char byte) {
+        return absl::ascii_iscntrl(byte);
+      })) {
+    return absl::InvalidArgumentError(
+        "the reason has control characters; write it in one line");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckHistory(const v1::RecordMemoryHistoryRequest& request) {
@@ -132,6 +152,29 @@ grpc::ServerUnaryReactor* DeviceService::SetMemoryFraction(
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   control_->SetMemoryFraction(*request, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* DeviceService::DrainDevice(
+    grpc::CallbackServerContext* context, const v1::DrainDeviceRequest* request,
+    v1::Device* response) {
+  absl::Status checked = CheckDevice(request->device());
+  if (checked.ok()) checked = CheckReason(request->drain().reason());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->SetDrain(request->device(), request->drain(),
+                     ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* DeviceService::ResumeDevice(
+    grpc::CallbackServerContext* context,
+    const v1::ResumeDeviceRequest* request, v1::Device* response) {
+  const absl::Status checked = CheckDevice(request->device());
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->SetDrain(request->device(), std::nullopt,
+                     ReplyLater(reactor, response));
   return reactor;
 }
 

@@ -44,6 +44,12 @@ class DeviceService : public v1::DeviceService::CallbackService {
   grpc::ServerUnaryReactor* ResetPeak(grpc::CallbackServerContext* context,
                                       const v1::ResetPeakRequest* request,
                                       v1::MemoryStats* response) override;
+  grpc::ServerUnaryReactor* DrainDevice(grpc::CallbackServerContext* context,
+                                        const v1::DrainDeviceRequest* request,
+                                        v1::Device* response) override;
+  grpc::ServerUnaryReactor* ResumeDevice(grpc::CallbackServerContext* context,
+                                         const v1::ResumeDeviceRequest* request,
+                                         v1::Device* response) override;
   grpc::ServerUnaryReactor* SetMemoryFraction(
       grpc::CallbackServerContext* context,
       const v1::SetMemoryFractionRequest* request,

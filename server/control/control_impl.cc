@@ -34,6 +34,8 @@ PreemptionLabel LabelOf(scheduler::PreemptionReason reason) {
       return PreemptionLabel::kMove;
     case scheduler::PreemptionReason::kServing:
       return PreemptionLabel::kServing;
+    case scheduler::PreemptionReason::kDrain:
+      return PreemptionLabel::kDrain;
     case scheduler::PreemptionReason::kResize:
       return PreemptionLabel::kResize;
   }
@@ -253,6 +255,7 @@ void ControlLoop::Impl::Count(Transaction& transaction) {
   TellOfQueues();
   for (const auto& [id, device] : ledger_.state.devices()) {
     metrics->SetDeviceFaults(device.name, device.faults, device.cools());
+    metrics->SetDeviceDrained(device.name, device.drain.has_value());
   }
 }
 

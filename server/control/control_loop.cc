@@ -7,6 +7,7 @@
 #include "server/control/array_admission.h"
 #include "server/control/control_impl.h"
 #include "server/control/dataset_requests.h"
+#include "server/control/device_requests.h"
 #include "server/control/job_requests.h"
 #include "server/control/memory_requests.h"
 #include "server/control/model_requests.h"
@@ -203,6 +204,11 @@ void ControlLoop::ResetPeak(const std::string& device,
 void ControlLoop::SetMemoryFraction(const v1::SetMemoryFractionRequest& request,
                                     Callback<v1::MemoryStats> callback) {
   server::SetMemoryFraction(impl_->context(), request, std::move(callback));
+}
+void ControlLoop::SetDrain(const std::string& device,
+                           const std::optional<v1::DeviceDrain>& drain,
+                           Callback<v1::Device> callback) {
+  server::SetDrain(impl_->context(), device, drain, std::move(callback));
 }
 void ControlLoop::RecordMemoryHistory(
     const v1::RecordMemoryHistoryRequest& request,

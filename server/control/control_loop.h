@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -195,6 +196,10 @@ class ControlLoop : public WorkerObserver {
   // FailedPrecondition when more than that is placed or in use.
   void SetMemoryFraction(const v1::SetMemoryFractionRequest& request,
                          Callback<v1::MemoryStats> callback);
+  // Durable; nothing: the device is resumed. NotFound for an unknown one.
+  void SetDrain(const std::string& device,
+                const std::optional<v1::DeviceDrain>& drain,
+                Callback<v1::Device> callback);
   void RecordMemoryHistory(const v1::RecordMemoryHistoryRequest& request,
                            Callback<v1::RecordMemoryHistoryResponse> callback);
   // The worker writes the file as a blob, to which nobody refers.

@@ -52,6 +52,17 @@ void PublishLinks(const scheduler::State& state, scheduler::DeviceId id,
   }
 }
 
+// Of a device with a worker.
+v1::DeviceState OpenState(const scheduler::State& state,
+                          const scheduler::Device& device) {
+  if (device.drain) {
+    return device.jobs.empty() && device.stray_attempts.empty()
+               ? v1::DEVICE_DRAINED
+               : v1::DEVICE_DRAINING;
+  }
+  return state.draining() ? v1::DEVICE_DRAINING : v1::DEVICE_READY;
+}
+
 }  // namespace
 
 void DeviceBoard::AddDevice(const std::string& name, uint64_t limit_bytes,
@@ -135,9 +146,16 @@ void DeviceBoard::PublishDevice(const Ledger& ledger,
   } else {
     entry.device.clear_cools_until();
   }
+  entry.device.clear_drain();
+  if (device.drain) {
+    v1::DeviceDrain& drain = *entry.device.mutable_drain();
+    drain.set_lets_finish(device.drain->lets_finish);
+    drain.set_reason(device.drain->reason);
+  }
   const v1::DeviceState state = entry.device.state();
-  if (ledger.state.draining() && state == v1::DEVICE_READY) {
-    entry.device.set_state(v1::DEVICE_DRAINING);
+  if (state == v1::DEVICE_READY || state == v1::DEVICE_DRAINING ||
+      state == v1::DEVICE_DRAINED) {
+    entry.device.set_state(OpenState(ledger.state, device));
   }
 }
 

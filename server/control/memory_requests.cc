@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/control/device_requests.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -9,11 +10,6 @@ namespace {
 
 using worker::v1::FromWorker;
 using worker::v1::ToWorker;
-
-absl::Status NoSuchDevice(const std::string& device) {
-  return absl::NotFoundError(absl::StrCat("there is no device \"", device,
-                                          "\"; see `gpupool devices`"));
-}
 
 // Asks the device's worker; NotFound for an unknown device.
 template <typename T>

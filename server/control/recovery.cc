@@ -134,10 +134,16 @@ void ConnectDevices(const std::vector<ControlDevice>& devices,
 absl::Status Recover(const ControlOptions& options, const Store& store,
                      absl::Time now, Ledger& ledger) {
   ASSIGN_OR_RETURN(const auto fractions, store.LoadMemoryFractions());
+  ASSIGN_OR_RETURN(const auto drains, store.LoadDrains());
   for (const ControlDevice& device : options.devices) {
     const auto set = fractions.find(device.name);
-    ledger.state.AddDevice(device.name, KindOf(device.name), device.limit_bytes,
-                           set == fractions.end() ? 1 : set->second);
+    const scheduler::DeviceId id = ledger.state.AddDevice(
+        device.name, KindOf(device.name), device.limit_bytes,
+        set == fractions.end() ? 1 : set->second);
+    const auto drain = drains.find(device.name);
+    if (drain != drains.end()) {
+      ledger.state.RestoreDrain(id, FromProto(drain->second));
+    }
   }
   ledger.state.SetHost(0, options.host);
   ConnectDevices(options.devices, ledger.state);

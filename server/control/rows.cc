@@ -66,6 +66,10 @@ std::string PublishedModelName(const v1::JobSpec& spec) {
   return spec.publish().model().empty() ? spec.name() : spec.publish().model();
 }
 
+scheduler::DeviceDrain FromProto(const v1::DeviceDrain& drain) {
+  return {.lets_finish = drain.lets_finish(), .reason = drain.reason()};
+}
+
 scheduler::HostNeed HostNeedOf(const v1::JobSpec& spec) {
   return {static_cast<uint64_t>(std::ceil(spec.host_cores() * 1000)),
           spec.host_bytes()};

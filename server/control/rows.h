@@ -14,6 +14,7 @@
 #include "google/protobuf/message.h"
 #include "google/protobuf/timestamp.pb.h"
 #include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "scheduler/batch_policy.h"
@@ -43,6 +44,7 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job);
 scheduler::VersionCreated ToEvent(const v1::ModelVersion& version);
 
 // What each of its devices needs of the machine besides.
+scheduler::DeviceDrain FromProto(const v1::DeviceDrain& drain);
 scheduler::HostNeed HostNeedOf(const v1::JobSpec& spec);
 // On how many devices its attempts run.
 uint32_t DeviceCount(const v1::JobSpec& spec);

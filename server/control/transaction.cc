@@ -31,6 +31,8 @@ absl::string_view WhyFirst(scheduler::PreemptionReason reason) {
       return "needs devices that are close together";
     case scheduler::PreemptionReason::kServing:
       return "is served";
+    case scheduler::PreemptionReason::kDrain:
+      break;
     case scheduler::PreemptionReason::kResize:
       return "needs devices that this one can do without";
   }
@@ -136,6 +138,9 @@ std::string Transaction::PreemptionText(
   if (preemption.gives_way_to) {
     return absl::StrCat("preempted by job ", preemption.gives_way_to->value(),
                         ", which ", WhyFirst(preemption.reason));
+  }
+  if (preemption.reason == scheduler::PreemptionReason::kDrain) {
+    return "its device is drained";
   }
   const scheduler::Version* version =
       preemption.yields_to ? ledger_->state.FindVersion(*preemption.yields_to)
@@ -270,6 +275,13 @@ bool Transaction::SetMemoryFraction(const scheduler::Device& device,
   if (!Apply(scheduler::MemoryFractionSet{device.id, fraction})) return false;
   batch_.set_memory_fractions[device.name] = fraction;
   return true;
+}
+
+void Transaction::SetDrain(const scheduler::Device& device,
+                           const std::optional<v1::DeviceDrain>& drain) {
+  scheduler::DeviceDrainSet event{device.id, std::nullopt};
+  if (drain) event.drain = FromProto(*drain);
+  if (Apply(event)) batch_.set_drains[device.name] = drain;
 }
 
 void Transaction::Publish(uint64_t job_id) {

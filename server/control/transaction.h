@@ -60,6 +60,10 @@ class Transaction {
   // changes, when more is placed there.
   bool SetMemoryFraction(const scheduler::Device& device, double fraction);
 
+  // The device is drained from now on; nothing: it is resumed.
+  void SetDrain(const scheduler::Device& device,
+                const std::optional<v1::DeviceDrain>& drain);
+
   // Readers will see the placements anew though no row changed.
   void MarkPlanChanged() { changed_plan_ = true; }
 

@@ -137,6 +137,9 @@ MetricFamilies::MetricFamilies()
       device_cooling(AddGauges(
           *registry, "gpupool_device_cooling",
           "1 while no job starts on the device after a fault, else 0.")),
+      device_drained(AddGauges(
+          *registry, "gpupool_device_drained",
+          "1 while nothing new is placed on the device by request, else 0.")),
       device_faults_in_a_row(
           AddGauges(*registry, "gpupool_device_consecutive_faults",
                     "Faults of the device since something ended well there.")),

@@ -59,6 +59,7 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Gauge>& device_up;
   prometheus::Family<prometheus::Gauge>& device_quarantined;
   prometheus::Family<prometheus::Gauge>& device_cooling;
+  prometheus::Family<prometheus::Gauge>& device_drained;
   prometheus::Family<prometheus::Gauge>& device_faults_in_a_row;
   prometheus::Family<prometheus::Histogram>& training_step;
   prometheus::Family<prometheus::Counter>& worker_restarts;

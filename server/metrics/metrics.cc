@@ -39,6 +39,8 @@ const char* LabelOf(PreemptionLabel reason) {
       return "move";
     case PreemptionLabel::kServing:
       return "serving";
+    case PreemptionLabel::kDrain:
+      return "drain";
     case PreemptionLabel::kResize:
       return "resize";
   }
@@ -70,7 +72,7 @@ Metrics::Metrics() : families_(std::make_shared<MetricFamilies>()) {
        {PreemptionLabel::kPriority, PreemptionLabel::kQueue,
         PreemptionLabel::kOrder, PreemptionLabel::kGuarantee,
         PreemptionLabel::kMove, PreemptionLabel::kServing,
-        PreemptionLabel::kResize}) {
+        PreemptionLabel::kDrain, PreemptionLabel::kResize}) {
     families_->preemptions.Add({{"reason", LabelOf(reason)}});
   }
   for (CheckpointPhase phase :
@@ -173,6 +175,10 @@ void Metrics::SetDeviceFaults(const std::string& device, uint32_t in_a_row,
                               bool cools) {
   families_->device_faults_in_a_row.Add({{"device", device}}).Set(in_a_row);
   families_->device_cooling.Add({{"device", device}}).Set(cools ? 1 : 0);
+}
+
+void Metrics::SetDeviceDrained(const std::string& device, bool drained) {
+  families_->device_drained.Add({{"device", device}}).Set(drained ? 1 : 0);
 }
 
 void Metrics::SetGpuReadings(const v1::Device& device) {

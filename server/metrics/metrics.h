@@ -64,6 +64,7 @@ enum class PreemptionLabel {
   kGuarantee,
   kMove,
   kServing,
+  kDrain,
   kResize
 };
 enum class CheckpointPhase { kSave, kRestore };
@@ -110,6 +111,7 @@ class Metrics {
   // Faults in a row, and whether it cools down after the last one.
   void SetDeviceFaults(const std::string& device, uint32_t in_a_row,
                        bool cools);
+  void SetDeviceDrained(const std::string& device, bool drained);
   // What a GPU tells: of device.gpu() and device.readings().
   void SetGpuReadings(const v1::Device& device);
   void ClearGpuReadings(const std::string& device);

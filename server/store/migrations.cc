@@ -125,6 +125,11 @@ ALTER TABLE jobs ADD COLUMN array_id INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN array_index INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX jobs_by_array ON jobs(array_id, state) WHERE array_id > 0;
 )sql",
+    // `drained`: 0 no, 1 jobs leave, 2 they finish.
+    R"sql(
+ALTER TABLE device_settings ADD COLUMN drained INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device_settings ADD COLUMN drain_reason TEXT NOT NULL DEFAULT '';
+)sql",
 };
 
 int Pragma(SQLite::Database& database, const char* name) {

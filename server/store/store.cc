@@ -67,6 +67,9 @@ constexpr char kCounters[] =
     "SELECT name, value FROM counters WHERE substr(name, 1, length(?1)) = ?1";
 constexpr char kMemoryFractions[] =
     "SELECT device, memory_fraction FROM device_settings";
+constexpr char kDrains[] =
+    "SELECT device, drained, drain_reason FROM device_settings"
+    " WHERE drained > 0";
 
 void BindNothing(CachedStatement&) {}
 
@@ -124,7 +127,7 @@ bool WriteBatch::empty() const {
          upsert_versions.empty() && delete_versions.empty() &&
          upsert_checkpoints.empty() && delete_checkpoints.empty() &&
          set_counters.empty() && delete_counters.empty() && add_usage.empty() &&
-         set_memory_fractions.empty();
+         set_memory_fractions.empty() && set_drains.empty();
 }
 
 Store::Store(StoreOptions options, std::unique_ptr<DiskReserve> reserve,
@@ -472,6 +475,18 @@ absl::StatusOr<std::map<std::string, double>> Store::LoadMemoryFractions()
         fractions[row.getColumn(0).getString()] = row.getColumn(1).getDouble();
       }));
   return fractions;
+}
+
+absl::StatusOr<std::map<std::string, v1::DeviceDrain>> Store::LoadDrains()
+    const {
+  std::map<std::string, v1::DeviceDrain> drains;
+  RETURN_IF_ERROR(
+      reader_->ForEach(kDrains, BindNothing, [&](SQLite::Statement& row) {
+        v1::DeviceDrain& drain = drains[row.getColumn(0).getString()];
+        drain.set_lets_finish(row.getColumn(1).getInt() == 2);
+        drain.set_reason(row.getColumn(2).getString());
+      }));
+  return drains;
 }
 
 absl::StatusOr<v1::GetUsageResponse> Store::GetUsage(

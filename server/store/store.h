@@ -27,6 +27,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/v1/usage.pb.h"
@@ -79,6 +80,8 @@ struct WriteBatch {
   std::map<std::string, uint64_t> set_counters;
   std::vector<std::string> delete_counters;
   std::map<std::string, double> set_memory_fractions;  // by device
+  // By device; nothing: it is resumed.
+  std::map<std::string, std::optional<v1::DeviceDrain>> set_drains;
   // To what is there. Deleting a job makes its sums those of no job.
   std::map<UsageKey, UsageSums> add_usage;
 
@@ -171,6 +174,8 @@ class Store {
 
   // By device; those that were never set are absent.
   absl::StatusOr<std::map<std::string, double>> LoadMemoryFractions() const;
+  // Of those devices that are drained.
+  absl::StatusOr<std::map<std::string, v1::DeviceDrain>> LoadDrains() const;
 
   // InvalidArgument for a `since` after `until` (now, without one), or a page
   // token that GetUsage did not make.

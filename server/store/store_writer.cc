@@ -91,6 +91,10 @@ constexpr char kUpsertMemoryFraction[] =
     "INSERT INTO device_settings(device, memory_fraction) VALUES(?, ?)"
     " ON CONFLICT(device) DO UPDATE SET"
     " memory_fraction = excluded.memory_fraction";
+constexpr char kUpsertDrain[] =
+    "INSERT INTO device_settings(device, memory_fraction, drained,"
+    " drain_reason) VALUES(?, 1, ?, ?) ON CONFLICT(device) DO UPDATE SET"
+    " drained = excluded.drained, drain_reason = excluded.drain_reason";
 // MAX: an id is never given again, whatever a caller gets wrong.
 constexpr char kUpsertId[] =
     "INSERT INTO ids(name, last) VALUES(?, ?)"
@@ -243,6 +247,13 @@ void StoreWriter::Write(const WriteBatch& batch) {
     CachedStatement statement(connection_.Prepare(kUpsertMemoryFraction));
     statement.BindText(1, device);
     statement->bind(2, fraction);
+    statement->exec();
+  }
+  for (const auto& [device, drain] : batch.set_drains) {
+    CachedStatement statement(connection_.Prepare(kUpsertDrain));
+    statement.BindText(1, device);
+    statement->bind(2, !drain ? 0 : drain->lets_finish() ? 2 : 1);
+    statement.BindText(3, drain ? drain->reason() : "");
     statement->exec();
   }
 }

@@ -28,7 +28,8 @@ void Print(uint64_t seed, const WorldReport& report) {
             << " yielded=" << report.yielded << " grown=" << report.grown
             << " shrunk=" << report.shrunk << " requeued=" << report.requeued
             << " after_others=" << report.after_others
-            << " arrays=" << report.arrays << " held_back=" << report.held_back
+            << " drained=" << report.drained << " arrays=" << report.arrays
+            << " held_back=" << report.held_back
             << " at_limits=" << report.at_limits << "\n";
 }
 
@@ -69,6 +70,7 @@ TEST_P(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
     EXPECT_GT(report.gangs_succeeded, 0);
     EXPECT_GT(report.preemptions, 0);
     sum.yielded += report.yielded;
+    sum.drained += report.drained;
     EXPECT_GT(report.held, 0);
     EXPECT_GT(report.requeued, 0);
     EXPECT_GT(report.after_others, 0);
@@ -78,6 +80,7 @@ TEST_P(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
     sum.events += report.events;
   }
   EXPECT_GT(sum.yielded, 0);
+  EXPECT_GT(sum.drained, 0);
   EXPECT_GE(sum.events, 21000 * static_cast<int>(Seeds()));
 }
 

@@ -106,6 +106,12 @@ bool World::SomeRankCools(const Job& job) const {
   });
 }
 
+bool World::SomeRankIsDrained(const Job& job) const {
+  return std::any_of(job.ranks.begin(), job.ranks.end(), [&](const Rank& rank) {
+    return state_.devices().at(rank.device).drain.has_value();
+  });
+}
+
 bool World::KeepsToItsQueue(const Job& job) const {
   if (state_.queues().IsFull(job.queue, 0)) return false;
   return std::all_of(job.ranks.begin(), job.ranks.end(), [&](const Rank& rank) {
@@ -146,6 +152,9 @@ void World::Check(const StepResult& result) {
     if (change.to == JobState::kStarting && SomeRankCools(*job)) {
       Fail("a job starts on a device that cools down");
     }
+    if (change.to == JobState::kStarting && SomeRankIsDrained(*job)) {
+      Fail("a job starts on a device that is drained");
+    }
     if (change.to == JobState::kStarting && cancelled_.contains(change.job)) {
       Fail("a job starts whose cancellation was acknowledged");
     }
@@ -164,6 +173,7 @@ void World::Count(const StepResult& result) {
   for (const Preemption& preemption : result.preemptions) {
     report_.yielded += preemption.reason == PreemptionReason::kServing;
     report_.shrunk += preemption.reason == PreemptionReason::kResize;
+    report_.drained += preemption.reason == PreemptionReason::kDrain;
     report_.outranked += preemption.reason == PreemptionReason::kQueue;
   }
   for (const auto& [id, tasks] : state_.arrays()) {

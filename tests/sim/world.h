@@ -36,6 +36,7 @@ struct WorldOptions {
   double break_connection = 0.03;
   double restart_server = 0.01;
   double drain_and_restart = 0.005;
+  double drain_device = 0.01;  // per disturbance tick
   double doubled_message = 0.05;
   absl::Duration between_jobs = absl::Milliseconds(300);  // in the mean
   double gang = 0.3;     // share of jobs on several devices
@@ -67,6 +68,7 @@ struct WorldReport {
   int arrays = 0, held_back = 0;  // and events with tasks held back by a limit
   int preemptions = 0, held = 0, requeued = 0, blamed = 0;
   int yielded = 0, grown = 0, shrunk = 0;
+  int drained = 0;    // that left a drained device
   int outranked = 0;  // that gave way to a queue of higher rank
   int after_others = 0, at_limits = 0;  // jobs that failed by these
 };
@@ -133,6 +135,7 @@ class World {
   void Publish(JobId job);
   void RestartServer();
   bool SomeRankCools(const Job& job) const;
+  bool SomeRankIsDrained(const Job& job) const;
   bool KeepsToItsQueue(const Job& job) const;
   // One of the policy's that may ever start it; empty where there is but one.
   std::string DrawQueue(uint32_t devices);
@@ -171,6 +174,7 @@ class World {
   // Perhaps holds and releases, or requeues, all its tasks.
   void AskForArray(JobId id);
   void Disturb();
+  void DrainADevice();
   void TouchVersions();
   void AskForJobs();
   void ReleaseAll();
@@ -207,6 +211,7 @@ class World {
     std::vector<Version> versions;
     std::map<DeviceId, uint64_t> taken;
     uint64_t last_version = 0;
+    std::map<DeviceId, DeviceDrain> drains;
   };
   Disk disk_;
   absl::Duration clock_offset_;

@@ -191,7 +191,17 @@ void World::Disturb() {
     Deliver(DrainRequested{.stop = Chance(0.7)});
     At(absl::Milliseconds(Below(800)), [this] { RestartServer(); });
   }
+  if (Chance(options_.drain_device)) DrainADevice();
   At(absl::Milliseconds(Below(400)), [this] { Disturb(); });
+}
+
+// And resumes it after a while.
+void World::DrainADevice() {
+  const DeviceId device(Below(workers_.size()));
+  Deliver(DeviceDrainSet{device, DeviceDrain{.lets_finish = Chance(0.3)}});
+  At(absl::Milliseconds(Below(3000)), [this, device] {
+    Deliver(DeviceDrainSet{device, std::nullopt});
+  });
 }
 
 void World::AskForJobs() {
@@ -221,6 +231,9 @@ void World::ReleaseAll() {
     if (job.held && !IsEnded(job.state)) held.push_back(id);
   }
   for (JobId id : held) Deliver(JobReleaseRequested{id});
+  for (const Worker& worker : workers_) {
+    Deliver(DeviceDrainSet{worker.device, std::nullopt});
+  }
   if (!Quiet()) At(absl::Seconds(1), [this] { ReleaseAll(); });
 }
 

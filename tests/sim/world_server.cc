@@ -41,6 +41,9 @@ void World::Commit() {
   ++report_.commits;
   disk_ = {.taken = taken_, .last_version = last_version_};
   for (const auto& [id, job] : state_.jobs()) disk_.jobs.push_back(job);
+  for (DeviceId id : state_.drained()) {
+    disk_.drains[id] = *state_.devices().at(id).drain;
+  }
   for (const auto& [id, version] : state_.versions()) {
     disk_.versions.push_back(version);
   }
@@ -199,6 +202,7 @@ void World::RestartServer() {
   for (const auto& [id, device] : state_.devices()) {
     fresh.AddDevice(device.name, device.kind, device.limit_bytes);
   }
+  for (const auto& [id, drain] : disk_.drains) fresh.RestoreDrain(id, drain);
   for (const Job& job : disk_.jobs) {
     if (IsEnded(job.state)) continue;
     Job copy = job;

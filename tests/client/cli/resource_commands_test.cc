@@ -228,6 +228,18 @@ TEST_F(DevicesTest, ShowsAndTendsMemory) {
   EXPECT_EQ(out(), "allocated_bytes.all.peak\t64\nnum_ooms\t2\n");
 }
 
+TEST_F(DevicesTest, DrainsAndResumes) {
+  EXPECT_EQ(Run({"devices", "drain", "cpu:0", "--reason", "new fan"}), 0);
+  EXPECT_EQ(out(),
+            "cpu:0 is drained; job 7 checkpoints and leaves; still served "
+            "there: digits/1 (see `gpupool models unload`)\n");
+  EXPECT_EQ(Run({"devices", "drain", "cpu:0", "--let-finish"}), 0);
+  EXPECT_THAT(out(), HasSubstr("job 7 goes on to its end"));
+  EXPECT_EQ(Run({"devices", "drain"}), 2);
+  EXPECT_EQ(Run({"devices", "resume", "cpu:0"}), 0);
+  EXPECT_EQ(out(), "cpu:0 takes jobs and models again\n");
+}
+
 TEST_F(DevicesTest, BoundsRemembersAndDumpsMemory) {
   EXPECT_EQ(Run({"devices", "fraction", "cpu:0", "0.5"}), 0);
   EXPECT_EQ(out(), "cpu:0: at most 2.0 KiB are given out\n");

@@ -366,6 +366,21 @@ class Devices final : public v1::DeviceService::Service {
     stats->set_limit_bytes(static_cast<uint64_t>(4096 * request->fraction()));
     return Status::OK;
   }
+  Status DrainDevice(ServerContext*, const v1::DrainDeviceRequest* request,
+                     v1::Device* device) override {
+    ENTER("DrainDevice");
+    device->set_name(request->device());
+    *device->mutable_drain() = request->drain();
+    device->add_job_ids(7);
+    device->add_versions("digits/1");
+    return Status::OK;
+  }
+  Status ResumeDevice(ServerContext*, const v1::ResumeDeviceRequest* request,
+                      v1::Device* device) override {
+    ENTER("ResumeDevice");
+    device->set_name(request->device());
+    return Status::OK;
+  }
   Status RecordMemoryHistory(ServerContext*,
                              const v1::RecordMemoryHistoryRequest* request,
                              v1::RecordMemoryHistoryResponse*) override {

@@ -121,6 +121,16 @@ TEST(MetricsTest, FaultsInARowAndCooldownsAreSeen) {
   EXPECT_THAT(text, HasSubstr("gpupool_jobs_blamed_total 2"));
 }
 
+TEST(MetricsTest, DrainedDevicesAreSeen) {
+  Metrics metrics;
+  metrics.SetDeviceDrained("cpu:1", true);
+  EXPECT_THAT(metrics.Text(),
+              HasSubstr("gpupool_device_drained{device=\"cpu:1\"} 1"));
+  metrics.SetDeviceDrained("cpu:1", false);
+  EXPECT_THAT(metrics.Text(),
+              HasSubstr("gpupool_device_drained{device=\"cpu:1\"} 0"));
+}
+
 TEST(MetricsTest, HandlesOfOneVersionShareTheirSeries) {
   Metrics metrics;
   auto first = metrics.ForVersion("digits", "1", 64);

@@ -27,6 +27,9 @@ class MigrationsTest : public ::testing::Test {
 
   void GoBackToFourthSchema() {
     Execute(
+        "ALTER TABLE device_settings DROP COLUMN drained;"
+        "ALTER TABLE device_settings DROP COLUMN drain_reason");
+    Execute(
         "DROP TABLE arrays; DROP INDEX jobs_by_array; ALTER TABLE jobs DROP "
         "COLUMN array_id; ALTER TABLE jobs DROP COLUMN array_index;"
         "PRAGMA user_version = 4");

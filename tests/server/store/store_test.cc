@@ -340,5 +340,24 @@ TEST_F(StoreTest, KeepsMemoryFractionsOfDevices) {
   EXPECT_EQ(*store_->LoadMemoryFractions(), kept);
 }
 
+TEST_F(StoreTest, KeepsDrainsBesideMemoryFractions) {
+  v1::DeviceDrain drain;
+  drain.set_reason("new fan");
+  drain.set_lets_finish(true);
+  Commit({.set_memory_fractions = {{"cpu:0", 0.25}},
+          .set_drains = {{"cpu:0", drain}, {"cpu:1", v1::DeviceDrain()}}});
+  Reopen();
+  auto drains = store_->LoadDrains();
+  ASSERT_TRUE(drains.ok()) << drains.status();
+  ASSERT_EQ(drains->size(), 2u);
+  EXPECT_EQ(drains->at("cpu:0").reason(), "new fan");
+  EXPECT_TRUE(drains->at("cpu:0").lets_finish());
+  EXPECT_FALSE(drains->at("cpu:1").lets_finish());
+  Commit({.set_drains = {{"cpu:0", std::nullopt}}});
+  Reopen();
+  EXPECT_FALSE(store_->LoadDrains()->contains("cpu:0"));
+  EXPECT_EQ(store_->LoadMemoryFractions()->at("cpu:0"), 0.25);
+}
+
 }  // namespace
 }  // namespace gpupool::server

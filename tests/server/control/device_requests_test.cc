@@ -1,0 +1,71 @@
+#include "server/control/device_requests.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/server/control/control_fixture.h"
+
+namespace gpupool::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DeviceRequestsTest : public ControlTest {
+ protected:
+  void SetUp() override {
+    ControlTest::SetUp();
+    AddDataset("digits");
+  }
+  absl::StatusOr<v1::Device> Drain(const std::string& device,
+                                   const std::string& reason) {
+    v1::DeviceDrain drain;
+    drain.set_reason(reason);
+    return Set(device, drain);
+  }
+  absl::StatusOr<v1::Device> Set(const std::string& device,
+                                 const std::optional<v1::DeviceDrain>& drain) {
+    Answer<v1::Device> answer;
+    loop->SetDrain(device, drain, answer.callback());
+    return answer.Wait();
+  }
+};
+
+TEST_F(DeviceRequestsTest, AnUnknownDeviceIsNotFound) {
+  const auto device = Drain("cpu:77", "");
+  EXPECT_TRUE(absl::IsNotFound(device.status()));
+  EXPECT_THAT(std::string(device.status().message()), HasSubstr("cpu:77"));
+}
+
+TEST_F(DeviceRequestsTest, ADrainHoldsOverARestartAndEndsWhenItIsResumed) {
+  Hello("cpu:0");
+  const auto drained = Drain("cpu:0", "new fan");
+  ASSERT_TRUE(drained.ok()) << drained.status();
+  EXPECT_EQ(drained->state(), v1::DEVICE_DRAINED);
+  EXPECT_EQ(drained->drain().reason(), "new fan");
+  Restart();
+  Hello("cpu:0");
+  const auto job = Submit(Request("r1"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->state(), v1::QUEUED);
+  EXPECT_THAT(loop->GetJob(job->id())->waiting_reason(),
+              HasSubstr("cpu:0 is drained (new fan)"));
+  const auto resumed = Set("cpu:0", std::nullopt);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_FALSE(resumed->has_drain());
+  EXPECT_EQ(resumed->state(), v1::DEVICE_READY);
+  EXPECT_EQ(loop->GetJob(job->id())->state(), v1::STARTING);
+}
+
+TEST_F(DeviceRequestsTest, ItIsDrainingWhileAJobIsThere) {
+  Hello("cpu:0");
+  const auto job = Submit(Request("r1"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  ReportStarted(job->id(), 1);
+  EXPECT_EQ(Drain("cpu:0", "")->state(), v1::DEVICE_DRAINING);
+  ReportEnded(job->id(), 1, worker::v1::JobEnded::STOPPED);
+  EXPECT_TRUE(Eventually(
+      [&] { return loop->ListDevices()[0].state() == v1::DEVICE_DRAINED; }));
+  EXPECT_EQ(loop->GetJob(job->id())->state(), v1::QUEUED);
+}
+
+}  // namespace
+}  // namespace gpupool::server

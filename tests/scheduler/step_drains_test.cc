@@ -114,7 +114,7 @@ TEST_F(StepDrainsTest, HoldsForJobsThatAWorkerComesBackWith) {
 }
 
 TEST_F(StepDrainsTest, RoomThatIsMadeThereIsGivenUp) {
-  state.SetPolicy({.order = Order::kFirstCome, .preempt = true});
+  state.SetPolicy({.order = Order::kPriority});
   const DeviceId first = AddReadyDevice("cpu:0", 100);
   const DeviceId second = AddReadyDevice("cpu:1", 100);
   const JobId low = Submit(100, 0);

@@ -180,7 +180,8 @@ std::vector<const Job*> CandidatesOf(const State& state, uint32_t queue) {
   // Always looked at: what is reserved for them stands idle meanwhile.
   for (JobId id : state.reserving()) {
     const Job& job = state.jobs().at(id);
-    if (job.queue == queue && !IsAtLimit(state, job)) jobs.push_back(&job);
+    if (job.queue != queue || IsAtLimit(state, job)) continue;
+    if (state.StrayDevice(id) == nullptr) jobs.push_back(&job);
   }
   Sort(state, queue, jobs);
   return jobs;

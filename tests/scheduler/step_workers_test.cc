@@ -6,6 +6,7 @@
 namespace gpupool::scheduler {
 namespace {
 
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 class StepWorkersTest : public SchedulerTest {
@@ -231,6 +232,30 @@ TEST_F(StepWorkersTest, ALaterWorkerHasTheFractionToo) {
   Send(WorkerReady{.device = device, .limit_bytes = 80});
   EXPECT_EQ(state.FindDevice(device)->full_bytes, 80u);
   EXPECT_EQ(state.FindDevice(device)->limit_bytes, 20u);
+}
+
+// A worker that was given up as lost comes back with the job's attempt when
+// others have already been told to make room for the next one.
+TEST_F(SchedulerTest, AReservationIsNotUsedBeforeTheOldAttemptHasStopped) {
+  state.SetPolicy({.order = Order::kPriority});
+  const DeviceId first = AddReadyDevice("cpu:0", 100);
+  const DeviceId second = AddReadyDevice("cpu:1", 100);
+  const JobId job_id = Submit(80, 5);
+  Begin(job_id);
+  ASSERT_EQ(DeviceOf(job_id), first);
+  const JobId other = Submit(80);
+  Begin(other);
+  Send(WorkerLost{first, "connection lost"});
+  now = job(job_id).wake_time;
+  Send(TimerFired{});
+  ASSERT_EQ(job(job_id).reserved_devices, std::vector<DeviceId>{second});
+  Send(WorkerReady{
+      .device = first, .limit_bytes = 50, .running = {{job_id, 1}}});
+  EXPECT_THAT(ActionsOf<StartJob>(End(other, Outcome::kStopped)), IsEmpty());
+  const StepResult gone =
+      Send(AttemptEnded{first, {job_id, 1}, Outcome::kStopped, ""});
+  ASSERT_THAT(ActionsOf<StartJob>(gone), SizeIs(1));
+  EXPECT_EQ(ActionsOf<StartJob>(gone)[0].attempt, (AttemptRef{job_id, 2}));
 }
 
 }  // namespace

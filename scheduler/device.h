@@ -42,7 +42,7 @@ struct Device {
   absl::btree_map<AttemptRef, uint64_t> stray_attempts;
   absl::btree_map<VersionId, uint64_t> stray_versions;
   uint64_t stray_bytes = 0;
-  // Live attempts whose rank here has ended, while others go on for a moment:
+  // Live attempts whose rank here has ended, while others hold their devices:
   // nothing starts before a machine's devices come back together.
   uint32_t settling = 0;
   // Jobs were told to make room here for this one: nothing else starts.

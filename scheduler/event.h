@@ -126,6 +126,9 @@ struct WorkerReady {
   uint64_t limit_bytes = 0;  // 0: as configured
   std::vector<AttemptRef> running;
   std::vector<VersionId> loaded;
+  // Hold nothing on the device any more; how they ended follows, at once or
+  // when their checkpoints are on disk.
+  std::vector<AttemptRef> left;
 };
 
 // The worker ended, or hangs and was killed. What it held is gone.
@@ -153,7 +156,8 @@ struct CheckpointSaved {
   DeviceId device;
   AttemptRef attempt;
   uint64_t step = 0;
-  absl::Duration took;  // that the training stood still for it
+  absl::Duration took;   // that the training stood still for it
+  absl::Duration wrote;  // on its way to the disk after that
 };
 struct AttemptEnded {
   DeviceId device;

@@ -309,6 +309,7 @@ void AddDevices(const State& state, const Job& job, absl::Time now,
 
 Explanation Explain(const State& state, const Job& job, absl::Time now) {
   Explanation explained;
+  if (job.Saves()) explained.waits_for = WaitingReason(state, job);
   if (IsLive(job.state) || IsEnded(job.state)) return explained;
   if (job.state == JobState::kBackingOff) {
     explained.waits_for = absl::StrCat(

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/queue_policy.h"
+#include "scheduler/running_jobs.h"
 #include "scheduler/step.h"
 
 namespace gpupool::scheduler {
@@ -75,8 +76,7 @@ class Lookahead {
     }
     for (JobId id : live) {
       const Job& job = state_.jobs().at(id);
-      if (job.stop_sent || job.interruption ||
-          job.state == JobState::kCancelling) {
+      if (IsStopping(job)) {
         stopping_.push_back({id, job.attempt});
       } else {
         Runs(id);
@@ -169,7 +169,7 @@ class Lookahead {
     if (!state_.IsLiveAttempt(attempt)) return;
     const std::vector<Rank> ranks = state_.jobs().at(attempt.job).ranks;
     for (const Rank& rank : ranks) {
-      if (rank.end) continue;
+      if (rank.end && !rank.saves()) continue;
       Happen(AttemptEnded{rank.device, attempt, outcome, ""});
     }
     const Job* job = state_.FindJob(attempt.job);

@@ -213,6 +213,7 @@ absl::Status CheckInvariants(const State& state, bool restoring) {
   }
   absl::btree_map<DeviceId, uint32_t> settling;
   for (const auto& [id, job] : state.jobs()) {
+    if (!job.HoldsDevices()) continue;
     for (const Rank& rank : job.ranks) settling[rank.device] += !!rank.end;
   }
   for (const auto& [id, device] : state.devices()) {

@@ -48,4 +48,19 @@ bool Job::RunsOn(DeviceId device) const {
   return rank != nullptr && !rank->end;
 }
 
+bool Job::SavesFrom(DeviceId device) const {
+  const Rank* rank = FindRank(device);
+  return rank != nullptr && rank->saves();
+}
+
+bool Job::HoldsDevices() const {
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [](const Rank& rank) { return !rank.end; });
+}
+
+bool Job::Saves() const {
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [](const Rank& rank) { return rank.saves(); });
+}
+
 }  // namespace gpupool::scheduler

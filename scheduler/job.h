@@ -20,6 +20,7 @@ namespace gpupool::scheduler {
 struct Rank {
   DeviceId device;
   std::optional<Outcome> end;  // then it holds nothing any more
+  bool saves() const { return end == Outcome::kSaving; }
   // The worker is there but has not listed it; its reports may explain that.
   bool missing = false;
 };
@@ -69,7 +70,7 @@ struct Job {
   absl::Time start_before = absl::InfiniteFuture();
   absl::Time deadline = absl::InfiniteFuture();
   absl::Time limit_time = absl::InfiniteFuture();  // index of the state
-  absl::Duration save_time;                        // of its last checkpoint
+  absl::Duration save_time;  // of its last checkpoint, until it was on disk
 
   // How long it ran in RUNNING attempts that are over, and since when it runs.
   absl::Duration attained;
@@ -105,6 +106,11 @@ struct Job {
   const Rank* FindRank(DeviceId device) const;
   // A rank that has not ended is there.
   bool RunsOn(DeviceId device) const;
+  bool SavesFrom(DeviceId device) const;
+  bool HoldsDevices() const;
+  // It may not start again before the checkpoint that it left its device with
+  // is on disk, or is lost.
+  bool Saves() const;
 };
 
 QueueKey KeyOf(const Job& job);

@@ -34,7 +34,8 @@ absl::Status CheckRanks(const State& state, const Job& job) {
     }
     devices.insert(rank.device);
     kinds.insert(device->kind);
-    if (!rank.end) ++live;
+    const bool waits = rank.saves() && job.state != JobState::kCancelling;
+    if (!rank.end || waits) ++live;
   }
   if (devices.size() != job.ranks.size() || kinds.size() != 1) {
     return Broken("job ", id, " has ", job.ranks.size(), " ranks on ",
@@ -119,13 +120,21 @@ absl::Status CheckJob(const State& state, const Job& job) {
   if (!job.reserved_devices.empty() && job.state != JobState::kQueued) {
     return Broken("job ", id, " reserves a device without being queued");
   }
-  if (job.run_since != absl::InfiniteFuture() &&
-      job.state != JobState::kRunning && job.state != JobState::kCancelling) {
-    return Broken("job ", id, " is ", ToString(job.state), ", its clock runs");
+  if (job.run_since != absl::InfiniteFuture()) {
+    if (job.state != JobState::kRunning && job.state != JobState::kCancelling) {
+      return Broken("job ", id, " is ", ToString(job.state),
+                    ", its clock runs");
+    }
+    if (!job.HoldsDevices()) {
+      return Broken("job ", id, " holds no device, its clock runs");
+    }
   }
   if (state.elastic().contains(job.id) !=
       (job.elastic() && IsLive(job.state))) {
     return Broken("job ", id, " is not where live elastic ones are");
+  }
+  if (state.saving().contains(job.id) != job.Saves()) {
+    return Broken("job ", id, " is not where those are that save");
   }
   return CheckTask(state, job);
 }

@@ -8,7 +8,7 @@
 namespace gpupool::scheduler {
 bool IsStopping(const Job& job) {
   return job.stop_sent.has_value() || job.interruption.has_value() ||
-         job.state == JobState::kCancelling;
+         job.state == JobState::kCancelling || job.Saves();
 }
 
 RunningJobs::RunningJobs(const State& state, absl::Time now,

@@ -6,7 +6,8 @@
 // Invariants (checked by scheduler/invariants.h):
 //   1. A job has ranks exactly while it is live (STARTING, RUNNING,
 //      CANCELLING): as many as it needs devices, each on another one. It is in
-//      the `jobs` of those devices whose rank has not ended; one has not.
+//      the `jobs` of those devices whose rank has not ended; one has not, or
+//      saves and is not being cancelled.
 //   2. A version names a device exactly while it may hold bytes there.
 //   3. What was placed on a device never exceeds its limit.
 //   4. The queue holds exactly the QUEUED jobs that may start, and so do its
@@ -14,7 +15,8 @@
 //      their jobs is what there is.
 //   5. A device is reserved for a QUEUED job only.
 //   6. under_load() are the versions that are so, elastic() the live jobs that
-//      can run with several numbers of devices.
+//      can run with several numbers of devices, saving() those with a rank that
+//      saves.
 #pragma once
 
 #include <cstdint>
@@ -122,6 +124,8 @@ class State {
   const absl::btree_set<DeviceId>& drained() const { return drained_; }
   // Live jobs that can run with other numbers of devices.
   const absl::btree_set<JobId>& elastic() const { return elastic_; }
+  // Live jobs with a checkpoint on its way to the disk; many hold no device.
+  const absl::btree_set<JobId>& saving() const { return saving_; }
   // Jobs for which devices are reserved.
   const absl::btree_set<JobId>& reserving() const { return reserving_; }
   const QueuePolicy& policy() const { return policy_; }
@@ -141,7 +145,9 @@ class State {
   const NeedHistory& needs() const { return needs_; }
   // Of the last event.
   absl::Time now() const { return now_; }
-  // Of stopping and resuming: as measured, or as the policy says at first.
+  // Of stopping a job that resumes at once, until it is where it was: copying
+  // or writing its checkpoint on the device, writing it behind that, restoring
+  // it. As measured, or as the policy says at first.
   absl::Duration restart_cost() const {
     return restart_cost_.OrElse(policy_.restart_cost);
   }
@@ -189,6 +195,7 @@ class State {
   absl::btree_set<VersionId> under_load_;
   absl::btree_set<DeviceId> drained_;
   absl::btree_set<JobId> elastic_;
+  absl::btree_set<JobId> saving_;
   absl::btree_set<std::pair<JobId, JobId>> dependents_;
   // Of all devices.
   absl::btree_set<std::pair<AttemptRef, DeviceId>> strays_;

@@ -156,6 +156,7 @@ void StateEditor::StopClock(Job& job, absl::Time now) {
   state_.standing_changes_.erase({job.standing_change, job.id});
   job.attained = job.Attained(now);
   job.run_since = absl::InfiniteFuture();
+  FindLimit(job);
 }
 
 void StateEditor::NoteStandingChange(Job& job, absl::Time now) {
@@ -216,11 +217,13 @@ void StateEditor::SetWakeTime(Job& job, absl::Time time) {
 }
 
 void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
-  for (const Rank& rank : ranks) {
+  job.ranks = std::move(ranks);
+  const bool settles = job.HoldsDevices();
+  for (const Rank& rank : job.ranks) {
     Device* device = FindDevice(rank.device);
     if (device == nullptr) continue;
     if (rank.end) {
-      ++device->settling;
+      if (settles) ++device->settling;
       continue;
     }
     device->jobs.insert(job.id);
@@ -232,24 +235,43 @@ void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
     state_.usage_.Take(job.tenant, device->kind, job.bytes, state_.now_,
                        state_.policy_.usage_half_life);
   }
-  if (!ranks.empty()) state_.queues_.CountRunning(job.queue, 1);
-  job.ranks = std::move(ranks);
+  if (!job.ranks.empty()) state_.queues_.CountRunning(job.queue, 1);
+  NoteSaving(job);
 }
 
 void StateEditor::EndRank(Job& job, DeviceId device, Outcome outcome) {
   for (Rank& rank : job.ranks) {
-    if (rank.device != device || rank.end) continue;
-    GiveBack(job, rank);
-    ++FindDevice(device)->settling;
-    rank.end = outcome;
+    if (rank.device != device || (rank.end && !rank.saves())) continue;
+    const bool held = !std::exchange(rank.end, outcome).has_value();
     rank.missing = false;
-    return;
+    if (held) {
+      GiveBack(job, rank);
+      ++FindDevice(device)->settling;
+      if (!job.HoldsDevices()) Settle(job);
+    }
+    break;
+  }
+  NoteSaving(job);
+}
+
+void StateEditor::Settle(const Job& job) {
+  for (const Rank& rank : job.ranks) {
+    if (rank.end) --FindDevice(rank.device)->settling;
+  }
+}
+
+void StateEditor::NoteSaving(const Job& job) {
+  if (job.Saves()) {
+    state_.saving_.insert(job.id);
+  } else {
+    state_.saving_.erase(job.id);
   }
 }
 
 void StateEditor::SetMissing(Job& job, DeviceId device, bool missing) {
   for (Rank& rank : job.ranks) {
-    if (rank.device == device && !rank.end) rank.missing = missing;
+    if (rank.device != device || (rank.end && !rank.saves())) continue;
+    rank.missing = missing;
   }
 }
 
@@ -267,15 +289,13 @@ void StateEditor::GiveBack(const Job& job, const Rank& rank) {
 
 void StateEditor::ReleaseJob(Job& job) {
   if (job.ranks.empty()) return;
+  if (job.HoldsDevices()) Settle(job);
   for (const Rank& rank : job.ranks) {
-    if (!rank.end) {
-      GiveBack(job, rank);
-    } else {
-      --FindDevice(rank.device)->settling;
-    }
+    if (!rank.end) GiveBack(job, rank);
   }
   state_.queues_.CountRunning(job.queue, -1);
   job.ranks.clear();
+  NoteSaving(job);
   job.interruption.reset();
   job.spared = false;
   TakeNextBytes(job);

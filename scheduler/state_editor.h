@@ -108,6 +108,9 @@ class StateEditor {
   void NoteElastic(Job& job);
   void SetLimitTime(Job& job, absl::Time time);
   void GiveBack(const Job& job, const Rank& rank);
+  // Where its ranks have ended: no device waits for the others any more.
+  void Settle(const Job& job);
+  void NoteSaving(const Job& job);
 
   State& state_;
 };

@@ -13,6 +13,14 @@ Job* LiveJob(StepContext& context, DeviceId device, AttemptRef attempt) {
   return IsLive(job->state) && job->RunsOn(device) ? job : nullptr;
 }
 
+// As LiveJob, or it has left the device and its checkpoint is being written.
+Job* LiveOrSavingJob(StepContext& context, DeviceId device,
+                     AttemptRef attempt) {
+  if (!context.state.IsLiveAttempt(attempt)) return nullptr;
+  Job* job = context.edit.FindJob(attempt.job);
+  return job->RunsOn(device) || job->SavesFrom(device) ? job : nullptr;
+}
+
 // The job when `attempt` is its last one, was given up as lost, and no other
 // has been started since: what it achieved still counts.
 Job* LastLostJob(StepContext& context, AttemptRef attempt) {
@@ -114,8 +122,12 @@ void RequeueJob(StepContext& context, Job& job) {
                                : std::string("the start");
   if (job.stop_sent == StopReason::kOverTime) return FailAtLimit(context, job);
   if (job.stop_sent) {
+    const std::string lost =
+        job.interruption ? absl::StrCat("; what it did after that is lost: ",
+                                        *job.interruption)
+                         : "";
     MoveJob(context, job, JobState::kQueued,
-            absl::StrCat(StopText(context.state, job), " from ", from));
+            absl::StrCat(StopText(context.state, job), " from ", from, lost));
     return;
   }
   // Nobody here asked for it: the worker is ending by itself. Not a failure
@@ -191,6 +203,9 @@ void Apply(StepContext& context, const JobCancelRequested& event) {
   MoveJob(context, *job, JobState::kCancelling, "cancel was asked for");
   context.edit.SetWakeTime(*job, wake);
   StopRanks(context, *job, StopReason::kCancelled);
+  if (!job->HoldsDevices()) {  // nobody needs what it saves
+    MoveJob(context, *job, JobState::kCancelled, "cancelled");
+  }
 }
 
 void Apply(StepContext& context, const JobHoldRequested& event) {
@@ -259,14 +274,14 @@ void Apply(StepContext& context, const ProgressMade& event) {
 }
 
 void Apply(StepContext& context, const CheckpointSaved& event) {
-  Job* job = LiveJob(context, event.device, event.attempt);
+  Job* job = LiveOrSavingJob(context, event.device, event.attempt);
   if (job == nullptr) job = LastLostJob(context, event.attempt);
   if (job == nullptr || event.step < job->checkpoint_step) {
     return context.Stale();
   }
   if (event.step > job->checkpoint_step) job->faults.clear();
   job->checkpoint_step = event.step;
-  job->save_time = event.took;
+  job->save_time = event.took + event.wrote;
   context.Touch(*job);
 }
 
@@ -277,7 +292,11 @@ void Apply(StepContext& context, const AttemptEnded& event) {
     context.Touch(device->id);
     return context.Stale();
   }
-  if (Job* job = LiveJob(context, event.device, event.attempt)) {
+  if (Job* job = LiveOrSavingJob(context, event.device, event.attempt)) {
+    // A second time says nothing new.
+    if (event.outcome == Outcome::kSaving && job->SavesFrom(event.device)) {
+      return context.Stale();
+    }
     EndRank(context, *job, event.device, event);
     return;
   }

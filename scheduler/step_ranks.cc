@@ -4,9 +4,9 @@
 namespace gpupool::scheduler {
 namespace {
 
-bool SomeRank(const Job& job, std::optional<Outcome> end) {
+bool SomeRankStopped(const Job& job) {
   for (const Rank& rank : job.ranks) {
-    if (rank.end == end) return true;
+    if (rank.end == Outcome::kStopped) return true;
   }
   return false;
 }
@@ -36,14 +36,14 @@ void TakeFault(StepContext& context, Job& job, const AttemptEnded& event) {
            event.fault == DeviceFault::kLostContext);
 }
 
-// All ranks have ended.
+// All ranks have ended for good, or the job is not to run again.
 void EndAttempt(StepContext& context, Job& job) {
   if (job.state == JobState::kCancelling) {
     MoveJob(context, job, JobState::kCancelled, "cancelled");
   } else if (job.interruption && !job.stop_sent) {
     const std::string reason = *job.interruption;
     InterruptJob(context, job, reason);
-  } else if (job.interruption || SomeRank(job, Outcome::kStopped)) {
+  } else if (job.interruption || SomeRankStopped(job)) {
     RequeueJob(context, job);
   } else {
     SucceedJob(context, job);
@@ -82,7 +82,11 @@ void EndRank(StepContext& context, Job& job, DeviceId device,
   if (event.outcome == Outcome::kSucceeded) {
     NoteSuccess(context, *context.edit.FindDevice(device));
   }
-  if (!SomeRank(job, std::nullopt)) EndAttempt(context, job);
+  if (job.HoldsDevices()) return;
+  context.edit.StopClock(job, context.now);
+  if (!job.Saves() || job.state == JobState::kCancelling) {
+    EndAttempt(context, job);
+  }
 }
 
 void GiveUpMissing(StepContext& context, Job& job) {

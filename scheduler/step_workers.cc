@@ -37,13 +37,17 @@ void TakeBack(StepContext& context, Job& job, const Device& device) {
 
 bool IsMissing(const Rank& rank) { return rank.missing; }
 
-// The live attempt's rank is confirmed; say again what it may not have heard.
-void Adopt(StepContext& context, Job& job, DeviceId device) {
-  const AttemptRef attempt{job.id, job.attempt};
+void Confirm(StepContext& context, Job& job, DeviceId device) {
   context.edit.SetMissing(job, device, false);
   if (std::none_of(job.ranks.begin(), job.ranks.end(), IsMissing)) {
     context.edit.SetWakeTime(job, absl::InfiniteFuture());
   }
+}
+
+// The live attempt's rank is confirmed; say again what it may not have heard.
+void Adopt(StepContext& context, Job& job, DeviceId device) {
+  const AttemptRef attempt{job.id, job.attempt};
+  Confirm(context, job, device);
   if (job.state == JobState::kCancelling || job.interruption) {
     context.Act(StopJob{attempt, device, StopReason::kCancelled});
     return;
@@ -68,6 +72,9 @@ void ReconcileListed(StepContext& context, Device& device, AttemptRef attempt) {
     Adopt(context, *job, device.id);
     return;
   }
+  if (context.state.IsLiveAttempt(attempt) && job->SavesFrom(device.id)) {
+    return Confirm(context, *job, device.id);  // its end is on its way
+  }
   if (job != nullptr && CanTakeBack(context.state, *job, attempt, device)) {
     TakeBack(context, *job, device);
     Adopt(context, *job, device.id);
@@ -77,11 +84,20 @@ void ReconcileListed(StepContext& context, Device& device, AttemptRef attempt) {
   context.Act(StopJob{attempt, device.id, StopReason::kCancelled});
 }
 
+// With a rank there that runs or saves.
+std::vector<JobId> JobsOf(const State& state, const Device& device) {
+  std::vector<JobId> jobs(device.jobs.begin(), device.jobs.end());
+  for (JobId id : state.saving()) {
+    if (state.jobs().at(id).SavesFrom(device.id)) jobs.push_back(id);
+  }
+  return jobs;
+}
+
 // Attempts that should be there but are not listed may have ended while
 // nobody listened; their reports come in a moment.
 void DoubtUnlisted(StepContext& context, const Device& device,
                    const AttemptSet& listed) {
-  for (JobId id : device.jobs) {
+  for (JobId id : JobsOf(context.state, device)) {
     Job& job = *context.edit.FindJob(id);
     if (listed.contains({id, job.attempt})) continue;
     const absl::Time until = context.now + kMissingAttemptGrace;
@@ -126,10 +142,9 @@ void ReplaceUnlisted(StepContext& context, const Device& device,
 // `suspects`: whether they may have caused the device's fault.
 void LoseAttempts(StepContext& context, const Device& device,
                   const WorkerLost& event, bool suspects) {
-  const absl::btree_set<JobId> lost(device.jobs);
-  for (JobId id : lost) {
+  for (JobId id : JobsOf(context.state, device)) {
     Job& job = *context.edit.FindJob(id);
-    if (event.fault != DeviceFault::kNone) {
+    if (event.fault != DeviceFault::kNone && job.RunsOn(device.id)) {
       SpareJob(context, job, device.id, suspects);
     }
     EndRank(
@@ -155,10 +170,17 @@ void Apply(StepContext& context, const WorkerReady& event) {
 
   const AttemptSet running(event.running.begin(), event.running.end());
   const VersionSet loaded(event.loaded.begin(), event.loaded.end());
-  DoubtUnlisted(context, *device, running);
+  AttemptSet listed = running;
+  listed.insert(event.left.begin(), event.left.end());
+  DoubtUnlisted(context, *device, listed);
   ReplaceUnlisted(context, *device, loaded);
   for (const AttemptRef& attempt : running) {
     ReconcileListed(context, *device, attempt);
+  }
+  for (const AttemptRef& attempt : event.left) {
+    // Of one that is not live there is nothing to be given back.
+    if (!context.state.IsLiveAttempt(attempt)) continue;
+    Confirm(context, *context.edit.FindJob(attempt.job), device->id);
   }
   for (VersionId id : loaded) ReconcileListed(context, *device, id);
 }

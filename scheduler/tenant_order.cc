@@ -60,7 +60,7 @@ absl::btree_set<JobId> GuaranteedJobs(const State& state) {
   const TenantShares& tenants = state.policy().tenants;
   absl::btree_map<absl::string_view, uint32_t> used;  // by path
   for (const auto& [id, job] : state.jobs()) {
-    if (!IsLive(job.state)) continue;
+    if (!job.HoldsDevices()) continue;
     for (absl::string_view path : PathOf(job.tenant)) {
       auto share = tenants.find(path);
       if (share == tenants.end() || !share->second.guaranteed) continue;

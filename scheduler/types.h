@@ -70,6 +70,9 @@ enum class Outcome {
   kFailed = 2,       // the job's own fault: not retried
   kStopped = 3,      // because it was told to
   kInterrupted = 4,  // the worker's or the device's fault: retried
+  // It has stopped and holds nothing on the device any more, but its checkpoint
+  // is still on its way to the disk. It ends once more, with another of these.
+  kSaving = 5,
 };
 
 // What ended a worker, when it was its device.

@@ -234,6 +234,11 @@ std::string FaultsText(const Device& device) {
 }
 
 std::string WaitingReason(const State& state, const Job& job) {
+  if (job.Saves()) {
+    return absl::StrCat("its checkpoint is being written to disk; ",
+                        job.HoldsDevices() ? "its other ranks are stopping"
+                                           : "it holds no device any more");
+  }
   if (!job.MayStart()) return AsideText(state, job);
   const auto place = state.queue().find(KeyOf(job));
   const auto ahead = std::distance(FirstIn(state, job.queue), place);

@@ -136,6 +136,9 @@ absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
 }
 
 v1::Job WithReason(const DeviceBoard& board, v1::Job job) {
+  if (job.state() == v1::RUNNING) {
+    job.set_waiting_reason(board.SavingReason(job.id()));
+  }
   if (job.state() != v1::QUEUED) return job;
   job.set_waiting_reason(board.WaitingReason(job.id()));
   if (job.waiting_reason().empty()) {

@@ -61,8 +61,8 @@ scheduler::WorkerReady ToEvent(scheduler::DeviceId device,
   event.device = device;
   event.limit_bytes = reply.info().limit_bytes();
   for (const auto& running : reply.running()) {
-    event.running.push_back(
-        {scheduler::JobId(running.job_id()), running.attempt()});
+    (running.left() ? event.left : event.running)
+        .push_back({scheduler::JobId(running.job_id()), running.attempt()});
   }
   for (uint64_t id : reply.loaded_version_ids()) {
     event.loaded.push_back(scheduler::VersionId(id));
@@ -246,6 +246,9 @@ void ControlLoop::Impl::Count(Transaction& transaction) {
   for (absl::Duration took : transaction.saves()) {
     metrics->ObserveCheckpoint(CheckpointPhase::kSave, took);
   }
+  for (absl::Duration took : transaction.writes()) {
+    metrics->ObserveCheckpoint(CheckpointPhase::kWrite, took);
+  }
   for (absl::Duration took : transaction.restores()) {
     metrics->ObserveCheckpoint(CheckpointPhase::kRestore, took);
   }
@@ -330,12 +333,13 @@ void ControlLoop::Impl::PutRight(const std::string& device,
                disagreement.attempt.number, disagreement.on_worker);
   queue_.Push([this, device, disagreement](Transaction& transaction) {
     const auto* known = transaction.ledger().state.FindDevice(device);
-    if (!disagreement.on_worker) {
+    const bool runs =
+        transaction.ledger().state.RunsOn(disagreement.attempt, known->id);
+    if (!disagreement.on_worker && runs) {
       transaction.Apply(scheduler::AttemptEnded{
           known->id, disagreement.attempt, scheduler::Outcome::kInterrupted,
           "the worker no longer has the attempt"});
-    } else if (!transaction.ledger().state.RunsOn(disagreement.attempt,
-                                                  known->id)) {
+    } else if (disagreement.on_worker && !runs) {
       transaction.AfterCommit([this, id = known->id, disagreement] {
         runner_->Perform(scheduler::StopJob{disagreement.attempt, id});
       });

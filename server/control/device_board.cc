@@ -56,7 +56,10 @@ void PublishLinks(const scheduler::State& state, scheduler::DeviceId id,
 v1::DeviceState OpenState(const scheduler::State& state,
                           const scheduler::Device& device) {
   if (device.drain) {
-    return device.jobs.empty() && device.stray_attempts.empty()
+    const bool saves = std::any_of(
+        state.saving().begin(), state.saving().end(),
+        [&](JobId id) { return state.jobs().at(id).SavesFrom(device.id); });
+    return device.jobs.empty() && device.stray_attempts.empty() && !saves
                ? v1::DEVICE_DRAINED
                : v1::DEVICE_DRAINING;
   }
@@ -171,7 +174,13 @@ bool DeviceBoard::Publish(const Ledger& ledger, bool more_follows,
   absl::btree_map<JobId, std::string> reasons;
   if (!keep) reasons = scheduler::WaitingReasons(ledger.state, kReasons);
   absl::MutexLock lock(&mutex_);
-  std::set<JobId> live;
+  std::set<JobId> live(ledger.state.saving().begin(),
+                       ledger.state.saving().end());
+  saving_.clear();
+  for (JobId id : live) {
+    saving_[id] =
+        scheduler::WaitingReason(ledger.state, ledger.state.jobs().at(id));
+  }
   for (const auto& [id, device] : ledger.state.devices()) {
     auto it = entries_.find(device.name);
     if (it == entries_.end()) continue;
@@ -331,6 +340,12 @@ std::string DeviceBoard::WaitingReason(uint64_t job) const {
   absl::MutexLock lock(&mutex_);
   auto it = reasons_.find(JobId(job));
   return it == reasons_.end() ? "" : it->second;
+}
+
+std::string DeviceBoard::SavingReason(uint64_t job) const {
+  absl::MutexLock lock(&mutex_);
+  auto it = saving_.find(JobId(job));
+  return it == saving_.end() ? "" : it->second;
 }
 
 v1::SchedulingPolicy DeviceBoard::Scheduling() const {

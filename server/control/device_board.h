@@ -74,6 +74,8 @@ class DeviceBoard {
   uint64_t mismatches_total() const;
   // Empty when the job is not known to wait.
   std::string WaitingReason(uint64_t job) const;
+  // Empty unless it is live and its checkpoint is being written.
+  std::string SavingReason(uint64_t job) const;
   v1::SchedulingPolicy Scheduling() const;
   bool draining() const;
   size_t live_attempts() const;
@@ -106,6 +108,8 @@ class DeviceBoard {
   mutable absl::Mutex mutex_;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   absl::btree_map<scheduler::JobId, std::string> reasons_
+      ABSL_GUARDED_BY(mutex_);
+  absl::btree_map<scheduler::JobId, std::string> saving_
       ABSL_GUARDED_BY(mutex_);
   absl::Time reasons_made_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t mismatches_ ABSL_GUARDED_BY(mutex_) = 0;

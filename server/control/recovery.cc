@@ -31,7 +31,6 @@ absl::StatusOr<std::vector<scheduler::Rank>> RecoverRanks(
     if (device == nullptr) return std::vector<scheduler::Rank>();
     ranks.push_back({device->id});
   }
-  if (ranks.size() == 1) return ranks;
   for (size_t i = 0; i < ranks.size(); ++i) {
     ASSIGN_OR_RETURN(const uint64_t end,
                      store.GetCounter(RankCounter(job.id(), i)));

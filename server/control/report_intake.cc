@@ -143,11 +143,13 @@ void PruneCheckpoints(const Intake& in, JobRow& row) {
 void TakeCheckpoint(const Intake& in) {
   v1::Checkpoint checkpoint = in.report.checkpoint();
   const absl::Duration took = absl::Seconds(checkpoint.save_seconds());
+  const absl::Duration wrote = absl::Seconds(in.report.write_seconds());
   if (!in.transaction.Apply(scheduler::CheckpointSaved{
-          in.device, in.attempt, checkpoint.step(), took})) {
+          in.device, in.attempt, checkpoint.step(), took, wrote})) {
     return;
   }
   if (took > absl::ZeroDuration()) in.transaction.saves().push_back(took);
+  if (wrote > absl::ZeroDuration()) in.transaction.writes().push_back(wrote);
   JobRow* row = in.row();
   v1::JobEvent event = in.NewEvent();
   checkpoint.set_job_id(in.report.job_id());

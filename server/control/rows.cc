@@ -161,7 +161,6 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.array = submitted.array;
   job.max_at_once = submitted.max_at_once;
   job.attained = absl::Seconds(row.run_seconds());
-  job.save_time = absl::Seconds(row.last_checkpoint().save_seconds());
   if (row.progress().seconds_left() > 0) {
     job.expected_run =
         job.attained + absl::Seconds(row.progress().seconds_left());

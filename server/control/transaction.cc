@@ -181,7 +181,7 @@ void Transaction::MirrorRanks(const scheduler::Job& job, v1::Job* row) {
 
 void Transaction::ForgetRanks(const v1::Job& job) {
   const uint32_t ranks = MostDevices(job.spec());
-  for (size_t i = 0; ranks > 1 && i < ranks; ++i) {
+  for (size_t i = 0; i < ranks; ++i) {
     const std::string name = RankCounter(job.id(), i);
     batch_.set_counters.erase(name);
     batch_.delete_counters.push_back(name);

@@ -93,8 +93,10 @@ class Transaction {
   const std::vector<scheduler::PreemptionReason>& preemptions() const {
     return preemptions_;
   }
-  // How long checkpoints took to save and jobs to be restored from them.
+  // How long training stood still for checkpoints, how long copies of those
+  // took to be written behind it, and jobs to be restored from them.
   std::vector<absl::Duration>& saves() { return saves_; }
+  std::vector<absl::Duration>& writes() { return writes_; }
   std::vector<absl::Duration>& restores() { return restores_; }
   // Where something was placed or given back, among others.
   const absl::btree_set<scheduler::DeviceId>& changed_devices() const {
@@ -143,6 +145,7 @@ class Transaction {
   std::vector<absl::Duration> queue_waits_;
   std::vector<scheduler::PreemptionReason> preemptions_;
   std::vector<absl::Duration> saves_;
+  std::vector<absl::Duration> writes_;
   std::vector<absl::Duration> restores_;
   absl::btree_set<scheduler::DeviceId> changed_devices_;
   std::vector<scheduler::JobId> submitted_jobs_;

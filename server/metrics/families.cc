@@ -105,8 +105,9 @@ MetricFamilies::MetricFamilies()
           "priority, by the server's order, or to move.")),
       checkpoint_duration(AddHistograms(
           *registry, "gpupool_checkpoint_duration_seconds",
-          "Time that training stood still to save a checkpoint, or that a job "
-          "took to resume from one (restore).")),
+          "Time that training stood still to copy or save a checkpoint (save), "
+          "that it took to write a copy beside it (write), or that a job took "
+          "to resume from one (restore).")),
       store_commit(AddHistograms(*registry,
                                  "gpupool_store_commit_duration_seconds",
                                  "Time of one durable transaction.")

@@ -48,7 +48,15 @@ const char* LabelOf(PreemptionLabel reason) {
 }
 
 const char* LabelOf(CheckpointPhase phase) {
-  return phase == CheckpointPhase::kSave ? "save" : "restore";
+  switch (phase) {
+    case CheckpointPhase::kSave:
+      return "save";
+    case CheckpointPhase::kWrite:
+      return "write";
+    case CheckpointPhase::kRestore:
+      return "restore";
+  }
+  return "";
 }
 
 class QueueSeries : public QueueMetrics {
@@ -75,8 +83,8 @@ Metrics::Metrics() : families_(std::make_shared<MetricFamilies>()) {
         PreemptionLabel::kDrain, PreemptionLabel::kResize}) {
     families_->preemptions.Add({{"reason", LabelOf(reason)}});
   }
-  for (CheckpointPhase phase :
-       {CheckpointPhase::kSave, CheckpointPhase::kRestore}) {
+  for (CheckpointPhase phase : {CheckpointPhase::kSave, CheckpointPhase::kWrite,
+                                CheckpointPhase::kRestore}) {
     families_->checkpoint_duration.Add({{"phase", LabelOf(phase)}},
                                        CheckpointBounds());
   }

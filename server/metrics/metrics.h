@@ -67,7 +67,7 @@ enum class PreemptionLabel {
   kDrain,
   kResize
 };
-enum class CheckpointPhase { kSave, kRestore };
+enum class CheckpointPhase { kSave, kWrite, kRestore };
 
 class Metrics {
  public:

@@ -28,15 +28,18 @@ std::string PathFromEnvironment() {
 
 InjectedFault::InjectedFault() : path_(PathFromEnvironment()) {}
 
-std::string InjectedFault::Take(uint64_t step, bool write) const {
+InjectedFault::Moment InjectedFault::MomentOf(const std::string& kind) {
+  if (kind == "no-room") return Moment::kCopy;
+  return absl::EndsWith(kind, "-write") ? Moment::kWrite : Moment::kStep;
+}
+
+std::string InjectedFault::Take(uint64_t step, Moment moment) const {
   if (path_.empty()) return "";
   std::ifstream file(path_);
   std::string kind;
   uint64_t at = 0;
-  if (!(file >> kind >> at) || absl::EndsWith(kind, "-write") != write) {
-    return "";
-  }
-  if (at != step && !(write && at == 0)) return "";
+  if (!(file >> kind >> at) || MomentOf(kind) != moment) return "";
+  if (at != step && (moment == Moment::kStep || at != 0)) return "";
   // Of several workers that see the file one has the fault.
   if (std::rename(path_.c_str(), absl::StrCat(path_, ".done").c_str()) != 0) {
     return "";
@@ -46,7 +49,7 @@ std::string InjectedFault::Take(uint64_t step, bool write) const {
 }
 
 absl::Status InjectedFault::BeforeStep(uint64_t step) const {
-  const std::string kind = Take(step, false);
+  const std::string kind = Take(step, Moment::kStep);
   if (kind.empty()) return absl::OkStatus();
   if (kind == "hang") {
     while (true) ::pause();
@@ -61,8 +64,13 @@ absl::Status InjectedFault::BeforeStep(uint64_t step) const {
                    "injected fault");
 }
 
+absl::Status InjectedFault::BeforeCopy(uint64_t step) const {
+  if (Take(step, Moment::kCopy).empty()) return absl::OkStatus();
+  return absl::ResourceExhaustedError("injected fault: no host memory");
+}
+
 absl::Status InjectedFault::BeforeWrite(uint64_t step) const {
-  const std::string kind = Take(step, true);
+  const std::string kind = Take(step, Moment::kWrite);
   if (kind == "full-write") {
     return absl::ResourceExhaustedError(
         "injected fault: no space left; free space in the state folder");

@@ -6,6 +6,9 @@
 //   hold-write N  writing the checkpoint of step N behind the training begins
 //                 when <file>.done is removed; 0: of any step
 //   full-write N  ... finds the disk full
+//   no-room N     the host has no memory for a copy of the checkpoint of step
+//   N;
+//                 0: of any step
 // and is renamed to <file>.done when that step comes, so that the fault
 // happens once. It may be written while the worker runs.
 #pragma once
@@ -25,12 +28,16 @@ class InjectedFault {
 
   // To be called before a step with its number.
   absl::Status BeforeStep(uint64_t step) const;
-  // To be called before a checkpoint is written, on any thread.
+  // To be called before a checkpoint is copied.
+  absl::Status BeforeCopy(uint64_t step) const;
+  // To be called before a copy is written, on any thread.
   absl::Status BeforeWrite(uint64_t step) const;
 
  private:
+  enum class Moment { kStep, kCopy, kWrite };
+  static Moment MomentOf(const std::string& kind);
   // The kind of fault that is due, which is then no longer; or empty.
-  std::string Take(uint64_t step, bool write) const;
+  std::string Take(uint64_t step, Moment moment) const;
 
   std::string path_;  // empty: none
 };

@@ -20,6 +20,10 @@ constexpr std::chrono::milliseconds kProgressInterval{250};
 // However often the job says: the daemon stores every one of them.
 constexpr std::chrono::milliseconds kMinProgressInterval{10};
 
+// Of the writer, behind which a stop may copy: the write of one other copy and
+// the end of its attempt.
+constexpr size_t kTasksBeforeStop = 2;
+
 // Of the newest report in the time that is left.
 constexpr double kNewestShare = 0.2;
 
@@ -50,7 +54,9 @@ JobEnded EndedBy(const Engine* engine, const absl::Status& status,
 // `report` has how long training stood still; reports the checkpoint.
 absl::Status WriteCopy(CheckpointCopy& copy, Report report,
                        const JobRunner::ReportSink& sink) {
+  const JobRunner::Clock::time_point start = JobRunner::Clock::now();
   ASSIGN_OR_RETURN(v1::Checkpoint checkpoint, copy.Write());
+  report.set_write_seconds(Seconds(JobRunner::Clock::now() - start));
   checkpoint.set_save_seconds(report.checkpoint().save_seconds());
   checkpoint.set_job_id(report.job_id());
   checkpoint.set_attempt(report.attempt());
@@ -148,7 +154,7 @@ absl::Status JobRunner::FinishStep() {
   const uint64_t step = training_->step();
   if (step >= training_->total_steps()) return absl::OkStatus();
   if (EvaluationIsDue()) RETURN_IF_ERROR(Evaluate());
-  return CheckpointIsDue() ? SaveBehind() : absl::OkStatus();
+  return CheckpointIsDue() ? SaveBehind(0) : absl::OkStatus();
 }
 
 bool JobRunner::CheckpointIsDue() const {
@@ -224,10 +230,10 @@ absl::Status JobRunner::SaveCheckpoint() {
   return absl::OkStatus();
 }
 
-absl::Status JobRunner::SaveBehind() {
+absl::Status JobRunner::SaveBehind(size_t left) {
   if (!leads()) return SaveCheckpoint();
   const Clock::time_point start = Clock::now();
-  writer_->WaitUntilLeft(0);
+  writer_->WaitUntilLeft(left);
   absl::StatusOr<std::unique_ptr<CheckpointCopy>> copied =
       training_->CopyCheckpoint();
   if (absl::IsResourceExhausted(copied.status())) {
@@ -303,14 +309,28 @@ void JobRunner::ReportEarlyStop() {
 
 bool JobRunner::EndStopped() {
   if (stop_ != StopJob::CANCELLED && training_ != nullptr) {
-    const absl::Status saved = training_->step() > checkpoint_step_
-                                   ? SaveCheckpoint()
-                                   : WaitForWrites();
-    if (!saved.ok()) return EndFailed(saved);
+    if (training_->step() > checkpoint_step_) {
+      const absl::Status copied = SaveBehind(kTasksBeforeStop);
+      if (!copied.ok()) return EndFailed(copied);
+    }
+    saves_ = IsBeingWritten();
+    if (!saves_) {
+      const absl::Status written = WaitForWrites();
+      if (!written.ok()) return EndFailed(written);
+    }
   }
   JobEnded ended;
-  ended.set_outcome(JobEnded::STOPPED);
+  ended.set_outcome(saves_ ? JobEnded::SAVING : JobEnded::STOPPED);
   return End(std::move(ended));
+}
+
+bool JobRunner::IsBeingWritten() const {
+  absl::MutexLock lock(&written_->mutex);
+  return written_->left > 0;
+}
+
+void JobRunner::EndSaved() {
+  End(EndedBy(engine_, WaitForWrites(), checkpoint_step_));
 }
 
 bool JobRunner::EndFailed(const absl::Status& status) {

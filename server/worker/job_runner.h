@@ -3,17 +3,20 @@
 // than one step, checkpoint or evaluation takes.
 //
 // Checkpoints on the way are copied to host memory and written behind the
-// training, which goes on. A checkpoint is reported when it is on disk. Before
-// it is copied the ones before it must be written, so that a job saves the same
-// steps however fast the disk is, and the host holds one copy. Training stands
-// still for the disk where the host has no room for a copy, and for the last
-// checkpoint of an attempt.
+// training, which goes on; an attempt that is told to save and stop leaves the
+// device as soon as its checkpoint is copied (JobEnded.SAVING). A checkpoint is
+// reported when it is on disk. Before one on the way is copied the ones before
+// it must be written, so that a job saves the same steps however fast the disk
+// is; the copy of a stop waits until at most one other is left, so that the
+// host holds two. Training stands still for the disk where the host has no room
+// for a copy, and for the last checkpoint of an attempt that succeeds.
 //
 // In a group all ranks do the same, but only rank 0 saves checkpoints and
 // reports, except for its end, which every rank reports. A drain ends all of
 // them after the same step, whichever of them was told.
 //
-// Thread-safety: the compute thread. Owns the training.
+// Thread-safety: the compute thread; EndSaved: the writer's, nobody else using
+// the runner any more. Owns the training.
 #pragma once
 
 #include <chrono>
@@ -56,6 +59,13 @@ class JobRunner {
   // on which the ranks agree.
   void Stop(worker::v1::StopJob::Reason reason);
 
+  // Advance has returned false, the training is gone, and what remains is
+  // EndSaved, which the writer's thread must call after what was posted there.
+  bool saves() const { return saves_; }
+  // Reports how the attempt ended now that its checkpoint is on disk, or is
+  // not.
+  void EndSaved();
+
   uint64_t job_id() const { return request_.job_id(); }
   uint32_t attempt() const { return request_.attempt(); }
   uint64_t step() const;
@@ -75,13 +85,14 @@ class JobRunner {
   bool CheckpointIsDue() const;
   // When it returns, the checkpoint is on disk.
   absl::Status SaveCheckpoint();
-  // Copies it when nothing is being written any more, and has the copy written.
-  // Where there is no room for a copy, as SaveCheckpoint.
-  absl::Status SaveBehind();
+  // Copies it when the writer has at most `left` tasks, and has the copy
+  // written. Where there is no room for a copy, as SaveCheckpoint.
+  absl::Status SaveBehind(size_t left);
   // What became of this attempt's checkpoints after all are written.
   absl::Status WaitForWrites();
   absl::Status Evaluate();
   bool EndStopped();
+  bool IsBeingWritten() const;
   bool EndSucceeded();
   void ReportEarlyStop();
   bool EndFailed(const absl::Status& status);
@@ -105,6 +116,7 @@ class JobRunner {
   std::unique_ptr<Training> training_;
   worker::v1::StopJob::Reason stop_ = worker::v1::StopJob::REASON_UNSPECIFIED;
   bool ended_ = false;
+  bool saves_ = false;
   uint64_t first_step_ = 0;       // where this attempt began
   uint64_t checkpoint_step_ = 0;  // of the newest one, saved or copied
   uint64_t reported_step_ = 0;

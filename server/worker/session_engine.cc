@@ -82,6 +82,7 @@ class SessionTraining : public Training {
     return run_->SaveCheckpoint();
   }
   absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint() override {
+    RETURN_IF_ERROR(injected_.BeforeCopy(run_->step()));
     const uint64_t bytes = run_->checkpoint_bytes();
     const uint64_t room = RoomForCopy(FreeHostBytes());
     if (bytes > room) {

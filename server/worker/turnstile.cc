@@ -19,6 +19,14 @@ namespace {
 constexpr Turnstile::Clock::time_point kNotIdle =
     Turnstile::Clock::time_point::max();
 
+worker::v1::RunningAttempt ViewOf(const JobRunner& job) {
+  worker::v1::RunningAttempt attempt;
+  attempt.set_job_id(job.job_id());
+  attempt.set_attempt(job.attempt());
+  attempt.set_step(job.step());
+  return attempt;
+}
+
 }  // namespace
 
 Turnstile::Turnstile(Engine* engine, JobRunner::ReportSink sink)
@@ -147,9 +155,33 @@ void Turnstile::AdvanceOneJob() {
   }
   if (goes_on) {
     jobs_.push_back(std::move(job));
-  } else {
-    ForgetAbort(job->job_id(), job->attempt());
+    return;
   }
+  ForgetAbort(job->job_id(), job->attempt());
+  if (job->saves()) LetSave(std::move(job));
+}
+
+void Turnstile::LetSave(std::shared_ptr<JobRunner> job) {
+  const auto is_it = [id = job->job_id()](const auto& attempt) {
+    return attempt.job_id() == id;
+  };
+  {
+    absl::MutexLock lock(&mutex_);
+    auto& running = view_.running;
+    running.erase(std::remove_if(running.begin(), running.end(), is_it),
+                  running.end());
+    view_.saving.push_back(ViewOf(*job));
+  }
+  writer_.Post([this, job = std::move(job)] {
+    job->EndSaved();
+    absl::MutexLock lock(&mutex_);
+    auto& saving = view_.saving;
+    saving.erase(
+        std::find_if(saving.begin(), saving.end(), [&job](const auto& attempt) {
+          return attempt.job_id() == job->job_id() &&
+                 attempt.attempt() == job->attempt();
+        }));
+  });
 }
 
 void Turnstile::WaitForWork() {
@@ -178,11 +210,7 @@ void Turnstile::UpdateView() {
   absl::MutexLock lock(&mutex_);
   view_.running.clear();
   for (const auto& job : jobs_) {
-    worker::v1::RunningAttempt attempt;
-    attempt.set_job_id(job->job_id());
-    attempt.set_attempt(job->attempt());
-    attempt.set_step(job->step());
-    view_.running.push_back(std::move(attempt));
+    view_.running.push_back(ViewOf(*job));
   }
   view_.loaded_version_ids = models_.ids();
 }

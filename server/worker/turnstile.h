@@ -42,6 +42,8 @@ inline constexpr int kMaxSlotsPerTurn = 256;
 // What the compute thread is at, as of its last turn.
 struct TurnstileView {
   std::vector<worker::v1::RunningAttempt> running;
+  // Have left the device; their checkpoints are being written.
+  std::vector<worker::v1::RunningAttempt> saving;
   std::vector<uint64_t> loaded_version_ids;
   uint64_t step_count = 0;
   double step_seconds_total = 0;
@@ -94,6 +96,8 @@ class Turnstile {
   // At most so many; how many there were.
   int ServeSlots(int most);
   void AdvanceOneJob();
+  // It is in the view until what became of its checkpoint has been reported.
+  void LetSave(std::shared_ptr<JobRunner> job);
   void WaitForWork();
   absl::Status TakeJob(worker::v1::StartJob request);
   std::shared_ptr<GroupAbort> AbortOf(uint64_t job_id, uint32_t attempt) const;

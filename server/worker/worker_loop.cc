@@ -207,6 +207,7 @@ void WorkerLoop::AddEndedAttempts(worker::v1::HelloReply* reply) const {
     worker::v1::RunningAttempt* attempt = reply->add_running();
     attempt->set_job_id(report.job_id());
     attempt->set_attempt(report.attempt());
+    attempt->set_left(true);
   }
 }
 
@@ -221,6 +222,10 @@ FromWorker WorkerLoop::HelloReply() {
   reply->mutable_info()->set_worker_pid(reply->pid());
   const TurnstileView view = turnstile_.view();
   reply->mutable_running()->Add(view.running.begin(), view.running.end());
+  for (worker::v1::RunningAttempt saving : view.saving) {
+    saving.set_left(true);
+    *reply->add_running() = std::move(saving);
+  }
   // In this order: an attempt that is not in the view any more has put its end
   // into the outbox before it left the view.
   HandleOutbox();
@@ -426,7 +431,9 @@ void WorkerLoop::SendHeartbeat(Clock::time_point now) {
       now + absl::ToChronoNanoseconds(options_.heartbeat_interval);
   const TurnstileView view = turnstile_.view();
   const double utilization = Utilization(now, view.busy_time);
-  if (!view.running.empty() || channel_.has_value()) wanted_at_ = now;
+  if (!view.running.empty() || !view.saving.empty() || channel_.has_value()) {
+    wanted_at_ = now;
+  }
   if (!channel_.has_value()) return;
   FromWorker message;
   worker::v1::Heartbeat* heartbeat = message.mutable_heartbeat();

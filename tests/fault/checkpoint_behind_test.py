@@ -6,6 +6,7 @@ import pathlib
 import signal
 import sys
 import tempfile
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import harness  # noqa: E402
@@ -30,6 +31,109 @@ class CheckpointBehind(harness.TestCase):
         self.assertEqual("SUCCEEDED", calm["state"], calm)
         self.fault.write_text(line)
         return server, calm, server.submit(harness.digits_job("shaken", **changes))
+
+    STEPS = 8000  # with one checkpoint on the way
+
+    def preempt_held(self, line):
+        """A job that was preempted and left its device while its checkpoint
+        waits for the disk, or as `line` says; the one that runs instead; and what
+        an undisturbed one ends with. The preempted one has another checkpoint on
+        disk."""
+        spec = dict(steps=self.STEPS, checkpoint_every_steps=self.STEPS // 2)
+        server = self.start("--devices", "cpu:1", "--order", "priority", "--min-run", "0")
+        server.upload_digits()
+        calm = server.wait_job(server.submit(harness.digits_job("calm", **spec)))
+        self.assertEqual("SUCCEEDED", calm["state"], calm)
+        # All of the device is one job's.
+        need = int(calm["plan"]["training"]["peak"])
+        limit = int(server.devices()[0]["limit_bytes"])
+        server.cli("devices", "fraction", "cpu:0", f"{1.5 * need / limit:.9f}")
+        low = server.submit(harness.digits_job("low", **spec))
+        harness.wait_until(lambda: self.checkpoint_step(server, low) > 0)
+        self.fault.write_text(line)
+        high = server.submit(harness.digits_job("high", steps=2000, priority=5,
+                                                checkpoint_every_steps=0,
+                                                report_every_steps=1))
+        server.wait_step(high, 1)
+        return server, calm, low, high
+
+    def assert_saving(self, server, low):
+        self.assertTrue(self.done.exists(), "the write is held")
+        job = server.job(low)
+        self.assertEqual(("RUNNING", 1), (job["state"], int(job["attempt"])), job)
+        words = "its checkpoint is being written to disk; it holds no device any more"
+        self.assertEqual(words, job["waiting_reason"])
+        self.assertIn(words, server.cli("why", low))
+        self.assertIn(words, server.cli("jobs"))
+
+    def assert_ends_as(self, server, calm, low):
+        done = server.wait_job(low)
+        self.assertEqual("SUCCEEDED", done["state"], done)
+        self.assertGreater(int(done["attempt"]), 1)
+        self.assertEqual(server.weights_sha256(calm), server.weights_sha256(done))
+
+    def test_the_next_job_runs_while_the_preempted_one_is_written(self):
+        server, calm, low, high = self.preempt_held("hold-write 0")
+        self.assert_saving(server, low)
+        on_disk = self.checkpoint_step(server, low)
+        # A daemon that dies meanwhile takes both back.
+        server.kill()
+        server.start()
+        self.assert_saving(server, low)
+        self.assertEqual("SUCCEEDED", server.wait_job(high)["state"])
+        self.assert_saving(server, low)
+        self.assertEqual(on_disk, self.checkpoint_step(server, low))
+        self.done.unlink()
+        harness.wait_until(lambda: self.checkpoint_step(server, low) > on_disk)
+        self.assert_ends_as(server, calm, low)
+
+    def test_a_worker_killed_before_the_write_sends_the_job_to_the_one_before(self):
+        server, calm, low, high = self.preempt_held("hold-write 0")
+        self.assert_saving(server, low)
+        on_disk = self.checkpoint_step(server, low)
+        os.kill(server.worker_pids()["cpu:0"], signal.SIGKILL)
+        words = (f"waits to resume from step {on_disk}; what it did after that is lost: "
+                 "lost the worker of cpu:0")
+        harness.wait_until(lambda: words in server.cli("logs", low))
+        self.done.unlink()
+        self.assertEqual("SUCCEEDED", server.wait_job(high)["state"])
+        self.assert_ends_as(server, calm, low)
+
+    def test_a_full_disk_sends_the_job_to_the_one_before(self):
+        server, calm, low, high = self.preempt_held("full-write 0")
+        words = (f"waits to resume from step {self.STEPS // 2}; what it did after that is "
+                 "lost: ")
+        harness.wait_until(lambda: words in server.cli("logs", low))
+        self.assertIn("free space in the state folder", server.cli("logs", low))
+        self.assertEqual("SUCCEEDED", server.wait_job(high)["state"])
+        self.assert_ends_as(server, calm, low)
+
+    def test_a_cancel_waits_for_no_write(self):
+        server, _, low, high = self.preempt_held("hold-write 0")
+        self.assert_saving(server, low)
+        server.cli("cancel", low)
+        self.assertEqual("CANCELLED", server.wait_job(low)["state"])
+        self.assertTrue(self.done.exists())
+        self.assertEqual("SUCCEEDED", server.wait_job(high)["state"])
+        self.done.unlink()
+
+    def test_a_drain_waits_for_the_write(self):
+        server, calm, low, high = self.preempt_held("hold-write 0")
+        self.assert_saving(server, low)
+        on_disk = self.checkpoint_step(server, low)
+        threading.Timer(2, self.done.unlink).start()
+        self.assertEqual(0, server.terminate())
+        self.assertFalse(self.done.exists(), "the server ended before the write")
+        server.start()
+        self.assertGreater(self.checkpoint_step(server, low), on_disk)
+        self.assertEqual("SUCCEEDED", server.wait_job(high)["state"])
+        self.assert_ends_as(server, calm, low)
+
+    def test_without_room_for_a_copy_the_device_waits_for_the_disk(self):
+        server, calm, low, high = self.preempt_held("no-room 0")
+        self.assertTrue(self.done.exists())
+        self.assertEqual("SUCCEEDED", server.wait_job(high)["state"])
+        self.assert_ends_as(server, calm, low)
 
     def checkpoint_step(self, server, job):
         return int(server.job(job).get("last_checkpoint", {}).get("step", 0))

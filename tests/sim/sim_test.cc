@@ -71,6 +71,9 @@ TEST_P(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
     EXPECT_GT(report.preemptions, 0);
     sum.yielded += report.yielded;
     sum.drained += report.drained;
+    EXPECT_GT(report.saved_behind, 0);
+    sum.full_disks += report.full_disks;
+    sum.killed_saving += report.killed_saving;
     EXPECT_GT(report.held, 0);
     EXPECT_GT(report.requeued, 0);
     EXPECT_GT(report.after_others, 0);
@@ -81,6 +84,8 @@ TEST_P(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
   }
   EXPECT_GT(sum.yielded, 0);
   EXPECT_GT(sum.drained, 0);
+  EXPECT_GT(sum.full_disks, 0);
+  EXPECT_GT(sum.killed_saving, 0);
   EXPECT_GE(sum.events, 21000 * static_cast<int>(Seeds()));
 }
 

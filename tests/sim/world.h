@@ -70,6 +70,7 @@ struct WorldReport {
   int yielded = 0, grown = 0, shrunk = 0;
   int drained = 0;    // that left a drained device
   int outranked = 0;  // that gave way to a queue of higher rank
+  int saved_behind = 0, full_disks = 0, killed_saving = 0;
   int after_others = 0, at_limits = 0;  // jobs that failed by these
 };
 
@@ -100,6 +101,7 @@ class World {
     uint64_t boot = 1;
     uint64_t link = 0;
     std::map<AttemptRef, Attempt> running;
+    std::set<AttemptRef> saving;  // off the device, not on disk yet
     std::set<VersionId> loaded;
     // Not acknowledged, by sequence; on the worker's disk.
     std::map<uint64_t, Event> spool;
@@ -163,6 +165,10 @@ class World {
   void EndRankLater(DeviceId device, AttemptRef attempt, Outcome outcome);
   void Stop(Worker& worker, AttemptRef attempt, StopReason reason);
   void EndAttempt(Worker& worker, AttemptRef attempt, Outcome outcome);
+  // The attempt has left the device; its checkpoint comes to the disk later, or
+  // never.
+  void SaveBehind(Worker& worker, AttemptRef attempt, uint64_t step);
+  void ReportCheckpoint(Worker& worker, AttemptRef attempt, uint64_t step);
 
   // Clients and chaos.
   void SubmitJobs();
@@ -219,6 +225,8 @@ class World {
   std::set<JobId> acknowledged_;  // as submitted
   std::set<JobId> cancelled_;     // and that was acknowledged
   std::set<std::pair<AttemptRef, uint32_t>> started_;  // with the rank
+  std::map<JobId, std::set<uint64_t>> on_disk_;  // steps with a checkpoint
+  std::map<JobId, uint64_t> resumed_from_;       // the last attempt
   std::vector<Worker> workers_;
   std::map<JobId, uint64_t> total_steps_;
   std::set<JobId> gangs_;

@@ -14,6 +14,7 @@ void World::Connect(Worker& worker) {
   for (const auto& [attempt, unused] : worker.running) {
     ready.running.push_back(attempt);
   }
+  ready.left.assign(worker.saving.begin(), worker.saving.end());
   ready.loaded.assign(worker.loaded.begin(), worker.loaded.end());
   Enqueue([this, &worker, link = worker.link, ready] {
     worker.server_link = link;
@@ -39,6 +40,8 @@ void World::Kill(Worker& worker) {
   ++worker.boot;
   const auto killed = std::exchange(worker.running, {});
   for (const auto& [attempt, unused] : killed) BreakGroup(attempt);
+  report_.killed_saving += static_cast<int>(worker.saving.size());
+  worker.saving.clear();
   worker.loaded.clear();
   const bool was_connected = worker.connected;
   worker.connected = false;
@@ -110,6 +113,12 @@ void World::StartAttempt(Worker& worker, const StartJob& action,
   if (!started_.emplace(action.attempt, action.rank).second) {
     Fail("a rank of an attempt was started twice");
   }
+  if (from > 0 && !on_disk_[action.attempt.job].contains(from)) {
+    Fail("an attempt resumes from a checkpoint that is not on disk");
+  }
+  if (from < std::exchange(resumed_from_[action.attempt.job], from)) {
+    Fail("an attempt resumes from before the one before it did");
+  }
   worker.running[action.attempt] = {from, total_steps_[action.attempt.job],
                                     false, action.rank, action.ranks};
   if (action.ranks > 1) return JoinGroup(worker, action.attempt);
@@ -131,7 +140,7 @@ void World::Tick(DeviceId device, uint64_t boot, AttemptRef attempt) {
   ++run.step;
   Report(worker, ProgressMade{device, attempt, run.step});
   if (run.step % 5 == 0 || run.step >= run.total) {
-    Report(worker, CheckpointSaved{device, attempt, run.step});
+    ReportCheckpoint(worker, attempt, run.step);
   }
   if (run.step >= run.total) {
     return EndAttempt(worker, attempt, Outcome::kSucceeded);
@@ -140,9 +149,39 @@ void World::Tick(DeviceId device, uint64_t boot, AttemptRef attempt) {
      [this, device, boot, attempt] { Tick(device, boot, attempt); });
 }
 
+void World::ReportCheckpoint(Worker& worker, AttemptRef attempt,
+                             uint64_t step) {
+  on_disk_[attempt.job].insert(step);
+  Report(worker, CheckpointSaved{worker.device, attempt, step});
+}
+
 void World::EndAttempt(Worker& worker, AttemptRef attempt, Outcome outcome) {
+  const Attempt run = worker.running.at(attempt);
   worker.running.erase(attempt);
+  if (outcome == Outcome::kStopped && run.rank == 0 && Chance(0.7)) {
+    return SaveBehind(worker, attempt, run.step);
+  }
   Report(worker, AttemptEnded{worker.device, attempt, outcome, "sim"});
+}
+
+void World::SaveBehind(Worker& worker, AttemptRef attempt, uint64_t step) {
+  worker.saving.insert(attempt);
+  Report(worker, AttemptEnded{worker.device, attempt, Outcome::kSaving, "sim"});
+  At(absl::Milliseconds(Below(3000)),
+     [this, &worker, boot = worker.boot, attempt, step] {
+       if (worker.boot != boot) return;
+       worker.saving.erase(attempt);
+       AttemptEnded end{worker.device, attempt, Outcome::kStopped, "sim"};
+       if (troubled_ && Chance(0.1)) {
+         ++report_.full_disks;
+         end.outcome = Outcome::kInterrupted;
+         end.message = "the disk is full";
+       } else {
+         ++report_.saved_behind;
+         ReportCheckpoint(worker, attempt, step);
+       }
+       Report(worker, end);
+     });
 }
 
 void World::Stop(Worker& worker, AttemptRef attempt, StopReason reason) {
@@ -196,7 +235,7 @@ void World::GroupTick(AttemptRef attempt) {
   ++run.step;
   Report(lead, ProgressMade{lead.device, attempt, run.step});
   if (run.step % 5 == 0 || run.step >= run.total || stop) {
-    Report(lead, CheckpointSaved{lead.device, attempt, run.step});
+    ReportCheckpoint(lead, attempt, run.step);
   }
   if (run.step >= run.total) return EndGroup(attempt, Outcome::kSucceeded);
   if (stop) return EndGroup(attempt, Outcome::kStopped);

@@ -63,6 +63,30 @@ TEST_F(RecoveryTest, AnEndSpooledWhileNobodyListenedIsTheEnd) {
   EXPECT_EQ(loop->GetJob(1)->last_checkpoint().step(), 20u);
 }
 
+TEST_F(RecoveryTest, AnAttemptThatSavesIsWaitedForAndHoldsNoDevice) {
+  planned_bytes = 900;
+  SubmitAndStart(Request("r1"));
+  ReportStarted(1, 1);
+  ReportEnded(1, 1, JobEnded::SAVING);
+  ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
+  EXPECT_FALSE(loop->WaitUntilIdle(absl::ZeroDuration()));
+  Restart();
+  worker::v1::HelloReply hello;
+  hello.add_running()->set_job_id(1);
+  hello.mutable_running(0)->set_attempt(1);
+  hello.mutable_running(0)->set_left(true);
+  loop->OnWorkerReady("cpu:0", hello);
+  SubmitAndStart(Request("r2"));  // has all of the device
+  EXPECT_EQ(loop->GetJob(1)->state(), v1::RUNNING);
+  EXPECT_EQ(loop->GetJob(1)->waiting_reason(),
+            "its checkpoint is being written to disk; it holds no device any "
+            "more");
+  ReportCheckpoint(1, 1, 20);
+  ReportEnded(1, 1, JobEnded::STOPPED);
+  ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
+  EXPECT_EQ(loop->GetJob(1)->last_checkpoint().step(), 20u);
+}
+
 TEST_F(RecoveryTest, ReportsTakenBeforeTheRestartAreNotTakenAgain) {
   SubmitAndStart(Request("r1"));
   ReportProgress(1, 1, 5);

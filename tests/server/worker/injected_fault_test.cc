@@ -59,6 +59,14 @@ TEST_F(InjectedFaultTest, AWriteHasFaultsOfItsOwn) {
   EXPECT_TRUE(fault_.BeforeWrite(3).ok());
 }
 
+TEST_F(InjectedFaultTest, ACopyHasOneOfItsOwn) {
+  Write("no-room 0");
+  EXPECT_TRUE(fault_.BeforeStep(1).ok());
+  EXPECT_TRUE(fault_.BeforeWrite(1).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(fault_.BeforeCopy(1)));
+  EXPECT_TRUE(fault_.BeforeCopy(1).ok());
+}
+
 TEST_F(InjectedFaultTest, AWriteIsHeldUntilTheFileGoes) {
   Write("hold-write 3");
   std::thread writer([this] { EXPECT_TRUE(fault_.BeforeWrite(3).ok()); });

@@ -252,6 +252,45 @@ TEST_F(TurnstileTest, DrainEndsEveryJobWithACheckpointAndRefusesNewOnes) {
   EXPECT_EQ(stopped, 2);
 }
 
+TEST_F(TurnstileTest, AnAttemptThatSavesIsInTheViewAndTheNextOneRuns) {
+  absl::Notification disk;
+  Start({.step_time = std::chrono::milliseconds(1), .write_gate = &disk});
+  ASSERT_TRUE(StartJob(1, 1, 1000000).ok());
+  WaitFor([](const auto& reports) { return reports.size() >= 2; });
+  worker::v1::StopJob stop;
+  stop.set_job_id(1);
+  stop.set_attempt(1);
+  stop.set_reason(worker::v1::StopJob::DRAIN);
+  ASSERT_TRUE(OnComputeThread([&] { return turnstile_->StopJob(stop); }).ok());
+  WaitFor([](const auto& reports) { return Ended(reports, 1); });
+  ASSERT_TRUE(StartJob(2, 1, 3).ok());
+  const TurnstileView view = turnstile_->view();
+  EXPECT_TRUE(
+      std::none_of(view.running.begin(), view.running.end(),
+                   [](const auto& attempt) { return attempt.job_id() == 1; }));
+  ASSERT_EQ(view.saving.size(), 1u);
+  EXPECT_EQ(view.saving[0].job_id(), 1u);
+  EXPECT_EQ(view.saving[0].attempt(), 1u);
+  // Progress of the next job while the disk is not there.
+  WaitFor([](const auto& reports) {
+    return std::any_of(reports.begin(), reports.end(), [](const Report& r) {
+      return r.job_id() == 2 && r.has_progress();
+    });
+  });
+  disk.Notify();
+  turnstile_->Drain();
+  thread_.join();
+  EXPECT_TRUE(turnstile_->view().saving.empty());
+  absl::MutexLock lock(&mutex_);
+  std::vector<JobEnded::Outcome> ends;
+  for (const Report& report : reports_) {
+    if (report.job_id() == 1 && report.has_ended()) {
+      ends.push_back(report.ended().outcome());
+    }
+  }
+  EXPECT_EQ(ends, (std::vector{JobEnded::SAVING, JobEnded::STOPPED}));
+}
+
 TEST_F(TurnstileTest, IdleThreadUsesNoTimeAndABusyOneAllOfIt) {
   Start({.step_time = std::chrono::milliseconds(1)});
   absl::SleepFor(absl::Milliseconds(100));

@@ -216,6 +216,7 @@ TEST_F(WorkerLoopTest, ReportsComeAgainUntilAcknowledged) {
   ASSERT_TRUE(channel->Send(Hello(sequences[2])).ok());
   const auto reply = Next(&*channel);
   ASSERT_EQ(reply->hello().running_size(), 1);  // its end is still to come
+  EXPECT_TRUE(reply->hello().running(0).left());
   EXPECT_EQ(Next(&*channel)->report().sequence(), sequences[3]);
   EXPECT_EQ(Next(&*channel)->report().sequence(), sequences[4]);
   ToWorker acknowledge;
@@ -353,7 +354,9 @@ TEST_F(WorkerLoopTest, ShutdownCheckpointsSendsTheReportsAndEnds) {
   bool ended = false;
   while (auto message = Next(&channel)) {
     checkpoint |= message->report().has_checkpoint();
-    ended |= message->report().has_ended();
+    ended |=
+        message->report().has_ended() &&
+        message->report().ended().outcome() != worker::v1::JobEnded::SAVING;
     if (ended) break;
   }
   EXPECT_TRUE(checkpoint);

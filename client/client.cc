@@ -14,6 +14,7 @@
 #include "gpupool/v1/device.grpc.pb.h"
 #include "gpupool/v1/job.grpc.pb.h"
 #include "gpupool/v1/model.grpc.pb.h"
+#include "gpupool/v1/reservation.grpc.pb.h"
 #include "gpupool/v1/usage.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 
@@ -46,6 +47,7 @@ struct Client::Impl {
         devices(v1::DeviceService::NewStub(connection.channel())),
         admin(v1::AdminService::NewStub(connection.channel())),
         usage(v1::UsageService::NewStub(connection.channel())),
+        reservations(v1::ReservationService::NewStub(connection.channel())),
         inference(
             inference::GRPCInferenceService::NewStub(connection.channel())) {}
 
@@ -57,6 +59,7 @@ struct Client::Impl {
   const std::unique_ptr<v1::DeviceService::Stub> devices;
   const std::unique_ptr<v1::AdminService::Stub> admin;
   const std::unique_ptr<v1::UsageService::Stub> usage;
+  const std::unique_ptr<v1::ReservationService::Stub> reservations;
   const std::unique_ptr<::inference::GRPCInferenceService::Stub> inference;
 };
 
@@ -185,6 +188,27 @@ absl::StatusOr<v1::GetUsageResponse> Client::GetUsage(
   return impl_->connection.Call(*impl_->usage,
                                 &v1::UsageService::Stub::GetUsage, request,
                                 Connection::kRepeat);
+}
+
+absl::StatusOr<v1::Reservation> Client::CreateReservation(
+    const v1::CreateReservationRequest& request) {
+  return impl_->connection.Call(
+      *impl_->reservations, &v1::ReservationService::Stub::CreateReservation,
+      request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::ListReservationsResponse> Client::ListReservations(
+    const v1::ListReservationsRequest& request) {
+  return impl_->connection.Call(*impl_->reservations,
+                                &v1::ReservationService::Stub::ListReservations,
+                                request, Connection::kRepeat);
+}
+
+absl::StatusOr<v1::Reservation> Client::CancelReservation(
+    const v1::CancelReservationRequest& request) {
+  return impl_->connection.Call(
+      *impl_->reservations, &v1::ReservationService::Stub::CancelReservation,
+      request, Connection::kRepeat);
 }
 
 absl::StatusOr<v1::ListDatasetsResponse> Client::ListDatasets(

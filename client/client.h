@@ -26,6 +26,7 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "gpupool/v1/reservation.pb.h"
 #include "gpupool/v1/usage.pb.h"
 
 namespace inference {
@@ -170,6 +171,14 @@ class Client {
   absl::Status WatchDevices(
       const v1::WatchDevicesRequest& request, std::stop_token stop,
       std::function<bool(const v1::ListDevicesResponse&)> on_devices);
+
+  // Reservations. CreateReservation is repeated with the same request_id.
+  absl::StatusOr<v1::Reservation> CreateReservation(
+      const v1::CreateReservationRequest& request);
+  absl::StatusOr<v1::ListReservationsResponse> ListReservations(
+      const v1::ListReservationsRequest& request);
+  absl::StatusOr<v1::Reservation> CancelReservation(
+      const v1::CancelReservationRequest& request);
 
   // Administration.
   absl::StatusOr<v1::ServerInfo> GetServerInfo(

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 
 namespace gpupool::client {
 namespace {
@@ -106,14 +107,18 @@ std::string FormatSpan(absl::Duration duration) {
 
 absl::StatusOr<absl::Duration> ParseSpan(absl::string_view text) {
   absl::Duration duration;
-  double seconds = 0;
-  if (absl::SimpleAtod(text, &seconds) && std::isfinite(seconds)) {
-    duration = absl::Seconds(seconds);
+  double number = 0;
+  absl::string_view days = text;
+  if (absl::SimpleAtod(text, &number) && std::isfinite(number)) {
+    duration = absl::Seconds(number);
+  } else if (absl::ConsumeSuffix(&days, "d") &&
+             absl::SimpleAtod(days, &number) && std::isfinite(number)) {
+    duration = absl::Hours(24) * number;
   } else if (!absl::ParseDuration(std::string(text), &duration)) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", text,
-                     "' is not a duration; write for example 30s, 2m or "
-                     "1h30m, or a number of seconds"));
+                     "' is not a duration; write for example 30s, 2m, "
+                     "1h30m or 2d, or a number of seconds"));
   }
   if (!(duration > absl::ZeroDuration())) {
     return absl::InvalidArgumentError(

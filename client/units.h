@@ -28,7 +28,7 @@ std::string GroupDigits(uint64_t number);
 // "0.8s", "42s", "3m05s", "2h07m", "5d03h".
 std::string FormatSpan(absl::Duration duration);
 
-// "30s", "2m", "1h30m", or a bare number of seconds; above 0.
+// "30s", "2m", "1h30m", "2d", or a bare number of seconds; above 0.
 absl::StatusOr<absl::Duration> ParseSpan(absl::string_view text);
 
 }  // namespace gpupool::client

@@ -19,6 +19,9 @@ absl::Time FreeAt(const State& state, const Device& device, const Need& need,
   if (device.reserved_for && device.reserved_for != need.job) {
     return absl::InfiniteFuture();
   }
+  if (ReservationAgainst(state, device.id, need) != nullptr) {
+    return absl::InfiniteFuture();
+  }
   // What was told to stop comes back soon.
   uint64_t free = device.free_bytes() + device.stray_bytes;
   absl::InlinedVector<std::pair<absl::Time, const Job*>, 8> ends;
@@ -179,7 +182,8 @@ class Backfill {
     for (Places& known : places_) {
       if (known.need.bytes == need.bytes &&
           known.need.devices == need.devices && known.need.host == need.host &&
-          known.need.device_kind == need.device_kind) {
+          known.need.device_kind == need.device_kind &&
+          known.need.visitor == need.visitor) {
         return known;
       }
     }

@@ -27,7 +27,9 @@ bool HasGang(const State& state, const Device& device) {
 
 bool MayBeUsed(const State& state, const Device& device, const Job& job,
                const absl::btree_set<DeviceId>& held) {
-  return KindMatches(device, NeedOf(state, job)) && device.takes_jobs() &&
+  const Need need = NeedOf(state, job);
+  return KindMatches(device, need) && device.takes_jobs() &&
+         ReservationAgainst(state, device.id, need) == nullptr &&
          device.settling == 0 && !held.contains(device.id) &&
          (!device.reserved_for || device.reserved_for == job.id);
 }

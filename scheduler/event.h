@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "scheduler/device.h"
 #include "scheduler/host.h"
+#include "scheduler/reservations.h"
 #include "scheduler/types.h"
 
 namespace gpupool::scheduler {
@@ -110,6 +111,14 @@ struct MemoryFractionSet {
 struct DeviceDrainSet {
   DeviceId device;
   std::optional<DeviceDrain> drain;
+};
+
+// The devices are free in the window (reservation_policy.h).
+struct ReservationMade {
+  TenantReservation reservation;
+};
+struct ReservationCancelled {
+  ReservationId reservation;
 };
 
 // No further starts. With `stop`, running attempts checkpoint and stop.
@@ -221,9 +230,10 @@ using Event = std::variant<
     JobSubmitted, ArraySubmitted, ArrayRequested, JobCancelRequested,
     JobHoldRequested, JobReleaseRequested, JobRequeueRequested, VersionCreated,
     VersionLoadRequested, VersionUnloadRequested, VersionDeleted,
-    MemoryFractionSet, DeviceDrainSet, DrainRequested, WorkerReady, WorkerLost,
-    AttemptStarted, ProgressMade, CheckpointSaved, AttemptEnded, VersionLoaded,
-    VersionLoadFailed, VersionUnloaded, VersionDrained, ServingLoadChanged,
-    JobPlanned, VersionPlanned, StartsHeld, TimerFired>;
+    MemoryFractionSet, DeviceDrainSet, ReservationMade, ReservationCancelled,
+    DrainRequested, WorkerReady, WorkerLost, AttemptStarted, ProgressMade,
+    CheckpointSaved, AttemptEnded, VersionLoaded, VersionLoadFailed,
+    VersionUnloaded, VersionDrained, ServingLoadChanged, JobPlanned,
+    VersionPlanned, StartsHeld, TimerFired>;
 
 }  // namespace gpupool::scheduler

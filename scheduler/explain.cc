@@ -71,6 +71,13 @@ std::string ObstacleOn(const State& state, const Device& device, const Job& job,
     return absl::StrCat("others make room here for ",
                         NameOf(*device.reserved_for));
   }
+  if (const TenantReservation* reservation =
+          ReservationAgainst(state, device.id, NeedOf(state, job))) {
+    return absl::StrCat(ReservedText("it", *reservation, state.now()),
+                        reservation->start > state.now()
+                            ? ": the job would have to go too soon"
+                            : "");
+  }
   if (const auto it = held.find(device.id); it != held.end()) {
     return absl::StrCat("kept free for ", NameOf(it->second),
                         ", which is ahead");
@@ -212,6 +219,22 @@ void AddChangesAside(const State& state, const Job& job,
   }
 }
 
+// Once each, whatever the number of their devices.
+void AddReservationEnds(const State& state, const Job& job,
+                        Explanation& explained) {
+  absl::btree_set<ReservationId> told;
+  for (const Explanation::DeviceView& view : explained.devices) {
+    const TenantReservation* reservation =
+        ReservationAgainst(state, view.device, NeedOf(state, job));
+    if (reservation == nullptr || !told.insert(reservation->id).second) {
+      continue;
+    }
+    explained.changes.push_back(absl::StrCat(
+        "reservation '", reservation->name, "' for ", reservation->tenant,
+        " ends, in ", SpanText(reservation->end - state.now())));
+  }
+}
+
 void AddChangesOnDevices(const State& state, const Job& job,
                          Explanation& explained) {
   const auto level = state.usage().LevelAtLimit(job.tenant, job.device_count,
@@ -241,6 +264,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
         absl::StrCat("the load on model ",
                      LabelOf(state.versions().at(version)), " goes down"));
   }
+  AddReservationEnds(state, job, explained);
   for (const Explanation::DeviceView& view : explained.devices) {
     const Device& device = state.devices().at(view.device);
     if (view.obstacle.empty()) continue;

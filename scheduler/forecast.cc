@@ -87,7 +87,8 @@ class Lookahead {
   }
 
   absl::Time NextTime() const {
-    absl::Time next = state_.NextLimit();
+    absl::Time next =
+        std::min(state_.NextLimit(), state_.reservations().NextChange());
     if (!due_.empty()) next = std::min(next, due_.top().time);
     // Standings matter only to somebody who waits.
     if (state_.preempts() && !state_.queue().empty()) {

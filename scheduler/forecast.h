@@ -1,8 +1,8 @@
 // When jobs that wait will start: the scheduler itself, run forward in virtual
 // time over a copy of the state. What runs ends when its training loop, or its
-// user, says that it will; what starts there does too. Nothing else happens: no
-// job is submitted, no worker lost, and what models take or give back is not
-// foreseen.
+// user, says that it will; what starts there does too, and reservations of
+// devices begin and end. Nothing else happens: no job is submitted, no worker
+// lost, and what models take or give back is not foreseen.
 //
 // Thread-safety: pure.
 #pragma once

@@ -37,6 +37,10 @@ FreeDevices::FreeDevices(const State& state,
       continue;
     }
     if (!excluded.empty() && excluded.contains(id)) continue;
+    if (state.reservations().At(id, state.now()) != nullptr) {
+      of_tenants_.push_back(&device);
+      continue;
+    }
     Kind& kind = kinds_[site.kind];
     kind.most_free = std::max(kind.most_free, device.free_bytes());
     admitted_.push_back(&device);
@@ -87,8 +91,18 @@ bool FreeDevices::HostMayHold(const Need& need) const {
       [&](const Machine& machine) { return machine.Holds(need.host) > 0; });
 }
 
+bool FreeDevices::ReservedMayHold(const Need& need) const {
+  return std::any_of(
+      of_tenants_.begin(), of_tenants_.end(), [&](const Device* device) {
+        return device->free_bytes() >= need.bytes &&
+               KindMatches(*device, need) &&
+               ReservationAgainst(*state_, device->id, need) == nullptr;
+      });
+}
+
 bool FreeDevices::MayHold(const Need& need) {
   if (!need.host.none() && !HostMayHold(need)) return false;
+  if (!of_tenants_.empty() && ReservedMayHold(need)) return true;
   const bool may_one = need.devices > 0 && !admitted_.empty() &&
                        AnyKind(need, [&](const Kind& kind) {
                          return kind.most_free >= need.bytes;

@@ -48,13 +48,16 @@ class FreeDevices {
   bool AnyKind(const Need& need, Holds holds) const;
   void LookForGangs();
   bool HostMayHold(const Need& need) const;
+  // On devices that are reserved for its tenant.
+  bool ReservedMayHold(const Need& need) const;
 
   const State* state_;
   const Queues::Entry* queue_;
   absl::InlinedVector<Kind, 2> kinds_;
   std::vector<Site> sites_;
   std::vector<const Device*> admitted_;  // ready, neither excluded nor reserved
-  uint32_t smallest_site_ = 0;           // devices of a kind on one machine
+  std::vector<const Device*> of_tenants_;  // the same, but for a tenant
+  uint32_t smallest_site_ = 0;             // devices of a kind on one machine
   bool looked_for_gangs_ = false;
 };
 

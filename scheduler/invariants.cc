@@ -5,6 +5,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "scheduler/job_invariants.h"
+#include "scheduler/running_jobs.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -192,6 +193,27 @@ absl::Status CheckQueues(const State& state) {
   return absl::OkStatus();
 }
 
+absl::Status CheckReservations(const State& state, const Device& device) {
+  const TenantReservation* last = nullptr;
+  for (const TenantReservation* next : state.reservations().Of(device.id)) {
+    if (last != nullptr && next->start < last->end) {
+      return Broken(device.name, " is reserved as '", last->name, "' and '",
+                    next->name, "' at a time");
+    }
+    last = next;
+  }
+  const TenantReservation* present =
+      state.reservations().At(device.id, state.now());
+  if (present == nullptr) return absl::OkStatus();
+  for (JobId id : device.jobs) {
+    const Job& job = state.jobs().at(id);
+    if (present->Takes(job.tenant) || IsStopping(job)) continue;
+    return Broken("job ", id.value(), " of ", job.tenant, " goes on on ",
+                  device.name, ", which is reserved for ", present->tenant);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckInvariants(const State& state, bool restoring) {
@@ -233,6 +255,9 @@ absl::Status CheckInvariants(const State& state, bool restoring) {
   for (const auto& [id, device] : state.devices()) {
     if (absl::Status status = CheckDevice(state, device, restoring);
         !status.ok()) {
+      return status;
+    }
+    if (absl::Status status = CheckReservations(state, device); !status.ok()) {
       return status;
     }
   }

@@ -26,6 +26,8 @@ namespace gpupool::scheduler {
 //     and none stands aside while there is a place
 //   * a job that has not ended has failures left; BACKING_OFF has a wake time
 //   * a version is on a device exactly while it may hold bytes there
+//   * a device has one reservation for a tenant at a time; while it lasts jobs
+//     of others there have been told to stop
 //   * a rank that has not ended is never at the same time a stray to be stopped
 absl::Status CheckInvariants(const State& state, bool restoring = false);
 

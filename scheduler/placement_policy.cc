@@ -27,20 +27,48 @@ struct Site {
 };
 using Sites = std::vector<Site>;
 
-// Smaller is better.
-std::tuple<bool, uint64_t, uint64_t> LoadOf(PlacementRule rule,
-                                            const Device& device) {
-  if (rule == PlacementRule::kBestFit) {
-    return {device.cools(), device.free_bytes(), 0};
+// Which of the devices that would do are better for a need.
+class Taste {
+ public:
+  Taste(const State& state, const Need& need)
+      : state_(state),
+        // What is served is spread: its requests compete on a device.
+        rule_(need.job ? state.policy().placement : PlacementRule::kSpread),
+        is_job_(need.job.has_value()) {}
+
+  PlacementRule rule() const { return rule_; }
+  const Topology& topology() const { return state_.topology(); }
+
+  // Smaller is better.
+  std::tuple<int, uint64_t, uint64_t> LoadOf(const Device& device) const {
+    if (rule_ == PlacementRule::kBestFit) {
+      return {Reluctance(device), device.free_bytes(), 0};
+    }
+    return {Reluctance(device),
+            device.jobs.size() + device.stray_attempts.size(),
+            device.versions.size()};
   }
-  return {device.cools(), device.jobs.size() + device.stray_attempts.size(),
-          device.versions.size()};
-}
-auto Preference(PlacementRule rule, const Device& device, const Site& site) {
-  return std::tuple_cat(
-      LoadOf(rule, device),
-      std::make_tuple(site.free.size(), device.free_bytes(), device.id));
-}
+  auto Preference(const Device& device, const Site& site) const {
+    return std::tuple_cat(
+        LoadOf(device),
+        std::make_tuple(site.free.size(), device.free_bytes(), device.id));
+  }
+
+ private:
+  // What is reserved where the job may start is so for its tenant, and idle
+  // otherwise.
+  int Reluctance(const Device& device) const {
+    int reluctance = device.cools();
+    if (state_.reservations().At(device.id, state_.now()) != nullptr) {
+      reluctance += is_job_ ? -1 : 2;
+    }
+    return reluctance;
+  }
+
+  const State& state_;
+  const PlacementRule rule_;
+  const bool is_job_;
+};
 
 // Ranks wait for each other in every step, so two attempts of several ranks
 // that share devices could wait for each other crosswise.
@@ -48,6 +76,7 @@ bool IsFreeFor(const State& state, const Device& device, const Need& need) {
   if (device.free_bytes() < need.bytes || device.settling > 0) return false;
   if (need.job && device.cools()) return false;
   if (device.reserved_for && device.reserved_for != need.job) return false;
+  if (ReservationAgainst(state, device.id, need) != nullptr) return false;
   return need.devices <= 1 ||
          std::none_of(device.jobs.begin(), device.jobs.end(), [&](JobId id) {
            return state.jobs().at(id).device_count > 1;
@@ -75,23 +104,22 @@ Site& SiteOf(Placement& placement, Sites& sites, const Device& device) {
 // Puts the best `count` of the site's free devices first, the worst of them
 // last, and returns the slowest link between them. Of devices with no more load
 // than the best ones have, those that are connected best.
-Link KeepBest(const Topology& topology, PlacementRule rule, Site& site,
-              size_t count) {
+Link KeepBest(const Taste& taste, Site& site, size_t count) {
   const auto better = [&](const Device* a, const Device* b) {
-    return Preference(rule, *a, site) < Preference(rule, *b, site);
+    return taste.Preference(*a, site) < taste.Preference(*b, site);
   };
-  if (topology.empty()) {
+  if (taste.topology().empty()) {
     std::partial_sort(site.free.begin(), site.free.begin() + count,
                       site.free.end(), better);
     return Link::kUnknown;
   }
   std::sort(site.free.begin(), site.free.end(), better);
-  const auto most = LoadOf(rule, *site.free[count - 1]);
+  const auto most = taste.LoadOf(*site.free[count - 1]);
   std::vector<DeviceId> ids;
   for (const Device* device : site.free) {
-    if (LoadOf(rule, *device) <= most) ids.push_back(device->id);
+    if (taste.LoadOf(*device) <= most) ids.push_back(device->id);
   }
-  const ConnectedDevices best = BestConnected(topology, ids, count);
+  const ConnectedDevices best = BestConnected(taste.topology(), ids, count);
   std::stable_partition(
       site.free.begin(), site.free.end(), [&](const Device* device) {
         return std::binary_search(best.ids.begin(), best.ids.end(), device->id);
@@ -100,18 +128,17 @@ Link KeepBest(const Topology& topology, PlacementRule rule, Site& site,
 }
 
 // Enough devices of the site that serves best; empty when none has enough.
-std::vector<const Device*> FromOneSite(const Topology& topology,
-                                       PlacementRule rule, Sites& sites,
+std::vector<const Device*> FromOneSite(const Taste& taste, Sites& sites,
                                        size_t count) {
   const Site* best = nullptr;
   Link best_link = Link::kUnknown;
   for (Site& site : sites) {
     if (!site.Has(count)) continue;
-    const Link link = KeepBest(topology, rule, site, count);
+    const Link link = KeepBest(taste, site, count);
     const auto standing = [&](const Site& of, Link slowest) {
       const Device& worst = *of.free[count - 1];
-      return std::make_tuple(LoadOf(rule, worst), -static_cast<int>(slowest),
-                             Preference(rule, worst, of));
+      return std::make_tuple(taste.LoadOf(worst), -static_cast<int>(slowest),
+                             taste.Preference(worst, of));
     };
     if (best != nullptr && standing(*best, best_link) < standing(site, link)) {
       continue;
@@ -159,16 +186,14 @@ std::vector<const Device*> Packed(const State& state, const Need& need,
 std::vector<DeviceId> ChooseDevices(const State& state, const Need& need,
                                     const Placement& placement, Sites& sites) {
   const uint32_t count = need.devices;
-  // What is served is spread: its requests compete on a device.
-  const PlacementRule rule =
-      need.job ? state.policy().placement : PlacementRule::kSpread;
+  const Taste taste(state, need);
   std::vector<const Device*> chosen;
   if (count > LargestSite(sites)) {
     chosen = FromWholeSites(placement, sites, count);
-  } else if (rule == PlacementRule::kPack && count > 0) {
+  } else if (taste.rule() == PlacementRule::kPack && count > 0) {
     chosen = Packed(state, need, sites);
   } else {
-    chosen = FromOneSite(state.topology(), rule, sites, count);
+    chosen = FromOneSite(taste, sites, count);
   }
   std::vector<DeviceId> ids;
   ids.reserve(chosen.size());
@@ -187,9 +212,13 @@ bool HostsHold(const std::vector<Machine>& machines, const State& state,
   });
 }
 
-bool IsWorthHolding(const Device& device, const Need& need) {
+bool IsWorthHolding(const State& state, const Device& device,
+                    const Need& need) {
   const uint64_t stays = device.version_bytes;
-  return KindMatches(device, need) && device.open() &&
+  const bool is_for_others =
+      need.job ? ReservationAgainst(state, device.id, need) != nullptr
+               : state.reservations().At(device.id, state.now()) != nullptr;
+  return KindMatches(device, need) && device.open() && !is_for_others &&
          stays <= device.limit_bytes &&
          need.bytes <= device.limit_bytes - stays;
 }
@@ -315,7 +344,7 @@ absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need) {
   for (const auto& [id, device] : state.devices()) {
     if (!KindMatches(device, need)) continue;
     Site& site = SiteOf(placement, sites, device);
-    if (IsWorthHolding(device, need)) site.free.push_back(&device);
+    if (IsWorthHolding(state, device, need)) site.free.push_back(&device);
   }
   const auto lacks_less = [](const Device* a, const Device* b) {
     return a->free_bytes() > b->free_bytes();
@@ -340,7 +369,7 @@ absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need) {
 bool AreWorthHolding(const State& state, const Need& need,
                      const absl::btree_set<DeviceId>& devices) {
   return std::all_of(devices.begin(), devices.end(), [&](DeviceId id) {
-    return IsWorthHolding(state.devices().at(id), need);
+    return IsWorthHolding(state, state.devices().at(id), need);
   });
 }
 

@@ -19,6 +19,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "scheduler/reservations.h"
 #include "scheduler/state.h"
 #include "scheduler/types.h"
 
@@ -33,6 +34,8 @@ struct Need {
   std::optional<JobId> job;
   HostNeed host = {};                    // of the machine, for each device
   const Queues::Entry* queue = nullptr;  // whose devices it may use; null: all
+  // Of a job, where there are reservations (reservations.h).
+  Visitor visitor = {};
 };
 
 enum class Fit { kNow, kNotNow, kNever };
@@ -64,12 +67,14 @@ struct Placement {
 
 // By the state's PlacementRule (pack_policy.h for kPack; what is served is
 // spread). With kSpread: among the ready devices with enough free bytes, not in
-// `excluded` and not reserved for another: those that do not cool down, then
-// with the fewest live attempts, then the fewest versions, then on the machine
-// where the fewest would do (so that whole machines stay free), then the
-// smallest rest (best fit), then the lowest id. Where several machines or kinds
-// would do, the one whose last chosen device is the better one. What needs
-// several devices never shares one with something else that does.
+// `excluded` and not reserved for another job or tenant: those that are
+// reserved for the job's tenant, what is served those that are not reserved;
+// then those that do not cool down, then with the fewest live attempts, then
+// the fewest versions, then on the machine where the fewest would do (so that
+// whole machines stay free), then the smallest rest (best fit), then the lowest
+// id. Where several machines or kinds would do, the one whose last chosen
+// device is the better one. What needs several devices never shares one with
+// something else that does.
 Placement Place(const State& state, const Need& need,
                 const absl::btree_set<DeviceId>& excluded = {});
 
@@ -86,6 +91,15 @@ bool HostsWillHold(const State& state, const Need& need,
                    absl::Span<const DeviceId> devices,
                    absl::Span<const JobId> stopping = {});
 
+// The tenant's reservation that keeps the job from starting there now; null
+// when none does. What is served may go anywhere.
+inline const TenantReservation* ReservationAgainst(const State& state,
+                                                   DeviceId device,
+                                                   const Need& need) {
+  if (state.reservations().empty() || !need.job) return nullptr;
+  return state.reservations().Against(device, need.visitor, state.now());
+}
+
 // Whether the device is of the kind that is asked for, and one of its queue's.
 bool KindMatches(const Device& device, const Need& need);
 
@@ -95,7 +109,7 @@ bool KindMatches(const Device& device, const Need& need);
 // too many devices, since versions do not leave by themselves.
 absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need);
 
-// Whether all of them could still become free enough by themselves.
+// Whether all of them could still become free enough by themselves, for it.
 bool AreWorthHolding(const State& state, const Need& need,
                      const absl::btree_set<DeviceId>& devices);
 

@@ -77,7 +77,7 @@ class Search {
       SiteOptions& site = sites_[spot.site];
       if (site.devices++ == 0) site.kind = spot.device->kind;
       largest_site_ = std::max(largest_site_, site.devices);
-      if (jobs.IsAdmitted(spot, job)) Consider(site, spot);
+      if (jobs.IsAdmitted(spot, need_)) Consider(site, spot);
     }
     for (SiteOptions& site : sites_) {
       std::sort(site.open.begin(), site.open.end(), IsBetter);
@@ -300,11 +300,13 @@ std::optional<Room> RoomFinder::RoomFor(const Job& job) {
   if (job.device_count == 1 && !jobs_.SomeoneGivesWay(job)) return std::nullopt;
   OfQueue& bounds = bounds_[job.queue];
   RoomBound& bound = jobs_.Reclaims(job) ? bounds.reclaimed : bounds.given_way;
-  if (!bound.MayHold(job)) return std::nullopt;
+  const bool has_devices = jobs_.state().reservations().Name(job.tenant);
+  if (!has_devices && !bound.MayHold(job)) return std::nullopt;
   return Search(jobs_, job).Find();
 }
 
 bool RoomIsComing(const State& state, const Job& job) {
+  const Need need = NeedOf(state, job);
   for (DeviceId id : job.reserved_devices) {
     const Device& device = state.devices().at(id);
     uint64_t free = device.free_bytes();
@@ -317,9 +319,10 @@ bool RoomIsComing(const State& state, const Job& job) {
       }
     }
     if (!device.takes_jobs() || free < job.bytes) return false;
+    if (ReservationAgainst(state, id, need) != nullptr) return false;
   }
   return !job.reserved_devices.empty() &&
-         HostsWillHold(state, NeedOf(state, job), job.reserved_devices);
+         HostsWillHold(state, need, job.reserved_devices);
 }
 
 }  // namespace gpupool::scheduler

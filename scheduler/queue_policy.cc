@@ -87,6 +87,16 @@ bool SomeoneWaits(const State& state, uint32_t queue) {
   return first != heads.end() && first->first.queue == queue;
 }
 
+// What it is to a device that is reserved for a while.
+Visitor VisitorOf(const State& state, const Job& job) {
+  absl::Duration left = absl::InfiniteDuration();
+  for (const auto& whole : {job.expected_run, job.max_run}) {
+    if (whole) left = std::min(left, *whole - job.Attained(state.now()));
+  }
+  return {job.tenant,
+          std::max(state.restart_cost(), state.QueueOf(job).min_run), left};
+}
+
 // Of each queue; so that a decision costs no more where there are several.
 size_t MostCandidates(const State& state) {
   const auto queues = static_cast<uint32_t>(state.queues().size());
@@ -144,8 +154,10 @@ bool IsAtLimit(const State& state, const Job& job) {
 }
 
 Need NeedOf(const State& state, const Job& job) {
-  return {job.bytes, job.device_kind, job.device_count,
-          job.id,    job.host,        &state.queues().at(job.queue)};
+  Need need{job.bytes, job.device_kind, job.device_count,
+            job.id,    job.host,        &state.queues().at(job.queue)};
+  if (!state.reservations().empty()) need.visitor = VisitorOf(state, job);
+  return need;
 }
 
 bool StandsAbove(const State& state, const Job& first, const Job& second) {

@@ -84,6 +84,8 @@ void RoomBound::Restart() {
 
 void RoomBound::Add(const RunningJobs::Spot& from, OnSpot& spot) const {
   if (!from.admitted || from.device->reserved_for || !MayUse(from)) return;
+  const State& state = jobs_.state();
+  if (state.reservations().At(from.device->id, state.now()) != nullptr) return;
   spot.open = from.free_bytes;
   for (const RunningJobs::OnDevice& job : jobs_.On(from)) {
     if (job.stops || IsGivenBack(job) || jobs_.TakesFrom(queue_, job)) {

@@ -28,8 +28,8 @@ class RoomBound {
   // Of the running jobs some were told to stop, or devices were reserved.
   void NoteChanges() { is_current_ = false; }
 
-  // False: no room can be made for the job, for which nothing is reserved. Cost
-  // is linear in machines.
+  // False: no room can be made for the job, for which nothing is reserved and
+  // whose tenant has no reservation. Cost is linear in machines.
   bool MayHold(const Job& job);
 
  private:

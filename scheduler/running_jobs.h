@@ -13,6 +13,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "scheduler/placement_policy.h"
 #include "scheduler/state.h"
 #include "scheduler/types.h"
 
@@ -70,9 +71,12 @@ class RunningJobs {
     return absl::MakeConstSpan(jobs_).subspan(spot.first,
                                               (&spot)[1].first - spot.first);
   }
-  bool IsAdmitted(const Spot& spot, const Job& job) const {
+  // To a job with that need.
+  bool IsAdmitted(const Spot& spot, const Need& need) const {
     return spot.admitted &&
-           (!spot.device->reserved_for || spot.device->reserved_for == job.id);
+           (!spot.device->reserved_for ||
+            spot.device->reserved_for == need.job) &&
+           ReservationAgainst(state_, spot.device->id, need) == nullptr;
   }
 
   // Those that stand further behind give way to the job, where its queue takes

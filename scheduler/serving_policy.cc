@@ -121,6 +121,8 @@ std::optional<VersionRoom> RoomForVersion(
   std::optional<VersionRoom> best;
   for (const auto& [id, device] : state.devices()) {
     if (!device.open() || device.reserved_for || taken.contains(id)) continue;
+    // Nobody's training gives way where its devices were promised to it.
+    if (state.reservations().At(id, now) != nullptr) continue;
     std::optional<VersionRoom> room = RoomOn(state, device, version, now);
     if (!room) continue;
     if (!best || room->stops.size() < best->stops.size()) {

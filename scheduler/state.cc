@@ -36,7 +36,8 @@ Shape State::ShapeOf(const Job& job) const {
         absl::ToDoubleSeconds(*job.expected_run - job.attained);
     shape.length = 1 + std::ilogb(std::max(seconds, 1.0));
   }
-  if (order == Order::kFairShare || !policy_.tenants.empty()) {
+  if (order == Order::kFairShare || !policy_.tenants.empty() ||
+      reservations_.Name(job.tenant)) {
     shape.tenant = job.tenant;
   }
   return shape;
@@ -93,6 +94,11 @@ void State::RestoreVersion(Version version) {
   if (MayHoldBytes(version.state)) version.request = editor.NextRequest();
   Version& added = editor.AddVersion(std::move(version));
   if (device) editor.PlaceVersion(added, *device);
+}
+
+void State::RestoreReservation(TenantReservation reservation) {
+  reservation.begun = false;
+  StateEditor(*this).AddReservation(std::move(reservation));
 }
 
 void State::ForgetJob(JobId id) {

@@ -38,6 +38,7 @@
 #include "scheduler/order_policy.h"
 #include "scheduler/queue_key.h"
 #include "scheduler/queues.h"
+#include "scheduler/reservations.h"
 #include "scheduler/restart_cost.h"
 #include "scheduler/service_history.h"
 #include "scheduler/topology.h"
@@ -81,6 +82,9 @@ class State {
   // there until WorkerReady or WorkerLost says otherwise.
   void RestoreJob(Job job);
   void RestoreVersion(Version version);
+  // One that has not been cancelled; what began or ended meanwhile does so
+  // with the first event.
+  void RestoreReservation(TenantReservation reservation);
 
   // Before the first event: nothing starts until StartsHeld{false}.
   void HoldStarts() { starts_held_ = true; }
@@ -106,6 +110,7 @@ class State {
   // How many sites there are: kinds of devices of a machine.
   size_t sites() const { return sites_.size(); }
   const Topology& topology() const { return topology_; }
+  const Reservations& reservations() const { return reservations_; }
   const std::vector<Machine>& machines() const { return machines_; }
   const absl::btree_set<QueueKey>& queue() const { return waiting_.all(); }
   // The same, by shape and with the first of each. With kFairShare the jobs of
@@ -187,6 +192,7 @@ class State {
   absl::btree_map<VersionId, Version> versions_;
   std::vector<std::pair<uint32_t, std::string>> sites_;  // node and kind
   Topology topology_;
+  Reservations reservations_;
   std::vector<Machine> machines_;
   WaitingJobs waiting_;
   absl::btree_set<JobId> reserving_;

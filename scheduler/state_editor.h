@@ -78,6 +78,12 @@ class StateEditor {
   void Reserve(Job& job, std::vector<DeviceId> devices);
   void Unreserve(Job& job);
 
+  // Devices for a tenant (reservations.h), which are other ones than those that
+  // are reserved for a job. Linear in the queue.
+  void AddReservation(TenantReservation reservation);
+  void RemoveReservation(ReservationId id);
+  void BeginReservation(ReservationId id) { state_.reservations_.SetBegun(id); }
+
   void AddStray(Device& device, AttemptRef attempt, uint64_t bytes);
   void AddStray(Device& device, VersionId version, uint64_t bytes);
   // False when there is no such stray.
@@ -104,6 +110,10 @@ class StateEditor {
   void NoteTask(const Job& job);
   void SettleArray(JobId array);
   void Requeue(JobId task);
+  // Jobs in the queue whose shapes a reservation for their tenant may change:
+  // out of it, and back.
+  std::vector<const Job*> TakeOut(const TenantReservation& reservation);
+  void PutBack(const std::vector<const Job*>& jobs);
   void FindLimit(Job& job);
   void NoteElastic(Job& job);
   void SetLimitTime(Job& job, absl::Time time);

@@ -1,5 +1,7 @@
-// The part of the editor that puts jobs into the queue or aside of it, and
-// keeps arrays within their limits.
+// The part of the editor that puts jobs into the queue or aside of it, tells
+// their shapes apart, and keeps arrays within their limits.
+#include <utility>
+
 #include "scheduler/state_editor.h"
 
 namespace gpupool::scheduler {
@@ -77,6 +79,41 @@ void StateEditor::Requeue(JobId task) {
   Job& job = *FindJob(task);
   Dequeue(job);
   Enqueue(job);
+}
+
+void StateEditor::AddReservation(TenantReservation reservation) {
+  const std::vector<const Job*> jobs = TakeOut(reservation);
+  state_.reservations_.Add(std::move(reservation));
+  PutBack(jobs);
+}
+
+void StateEditor::RemoveReservation(ReservationId id) {
+  const TenantReservation* reservation = state_.reservations_.Find(id);
+  if (reservation == nullptr) return;
+  const std::vector<const Job*> jobs = TakeOut(*reservation);
+  state_.reservations_.Remove(id);
+  PutBack(jobs);
+}
+
+std::vector<const Job*> StateEditor::TakeOut(
+    const TenantReservation& reservation) {
+  std::vector<const Job*> jobs;
+  for (const QueueKey& key : state_.waiting_.all()) {
+    const Job* job = FindJob(key.job);
+    if (reservation.Takes(job->tenant)) jobs.push_back(job);
+  }
+  for (const Job* job : jobs) {
+    state_.waiting_.Remove(KeyOf(*job), state_.ShapeOf(*job),
+                           state_.GroupOf(*job));
+  }
+  return jobs;
+}
+
+void StateEditor::PutBack(const std::vector<const Job*>& jobs) {
+  for (const Job* job : jobs) {
+    state_.waiting_.Add(KeyOf(*job), state_.ShapeOf(*job),
+                        state_.GroupOf(*job));
+  }
 }
 
 }  // namespace gpupool::scheduler

@@ -12,10 +12,13 @@ StepResult Step(State& state, const Event& event, absl::Time now) {
   StepContext context(state, now);
   context.edit.SetNow(now);
   EndCooldowns(context);
+  EndReservations(context);
   std::visit([&](const auto& concrete) { Apply(context, concrete); }, event);
   SettleDependents(context);
+  EnforceReservations(context);
   Schedule(context);
   WatchLimits(context);
+  WatchReservations(context);
   return std::move(context.result);
 }
 

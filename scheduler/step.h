@@ -45,6 +45,7 @@ struct Preemption {
   std::optional<JobId> gives_way_to;
   std::optional<VersionId> yields_to;  // with kServing
   PreemptionReason reason = PreemptionReason::kOrder;
+  std::optional<DeviceId> reserved_device;  // with kReservation
 };
 
 struct StepResult {

@@ -97,6 +97,16 @@ void Apply(StepContext& context, const DeviceDrainSet& event);
 // Tells jobs to leave drained devices.
 void LeaveDrained(StepContext& context);
 
+// ----------------------------------------------------- step_reservations.cc
+void Apply(StepContext& context, const ReservationMade& event);
+void Apply(StepContext& context, const ReservationCancelled& event);
+// Those that have ended since are gone.
+void EndReservations(StepContext& context);
+// Where one has begun jobs of others are told to go, and keep nothing there.
+void EnforceReservations(StepContext& context);
+// Asks for the timer of the next beginning or end.
+void WatchReservations(StepContext& context);
+
 // ------------------------------------------------------------ step_ranks.cc
 // Tells the live attempt to checkpoint and to stop, unless it was already.
 void AskToStop(StepContext& context, Job& job, StopReason reason);

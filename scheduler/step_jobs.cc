@@ -39,6 +39,19 @@ std::string ModelText(const State& state, const Job& job) {
                             : absl::StrCat("model ", LabelOf(*version));
 }
 
+// Of those that the job runs on. A reservation may be cancelled meanwhile.
+std::string ReservedDeviceText(const State& state, const Job& job) {
+  for (const Rank& rank : job.ranks) {
+    const TenantReservation* reservation =
+        state.reservations().At(rank.device, state.now());
+    if (reservation == nullptr || reservation->Takes(job.tenant)) continue;
+    return absl::StrCat("device ",
+                        ReservedText(state.devices().at(rank.device).name,
+                                     *reservation, state.now()));
+  }
+  return "makes room for a reservation";
+}
+
 std::string StopText(const State& state, const Job& job) {
   const std::string other =
       job.gives_way_to ? absl::StrCat("job ", job.gives_way_to->value())
@@ -54,6 +67,8 @@ std::string StopText(const State& state, const Job& job) {
                           "; waits to resume");
     case StopReason::kDrained:
       return "its device is drained; waits to resume";
+    case StopReason::kReserved:
+      return absl::StrCat(ReservedDeviceText(state, job), "; waits to resume");
     case StopReason::kResized:
       return job.gives_way_to
                  ? absl::StrCat("gives devices to ", other, "; waits to resume")

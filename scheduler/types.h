@@ -33,6 +33,7 @@ class Id {
 using JobId = Id<struct JobTag>;          // v1.Job.id
 using VersionId = Id<struct VersionTag>;  // v1.ModelVersion.id
 using DeviceId = Id<struct DeviceTag>;    // position in the configured list
+using ReservationId = Id<struct ReservationTag>;  // v1.Reservation.id
 
 // One run of a job, on one device or on several together. `number` rises with
 // every start of the job and fences messages of earlier runs.
@@ -91,6 +92,7 @@ enum class StopReason {
   kMoved,      // it makes room and goes on elsewhere
   kServing,    // a served model needs its device
   kDrained,    // its device is drained
+  kReserved,   // its device is for another tenant's jobs from now on
   kResized,    // it goes on with another number of devices
   kHeld,       // somebody holds it
   kRequeued,   // somebody wants it to start again
@@ -99,14 +101,15 @@ enum class StopReason {
 
 // Why a job was told to make room.
 enum class PreemptionReason {
-  kPriority,   // the other one's is higher
-  kQueue,      // its queue is of higher rank (queues.h)
-  kOrder,      // the other one goes first (order_policy.h)
-  kGuarantee,  // the other one's tenant is guaranteed a place (fair_share.h)
-  kMove,       // it goes on elsewhere
-  kServing,    // a served model needs the device (serving_policy.h)
-  kDrain,      // its device is drained (device.h)
-  kResize,     // it goes on with fewer devices (elastic_policy.h)
+  kPriority,     // the other one's is higher
+  kQueue,        // its queue is of higher rank (queues.h)
+  kOrder,        // the other one goes first (order_policy.h)
+  kGuarantee,    // the other one's tenant is guaranteed a place (fair_share.h)
+  kMove,         // it goes on elsewhere
+  kServing,      // a served model needs the device (serving_policy.h)
+  kDrain,        // its device is drained (device.h)
+  kResize,       // it goes on with fewer devices (elastic_policy.h)
+  kReservation,  // its device is for another tenant now (reservations.h)
 };
 
 // True when nothing can change the state any more.

@@ -51,12 +51,15 @@ std::string AheadText(const State& state, const Job& job, size_t ahead) {
   return absl::StrCat(ahead, " jobs", whose, " are ahead", above);
 }
 
-// The ready device of the kind with the most free bytes.
+// The ready device of the kind with the most free bytes, where the job may
+// start.
 const Device* Freest(const State& state, const Job& job) {
   const Device* best = nullptr;
   for (const auto& [id, device] : state.devices()) {
     if (!device.takes_jobs()) continue;
-    if (!KindMatches(device, NeedOf(state, job))) continue;
+    const Need need = NeedOf(state, job);
+    if (!KindMatches(device, need)) continue;
+    if (ReservationAgainst(state, id, need) != nullptr) continue;
     if (best == nullptr || device.free_bytes() > best->free_bytes()) {
       best = &device;
     }
@@ -126,6 +129,21 @@ const Device* InTheWayByCooling(const State& state, const Job& job) {
     }
   }
   return first;
+}
+
+// Of the first device where it could start but for a tenant's reservation;
+// empty when there is none.
+std::string ReservedDeviceText(const State& state, const Job& job) {
+  if (state.reservations().empty()) return "";
+  const Need need = NeedOf(state, job);
+  for (const auto& [id, device] : state.devices()) {
+    if (!device.ready || !KindMatches(device, need)) continue;
+    const TenantReservation* reservation = ReservationAgainst(state, id, need);
+    if (reservation == nullptr || device.full_bytes < job.bytes) continue;
+    return absl::StrCat("device ",
+                        ReservedText(device.name, *reservation, state.now()));
+  }
+  return "";
 }
 
 std::string CoolingText(const Device& device) {
@@ -202,6 +220,10 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
                         suffix);
   }
   const Device* freest = Freest(state, job);
+  const std::string reserved = ReservedDeviceText(state, job);
+  if (freest == nullptr && !reserved.empty()) {
+    return absl::StrCat("waits: ", reserved, suffix);
+  }
   const Device* cooling = InTheWayByCooling(state, job);
   if (cooling != nullptr && freest == nullptr) {
     return absl::StrCat("waits: ", CoolingText(*cooling), suffix);
@@ -219,9 +241,10 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
   }
   return absl::StrCat(
       RoomText(state, job, placement, *freest),
-      OnlyVersionsInTheWay(state, job, placement)
+      reserved.empty() && OnlyVersionsInTheWay(state, job, placement)
           ? "; served models hold the rest: unload one to make room"
           : "",
+      reserved.empty() ? "" : absl::StrCat("; ", reserved),
       cooling == nullptr ? "" : absl::StrCat("; ", CoolingText(*cooling)),
       HeldBackText(placement), DrainedText(placement), suffix);
 }

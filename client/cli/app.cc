@@ -80,6 +80,7 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddDatasets(app, invocation);
   AddModels(app, invocation);
   AddQueues(app, invocation);
+  AddReserve(app, invocation);
   AddDevices(app, invocation);
   AddAdmin(app, invocation);
   AddUsage(app, invocation);

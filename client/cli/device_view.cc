@@ -49,17 +49,35 @@ std::string State(const v1::Device& device) {
       absl::StripPrefix(v1::DeviceState_Name(device.state()), "DEVICE_"));
 }
 
+std::string TimeText(const google::protobuf::Timestamp& time) {
+  return absl::FormatTime(absl::RFC3339_sec,
+                          absl::FromUnixSeconds(time.seconds()),
+                          absl::LocalTimeZone());
+}
+
 std::string CoolingText(const v1::Device& device) {
-  const absl::Time until =
-      absl::FromUnixSeconds(device.cools_until().seconds());
   const uint32_t faults = device.consecutive_faults();
   return absl::StrCat(
-      " starts no jobs until ",
-      absl::FormatTime(absl::RFC3339_sec, until, absl::LocalTimeZone()),
-      " after ",
+      " starts no jobs until ", TimeText(device.cools_until()), " after ",
       faults > 1 ? absl::StrCat(faults, " faults in a row, the last: ")
                  : std::string("a fault: "),
       device.last_fault());
+}
+
+// " is reserved for research until ..., then for ...".
+std::string ReservedText(const v1::Device& device) {
+  return absl::StrCat(
+      " is reserved for ",
+      absl::StrJoin(device.reservations(), ", then for ",
+                    [](std::string* text, const v1::DeviceReservation& one) {
+                      absl::StrAppend(
+                          text, one.tenant(),
+                          one.active()
+                              ? ""
+                              : absl::StrCat(" from ",
+                                             TimeText(one.start_time())),
+                          " until ", TimeText(one.end_time()));
+                    }));
 }
 
 // "2.0 GiB"; where only a fraction may be used "512.0 MiB of 2.0 GiB".
@@ -214,6 +232,9 @@ void PrintDevices(const Stream& stream, const v1::ListDevicesResponse& devices,
     if (!device.drain().reason().empty()) {
       *stream.stream << device.name()
                      << " is drained: " << device.drain().reason() << "\n";
+    }
+    if (!device.reservations().empty()) {
+      *stream.stream << device.name() << ReservedText(device) << "\n";
     }
     if (device.state_reason().empty()) continue;
     *stream.stream << device.name() << " is " << State(device) << ": "

@@ -8,6 +8,7 @@
 namespace gpupool::client {
 namespace {
 
+// "2d", "1h30m".
 bool ParseAgo(absl::string_view text, absl::Duration& ago) {
   int64_t days = 0;
   absl::string_view number = text;
@@ -19,13 +20,7 @@ bool ParseAgo(absl::string_view text, absl::Duration& ago) {
          ago >= absl::ZeroDuration() && ago < absl::InfiniteDuration();
 }
 
-}  // namespace
-
-absl::StatusOr<absl::Time> ParseTimeArgument(const std::string& option,
-                                             absl::string_view text,
-                                             absl::Time now) {
-  absl::Duration ago;
-  if (ParseAgo(text, ago)) return now - ago;
+std::optional<absl::Time> ParseMoment(absl::string_view text) {
   absl::Time time;
   const std::string given(text);
   std::string why;
@@ -35,10 +30,36 @@ absl::StatusOr<absl::Time> ParseTimeArgument(const std::string& option,
       return time;
     }
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<absl::Time> ParseTimeArgument(const std::string& option,
+                                             absl::string_view text,
+                                             absl::Time now) {
+  absl::Duration ago;
+  if (ParseAgo(text, ago)) return now - ago;
+  if (const auto time = ParseMoment(text)) return *time;
   return absl::InvalidArgumentError(
       absl::StrCat(option, " is ", Quoted(text),
                    ", which is no time; write 7d or 12h (ago), 2026-11-22 or "
                    "2026-11-22T10:00:00Z"));
+}
+
+absl::StatusOr<std::optional<absl::Time>> ParseComingTime(
+    const std::string& option, absl::string_view text, absl::Time now) {
+  if (text == "now") return std::nullopt;
+  absl::string_view span = text;
+  absl::Duration wait;
+  if (absl::ConsumePrefix(&span, "+") && ParseAgo(span, wait)) {
+    return now + wait;
+  }
+  if (const auto time = ParseMoment(text)) return time;
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " is ", Quoted(text),
+                   ", which is no time to come; write now, +2h or +1d, "
+                   "2026-11-24 or 2026-11-24T08:00:00Z"));
 }
 
 }  // namespace gpupool::client

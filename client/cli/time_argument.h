@@ -1,6 +1,7 @@
 // Times as people give them on the command line. Pure; from any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,5 +16,10 @@ namespace gpupool::client {
 absl::StatusOr<absl::Time> ParseTimeArgument(const std::string& option,
                                              absl::string_view text,
                                              absl::Time now);
+
+// Nothing for "now", else a time to come: "+2h", "+1d" after `now`, or as
+// above. InvalidArgument names `option` and the forms.
+absl::StatusOr<std::optional<absl::Time>> ParseComingTime(
+    const std::string& option, absl::string_view text, absl::Time now);
 
 }  // namespace gpupool::client

@@ -28,6 +28,7 @@ void AddModels(CLI::App& app, Invocation& invocation);
 void AddModelsFiles(CLI::App& models, Invocation& invocation);
 void AddModelsInfer(CLI::App& models, Invocation& invocation);
 void AddQueues(CLI::App& app, Invocation& invocation);
+void AddReserve(CLI::App& app, Invocation& invocation);
 void AddDevices(CLI::App& app, Invocation& invocation);
 void AddDevicesMemory(CLI::App& devices, Invocation& invocation);
 void AddDevicesDrain(CLI::App& devices, Invocation& invocation);

@@ -16,6 +16,7 @@
 #include "server/api/device_service.h"
 #include "server/api/job_service.h"
 #include "server/api/model_service.h"
+#include "server/api/reservation_service.h"
 #include "server/api/usage_service.h"
 
 namespace gpupool::server {
@@ -65,6 +66,7 @@ class ApiServer::Impl {
         devices_(dependencies.control, dependencies.blobs, options.watch_limit),
         admin_(dependencies.control, std::move(dependencies.hooks)),
         usage_(dependencies.control),
+        reservations_(dependencies.control),
         more_services_(std::move(dependencies.more_services)) {}
 
   absl::Status Start(const ApiOptions& options) {
@@ -103,8 +105,9 @@ class ApiServer::Impl {
 
  private:
   std::vector<grpc::Service*> Services() {
-    std::vector<grpc::Service*> services = {&jobs_,    &models_, &datasets_,
-                                            &devices_, &admin_,  &usage_};
+    std::vector<grpc::Service*> services = {&jobs_,        &models_, &datasets_,
+                                            &devices_,     &admin_,  &usage_,
+                                            &reservations_};
     services.insert(services.end(), more_services_.begin(),
                     more_services_.end());
     return services;
@@ -116,6 +119,7 @@ class ApiServer::Impl {
   DeviceService devices_;
   AdminService admin_;
   UsageService usage_;
+  ReservationService reservations_;
   const std::vector<grpc::Service*> more_services_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;

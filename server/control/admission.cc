@@ -214,8 +214,8 @@ void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
         response.set_total_steps(uploaded ? reply.plan().total_steps()
                                           : spec.training().steps());
         const uint64_t bytes = response.plan().training().peak();
-        for (auto& fit :
-             context.board->Fits(bytes, spec.device_kind(), spec.queue())) {
+        for (auto& fit : context.board->Fits(bytes, spec.device_kind(),
+                                             spec.queue(), spec.tenant())) {
           *response.add_devices() = std::move(fit);
         }
         AnswerWithForecast(context, spec, std::move(response), callback);

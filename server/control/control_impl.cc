@@ -38,6 +38,8 @@ PreemptionLabel LabelOf(scheduler::PreemptionReason reason) {
       return PreemptionLabel::kDrain;
     case scheduler::PreemptionReason::kResize:
       return PreemptionLabel::kResize;
+    case scheduler::PreemptionReason::kReservation:
+      return PreemptionLabel::kReservation;
   }
   return PreemptionLabel::kOrder;
 }
@@ -256,10 +258,14 @@ void ControlLoop::Impl::Count(Transaction& transaction) {
   if (!transaction.changed_plan()) return;
   metrics->SetJobs(ledger_.job_counts);
   TellOfQueues();
-  for (const auto& [id, device] : ledger_.state.devices()) {
+  const scheduler::State& state = ledger_.state;
+  uint32_t reserved = 0;
+  for (const auto& [id, device] : state.devices()) {
     metrics->SetDeviceFaults(device.name, device.faults, device.cools());
     metrics->SetDeviceDrained(device.name, device.drain.has_value());
+    reserved += state.reservations().At(id, state.now()) != nullptr;
   }
+  metrics->SetReservedDevices(reserved);
 }
 
 void ControlLoop::Impl::WorkerIsReady(const std::string& device,

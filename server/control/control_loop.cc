@@ -12,6 +12,7 @@
 #include "server/control/memory_requests.h"
 #include "server/control/model_requests.h"
 #include "server/control/report_intake.h"
+#include "server/control/reservation_requests.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
@@ -218,6 +219,21 @@ void ControlLoop::RecordMemoryHistory(
 void ControlLoop::DumpMemory(const std::string& device,
                              Callback<worker::v1::DumpMemoryReply> callback) {
   server::DumpMemory(impl_->context(), device, std::move(callback));
+}
+
+// ---------------------------------------------------------------- reservations
+
+void ControlLoop::CreateReservation(const v1::CreateReservationRequest& request,
+                                    Callback<v1::Reservation> callback) {
+  server::CreateReservation(impl_->context(), request, std::move(callback));
+}
+void ControlLoop::CancelReservation(const v1::CancelReservationRequest& request,
+                                    Callback<v1::Reservation> callback) {
+  server::CancelReservation(impl_->context(), request, std::move(callback));
+}
+absl::StatusOr<v1::ListReservationsResponse> ControlLoop::ListReservations(
+    const v1::ListReservationsRequest& request) const {
+  return server::ListReservations(impl_->store(), request, impl_->Now());
 }
 
 // ----------------------------------------------------------------------- admin

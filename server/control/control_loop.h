@@ -36,6 +36,7 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "gpupool/v1/reservation.pb.h"
 #include "gpupool/v1/usage.pb.h"
 #include "scheduler/event.h"
 #include "scheduler/host.h"
@@ -205,6 +206,14 @@ class ControlLoop : public WorkerObserver {
   // The worker writes the file as a blob, to which nobody refers.
   void DumpMemory(const std::string& device,
                   Callback<worker::v1::DumpMemoryReply> callback);
+
+  // ----------------------------------------------------------- reservations
+  void CreateReservation(const v1::CreateReservationRequest& request,
+                         Callback<v1::Reservation> callback);
+  void CancelReservation(const v1::CancelReservationRequest& request,
+                         Callback<v1::Reservation> callback);
+  absl::StatusOr<v1::ListReservationsResponse> ListReservations(
+      const v1::ListReservationsRequest& request) const;
 
   // ------------------------------------------------------------------ admin
   // No further jobs. With `stop`, running attempts checkpoint and stop.

@@ -66,6 +66,31 @@ v1::DeviceState OpenState(const scheduler::State& state,
   return state.draining() ? v1::DEVICE_DRAINING : v1::DEVICE_READY;
 }
 
+void PublishReservations(const scheduler::State& state, scheduler::DeviceId id,
+                         v1::Device& device) {
+  device.clear_reservations();
+  for (const auto* reservation : state.reservations().Of(id)) {
+    v1::DeviceReservation& added = *device.add_reservations();
+    added.set_name(reservation->name);
+    added.set_tenant(reservation->tenant);
+    *added.mutable_start_time() = ToTimestamp(reservation->start);
+    *added.mutable_end_time() = ToTimestamp(reservation->end);
+    added.set_active(reservation->begun);
+  }
+}
+
+// It is reserved for another one.
+bool IsKeptFrom(const std::string& tenant, const v1::Device& device) {
+  return !tenant.empty() &&
+         std::any_of(device.reservations().begin(), device.reservations().end(),
+                     [&](const v1::DeviceReservation& reservation) {
+                       return reservation.active() &&
+                              !scheduler::TenantReservation{
+                                  .tenant = reservation.tenant()}
+                                   .Takes(tenant);
+                     });
+}
+
 }  // namespace
 
 void DeviceBoard::AddDevice(const std::string& name, uint64_t limit_bytes,
@@ -142,6 +167,7 @@ void DeviceBoard::PublishDevice(const Ledger& ledger,
     entry.device.add_versions(absl::StrCat(version.model, "/", version.number));
   }
   PublishLinks(ledger.state, device.id, entry.device);
+  PublishReservations(ledger.state, device.id, entry.device);
   entry.device.set_consecutive_faults(device.faults);
   entry.device.set_last_fault(device.fault_text);
   if (device.cools()) {
@@ -292,7 +318,8 @@ std::vector<v1::Device> DeviceBoard::List() const {
 
 std::vector<v1::DeviceFit> DeviceBoard::Fits(uint64_t bytes,
                                              const std::string& kind,
-                                             const std::string& queue) const {
+                                             const std::string& queue,
+                                             const std::string& tenant) const {
   absl::MutexLock lock(&mutex_);
   const scheduler::Queue& waits_in = queues_.at(queues_.NumberOf(queue)).queue;
   std::vector<v1::DeviceFit> fits;
@@ -305,7 +332,8 @@ std::vector<v1::DeviceFit> DeviceBoard::Fits(uint64_t bytes,
     fit.set_limit_bytes(device.limit_bytes());
     fit.set_free_bytes(entry.usable_bytes -
                        std::min(entry.usable_bytes, device.committed_bytes()));
-    fit.set_fits_now(matches && bytes <= fit.free_bytes());
+    fit.set_fits_now(matches && bytes <= fit.free_bytes() &&
+                     !IsKeptFrom(tenant, device));
     fit.set_fits_ever(matches && bytes <= device.limit_bytes());
   }
   return fits;

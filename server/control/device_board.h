@@ -67,9 +67,11 @@ class DeviceBoard {
   v1::Device Find(const std::string& name) const;
   std::vector<v1::Device> List() const;
   // Where something of `bytes` on a device of `kind` (empty: any) fits; of the
-  // devices that jobs in the queue may use.
+  // devices that jobs in the queue, and now of the tenant, may use. Empty
+  // names: any.
   std::vector<v1::DeviceFit> Fits(uint64_t bytes, const std::string& kind,
-                                  const std::string& queue = "") const;
+                                  const std::string& queue = "",
+                                  const std::string& tenant = "") const;
   v1::ReconcileState Reconcile() const;
   uint64_t mismatches_total() const;
   // Empty when the job is not known to wait.

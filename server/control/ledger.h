@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "gpupool/v1/reservation.pb.h"
 #include "scheduler/state.h"
 
 namespace gpupool::server {
@@ -37,6 +38,8 @@ class Ledger {
  public:
   scheduler::State state;
   absl::btree_map<uint64_t, JobRow> jobs;
+  // By id; those that have ended, too, as far as they are kept.
+  absl::btree_map<uint64_t, v1::Reservation> reservations;
   // Where each device's reports have been taken up to.
   absl::btree_map<std::string, uint64_t> report_sequences;
   // Of all jobs, ended ones too.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/control/job_requests.h"
+#include "server/control/reservation_requests.h"
 #include "server/control/rows.h"
 #include "server/store/store.h"
 
@@ -118,6 +119,19 @@ void RecoverVersion(v1::ModelVersion version, Ledger& ledger) {
       ToSchedulerVersion(row, ledger.state.FindDevice(row.device())));
 }
 
+absl::Status RecoverReservations(const Store& store, Ledger& ledger) {
+  ASSIGN_OR_RETURN(auto rows, store.LoadReservations());
+  for (v1::Reservation& row : rows) {
+    if (!row.has_cancel_time()) {
+      ledger.state.RestoreReservation(
+          ToSchedulerReservation(row, ledger.state));
+    }
+    const uint64_t id = row.id();
+    ledger.reservations[id] = std::move(row);
+  }
+  return absl::OkStatus();
+}
+
 void ConnectDevices(const std::vector<ControlDevice>& devices,
                     scheduler::State& state) {
   for (size_t a = 0; a < devices.size(); ++a) {
@@ -147,6 +161,7 @@ absl::Status Recover(const ControlOptions& options, const Store& store,
   ledger.state.SetHost(0, options.host);
   ConnectDevices(options.devices, ledger.state);
   ledger.state.SetPolicy(options.scheduling);
+  RETURN_IF_ERROR(RecoverReservations(store, ledger));
   RETURN_IF_ERROR(RecoverHistory(store, now, ledger));
   ASSIGN_OR_RETURN(ledger.job_counts, store.CountJobs());
   ASSIGN_OR_RETURN(auto versions, store.LoadVersions());

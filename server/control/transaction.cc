@@ -35,6 +35,8 @@ absl::string_view WhyFirst(scheduler::PreemptionReason reason) {
       break;
     case scheduler::PreemptionReason::kResize:
       return "needs devices that this one can do without";
+    case scheduler::PreemptionReason::kReservation:
+      return "has devices reserved";
   }
   return "";
 }
@@ -141,6 +143,14 @@ std::string Transaction::PreemptionText(
   }
   if (preemption.reason == scheduler::PreemptionReason::kDrain) {
     return "its device is drained";
+  }
+  if (preemption.reserved_device) {
+    const scheduler::State& state = ledger_->state;
+    const scheduler::DeviceId device = *preemption.reserved_device;
+    const auto* reservation = state.reservations().At(device, state.now());
+    if (reservation == nullptr) return "preempted by a reservation";
+    return absl::StrCat(
+        "device ", ReservedText(DeviceName(device), *reservation, state.now()));
   }
   const scheduler::Version* version =
       preemption.yields_to ? ledger_->state.FindVersion(*preemption.yields_to)

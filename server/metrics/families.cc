@@ -90,6 +90,9 @@ MetricFamilies::MetricFamilies()
                            "Jobs that wait in a queue, or run from it.")),
       queue_devices(AddGauges(*registry, "gpupool_queue_devices",
                               "Devices that jobs of a queue hold.")),
+      reserved_devices(AddGauges(*registry, "gpupool_reserved_devices",
+                                 "Devices that are reserved for a tenant now.")
+                           .Add({})),
       queue_wait(
           AddHistograms(*registry, "gpupool_job_queue_wait_seconds",
                         "Time that a job waited before an attempt started.")
@@ -102,7 +105,8 @@ MetricFamilies::MetricFamilies()
       preemptions(AddCounters(
           *registry, "gpupool_preemptions_total",
           "Times that a running job was told to make room for another: by "
-          "priority, by the server's order, or to move.")),
+          "priority, by the server's order, to move, or because its device is "
+          "reserved for a tenant.")),
       checkpoint_duration(AddHistograms(
           *registry, "gpupool_checkpoint_duration_seconds",
           "Time that training stood still to copy or save a checkpoint (save), "

@@ -46,6 +46,7 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Gauge>& jobs;
   prometheus::Family<prometheus::Gauge>& queue_jobs;
   prometheus::Family<prometheus::Gauge>& queue_devices;
+  prometheus::Gauge& reserved_devices;
   prometheus::Histogram& queue_wait;
   prometheus::Histogram& prediction_error;
   prometheus::Family<prometheus::Counter>& preemptions;

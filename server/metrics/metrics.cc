@@ -43,6 +43,8 @@ const char* LabelOf(PreemptionLabel reason) {
       return "drain";
     case PreemptionLabel::kResize:
       return "resize";
+    case PreemptionLabel::kReservation:
+      return "reservation";
   }
   return "";
 }
@@ -80,7 +82,8 @@ Metrics::Metrics() : families_(std::make_shared<MetricFamilies>()) {
        {PreemptionLabel::kPriority, PreemptionLabel::kQueue,
         PreemptionLabel::kOrder, PreemptionLabel::kGuarantee,
         PreemptionLabel::kMove, PreemptionLabel::kServing,
-        PreemptionLabel::kDrain, PreemptionLabel::kResize}) {
+        PreemptionLabel::kDrain, PreemptionLabel::kResize,
+        PreemptionLabel::kReservation}) {
     families_->preemptions.Add({{"reason", LabelOf(reason)}});
   }
   for (CheckpointPhase phase : {CheckpointPhase::kSave, CheckpointPhase::kWrite,
@@ -127,6 +130,10 @@ void Metrics::SetQueue(const std::string& queue, uint64_t waiting,
   set("waiting", waiting);
   set("running", running);
   families_->queue_devices.Add({{"queue", queue}}).Set(devices);
+}
+
+void Metrics::SetReservedDevices(uint32_t devices) {
+  families_->reserved_devices.Set(devices);
 }
 
 void Metrics::CountBlamedJobs(uint64_t count) {

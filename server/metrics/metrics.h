@@ -65,7 +65,8 @@ enum class PreemptionLabel {
   kMove,
   kServing,
   kDrain,
-  kResize
+  kResize,
+  kReservation
 };
 enum class CheckpointPhase { kSave, kWrite, kRestore };
 
@@ -92,6 +93,8 @@ class Metrics {
   void ObservePredictionError(absl::Duration error);
   // A running job was told to make room.
   void CountPreemption(PreemptionLabel reason);
+  // That are for jobs of one tenant now.
+  void SetReservedDevices(uint32_t devices);
   // Jobs that failed since devices failed under them again and again.
   void CountBlamedJobs(uint64_t count);
   // Save: how long the training stood still for it. Restore: from the request

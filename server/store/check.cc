@@ -16,6 +16,7 @@
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "gpupool/v1/reservation.pb.h"
 #include "server/store/database.h"
 #include "server/store/migrations.h"
 #include "server/store/store_writer.h"
@@ -81,6 +82,7 @@ class Checker {
                  row.model() == at.getColumn(3).getString() &&
                  row.version() == Id(at, 4);
         });
+    CheckReservations();
     CheckIds();
     return report_;
   }
@@ -206,6 +208,37 @@ class Checker {
         });
   }
 
+  // Two never have a device at a time.
+  void CheckReservations() {
+    struct Window {
+      int64_t start = 0;
+      int64_t end = 0;
+      uint64_t id = 0;
+    };
+    std::map<std::string, std::vector<Window>> windows;  // by device
+    CheckRows<v1::Reservation>(
+        "reservations",
+        "SELECT row, checksum, id, request_id, start_time_ns, end_time_ns"
+        " FROM reservations ORDER BY start_time_ns",
+        [&](const v1::Reservation& row, SQLite::Statement& at) {
+          const Window window{at.getColumn(4).getInt64(),
+                              at.getColumn(5).getInt64(), row.id()};
+          // One that was cancelled before its start has none.
+          for (const std::string& device : row.devices()) {
+            if (window.end > window.start) windows[device].push_back(window);
+          }
+          return row.id() == Id(at, 2) &&
+                 row.request_id() == at.getColumn(3).getString();
+        });
+    for (const auto& [device, of_device] : windows) {
+      for (size_t i = 1; i < of_device.size(); ++i) {
+        if (of_device[i].start >= of_device[i - 1].end) continue;
+        Say(absl::StrCat("reservations ", of_device[i - 1].id, " and ",
+                         of_device[i].id, " have ", device, " at a time"));
+      }
+    }
+  }
+
   // An id that was given must not be given again.
   void CheckIds() {
     ForEach(
@@ -214,7 +247,9 @@ class Checker {
         " UNION ALL SELECT 'dataset', MAX(id),"
         " (SELECT last FROM ids WHERE name = 'dataset') FROM datasets"
         " UNION ALL SELECT 'version', MAX(id),"
-        " (SELECT last FROM ids WHERE name = 'version') FROM versions",
+        " (SELECT last FROM ids WHERE name = 'version') FROM versions"
+        " UNION ALL SELECT 'reservation', MAX(id),"
+        " (SELECT last FROM ids WHERE name = 'reservation') FROM reservations",
         [&](SQLite::Statement& at) {
           if (Id(at, 1) <= Id(at, 2)) return;
           Say(absl::StrCat("the next ", at.getColumn(0).getString(),

@@ -130,6 +130,17 @@ CREATE INDEX jobs_by_array ON jobs(array_id, state) WHERE array_id > 0;
 ALTER TABLE device_settings ADD COLUMN drained INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE device_settings ADD COLUMN drain_reason TEXT NOT NULL DEFAULT '';
 )sql",
+    // Of one that was cancelled, the end is when that happened.
+    R"sql(
+CREATE TABLE reservations(
+  id INTEGER PRIMARY KEY,
+  request_id TEXT NOT NULL UNIQUE,
+  start_time_ns INTEGER NOT NULL,
+  end_time_ns INTEGER NOT NULL,
+  row BLOB NOT NULL,
+  checksum INTEGER NOT NULL
+);
+)sql",
 };
 
 int Pragma(SQLite::Database& database, const char* name) {

@@ -71,6 +71,9 @@ constexpr char kDrains[] =
     "SELECT device, drained, drain_reason FROM device_settings"
     " WHERE drained > 0";
 
+constexpr char kReservations[] =
+    "SELECT row, checksum FROM reservations ORDER BY id";
+
 void BindNothing(CachedStatement&) {}
 
 StoreReader::Bind BindOneId(uint64_t id) {
@@ -98,6 +101,8 @@ const char* IdName(IdKind kind) {
       return "dataset";
     case IdKind::kVersion:
       return "version";
+    case IdKind::kReservation:
+      return "reservation";
   }
   return "";
 }
@@ -127,7 +132,8 @@ bool WriteBatch::empty() const {
          upsert_versions.empty() && delete_versions.empty() &&
          upsert_checkpoints.empty() && delete_checkpoints.empty() &&
          set_counters.empty() && delete_counters.empty() && add_usage.empty() &&
-         set_memory_fractions.empty() && set_drains.empty();
+         set_memory_fractions.empty() && set_drains.empty() &&
+         upsert_reservations.empty() && delete_reservations.empty();
 }
 
 Store::Store(StoreOptions options, std::unique_ptr<DiskReserve> reserve,
@@ -465,6 +471,11 @@ absl::StatusOr<std::map<std::string, uint64_t>> Store::LoadCounters(
             static_cast<uint64_t>(row.getColumn(1).getInt64());
       }));
   return counters;
+}
+
+absl::StatusOr<std::vector<v1::Reservation>> Store::LoadReservations() const {
+  return reader_->Select<v1::Reservation>("reservations", kReservations,
+                                          BindNothing);
 }
 
 absl::StatusOr<std::map<std::string, double>> Store::LoadMemoryFractions()

@@ -1,7 +1,7 @@
 // The daemon's durable state: jobs and their events, datasets, model versions,
-// checkpoints, settings of devices and id counters, in one SQLite database
-// (WAL, synchronous=FULL).
-// A row is the v1 message itself beside the columns that reads select by.
+// checkpoints, settings and reservations of devices and id counters, in one
+// SQLite database (WAL, synchronous=FULL). A row is the v1 message itself
+// beside the columns that reads select by.
 //
 // Threads: one thread, the writer (the control thread), calls AllocateId,
 // AllocateVersion and Commit. Every other function is a read, serves any
@@ -30,6 +30,7 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "gpupool/v1/reservation.pb.h"
 #include "gpupool/v1/usage.pb.h"
 #include "server/store/usage.h"
 
@@ -56,7 +57,7 @@ struct RetiredJobs {
   std::vector<uint64_t> events_of;                      // ids of jobs
 };
 
-enum class IdKind { kJob, kDataset, kVersion };
+enum class IdKind { kJob, kDataset, kVersion, kReservation };
 
 // Everything that becomes true at one moment.
 struct WriteBatch {
@@ -82,6 +83,8 @@ struct WriteBatch {
   std::map<std::string, double> set_memory_fractions;  // by device
   // By device; nothing: it is resumed.
   std::map<std::string, std::optional<v1::DeviceDrain>> set_drains;
+  std::vector<v1::Reservation> upsert_reservations;  // request_id unique
+  std::vector<uint64_t> delete_reservations;         // ids
   // To what is there. Deleting a job makes its sums those of no job.
   std::map<UsageKey, UsageSums> add_usage;
 
@@ -176,6 +179,9 @@ class Store {
   absl::StatusOr<std::map<std::string, double>> LoadMemoryFractions() const;
   // Of those devices that are drained.
   absl::StatusOr<std::map<std::string, v1::DeviceDrain>> LoadDrains() const;
+
+  // All reservations, by rising id.
+  absl::StatusOr<std::vector<v1::Reservation>> LoadReservations() const;
 
   // InvalidArgument for a `since` after `until` (now, without one), or a page
   // token that GetUsage did not make.

@@ -83,6 +83,12 @@ constexpr char kDeleteCheckpoint[] =
     "DELETE FROM checkpoints WHERE job_id = ? AND step = ?";
 constexpr char kDeleteDataset[] = "DELETE FROM datasets WHERE id = ?";
 constexpr char kDeleteVersion[] = "DELETE FROM versions WHERE id = ?";
+constexpr char kUpsertReservation[] =
+    "INSERT INTO reservations(id, request_id, start_time_ns, end_time_ns, row,"
+    " checksum) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET"
+    " end_time_ns = excluded.end_time_ns, row = excluded.row,"
+    " checksum = excluded.checksum";
+constexpr char kDeleteReservation[] = "DELETE FROM reservations WHERE id = ?";
 constexpr char kUpsertCounter[] =
     "INSERT INTO counters(name, value) VALUES(?, ?)"
     " ON CONFLICT(name) DO UPDATE SET value = excluded.value";
@@ -256,6 +262,12 @@ void StoreWriter::Write(const WriteBatch& batch) {
     statement.BindText(3, drain ? drain->reason() : "");
     statement->exec();
   }
+  for (uint64_t id : batch.delete_reservations) {
+    DeleteById(kDeleteReservation, id);
+  }
+  for (const auto& reservation : batch.upsert_reservations) {
+    WriteReservation(reservation);
+  }
 }
 
 void StoreWriter::WriteJob(const v1::Job& job) {
@@ -314,6 +326,18 @@ void StoreWriter::WriteCheckpoint(const v1::Checkpoint& checkpoint) {
   statement.BindId(1, checkpoint.job_id());
   statement.BindId(2, checkpoint.step());
   statement.BindRow(3, checkpoint);
+  statement->exec();
+}
+
+void StoreWriter::WriteReservation(const v1::Reservation& reservation) {
+  CachedStatement statement(connection_.Prepare(kUpsertReservation));
+  statement.BindId(1, reservation.id());
+  statement.BindText(2, reservation.request_id());
+  statement->bind(3, Nanoseconds(reservation.start_time()));
+  statement->bind(
+      4, Nanoseconds(reservation.has_cancel_time() ? reservation.cancel_time()
+                                                   : reservation.end_time()));
+  statement.BindRow(5, reservation);
   statement->exec();
 }
 

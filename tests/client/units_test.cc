@@ -66,6 +66,7 @@ TEST(ParseSpanTest, TakesUnitsAndBareSeconds) {
   EXPECT_EQ(*ParseSpan("30"), absl::Seconds(30));
   EXPECT_EQ(*ParseSpan("0.5"), absl::Milliseconds(500));
   EXPECT_EQ(*ParseSpan("1h30m"), absl::Minutes(90));
+  EXPECT_EQ(*ParseSpan("2d"), absl::Hours(48));
 }
 
 TEST(ParseSpanTest, RefusesZeroNegativeAndNonsense) {

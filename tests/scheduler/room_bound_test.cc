@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "scheduler/queue_policy.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {
@@ -50,7 +51,7 @@ TEST_F(RoomBoundTest, OnlyWhoStandsFarEnoughBehindIsCounted) {
 bool HasRoom(const RunningJobs& running, const Job& waiting) {
   std::map<uint32_t, uint32_t> open;  // by site
   for (const RunningJobs::Spot& spot : running.spots()) {
-    if (!running.IsAdmitted(spot, waiting)) continue;
+    if (!running.IsAdmitted(spot, NeedOf(running.state(), waiting))) continue;
     uint64_t bytes = spot.device->free_bytes();
     bool has_gang = false;
     for (const RunningJobs::OnDevice& job : running.On(spot)) {

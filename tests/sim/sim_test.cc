@@ -30,7 +30,9 @@ void Print(uint64_t seed, const WorldReport& report) {
             << " after_others=" << report.after_others
             << " drained=" << report.drained << " arrays=" << report.arrays
             << " held_back=" << report.held_back
-            << " at_limits=" << report.at_limits << "\n";
+            << " at_limits=" << report.at_limits
+            << " reservations=" << report.reservations
+            << " sent_away=" << report.sent_away << "\n";
 }
 
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
@@ -80,12 +82,15 @@ TEST_P(SimTest, KeepsAllRulesUnderTroubleAndEveryJobEnds) {
     EXPECT_GT(report.at_limits, 0);
     EXPECT_GT(report.arrays, 0);
     EXPECT_GT(report.held_back, 0);
+    EXPECT_GT(report.reservations, 0);
+    sum.sent_away += report.sent_away;
     sum.events += report.events;
   }
   EXPECT_GT(sum.yielded, 0);
   EXPECT_GT(sum.drained, 0);
   EXPECT_GT(sum.full_disks, 0);
   EXPECT_GT(sum.killed_saving, 0);
+  EXPECT_GT(sum.sent_away, 0);
   EXPECT_GE(sum.events, 21000 * static_cast<int>(Seeds()));
 }
 
@@ -200,6 +205,29 @@ TEST(SimWorldTest, CanaryABrokenStateIsSeenAtOnce) {
       // The same job a second time, on another device.
       const DeviceId other((job.ranks[0].device.value() + 1) % 3);
       edit.PlaceJob(*edit.FindJob(id), {{other}});
+      return;
+    }
+  };
+  const WorldReport report = World(options).Run();
+  EXPECT_NE(report.failure, "");
+  std::cout << "the canary says: " << report.failure << "\n";
+}
+
+TEST(SimWorldTest, CanaryAReservationThatIsNotEnforcedIsSeen) {
+  WorldOptions options{.seed = 5, .max_events = 2000};
+  options.sabotage = [](State& state, int events) {
+    if (events < 1000 || state.reservations().Find(ReservationId(99999))) {
+      return;
+    }
+    for (const auto& [id, device] : state.devices()) {
+      if (device.jobs.empty() || !state.reservations().Of(id).empty()) continue;
+      StateEditor(state).AddReservation(
+          {.id = ReservationId(99999),
+           .name = "nobody's",
+           .tenant = "nobody",
+           .devices = {id},
+           .start = state.now(),
+           .end = state.now() + absl::Seconds(1)});
       return;
     }
   };

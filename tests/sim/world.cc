@@ -50,6 +50,7 @@ WorldReport World::Run() {
   At(Latency(), [this] { Disturb(); });
   At(Latency(), [this] { TouchVersions(); });
   At(Latency(), [this] { AskForJobs(); });
+  At(Latency(), [this] { ReserveDevices(); });
   while (!pending_.empty() && report_.failure.empty()) {
     if (report_.events >= options_.max_events && troubled_) {
       troubled_ = false;
@@ -119,6 +120,14 @@ bool World::KeepsToItsQueue(const Job& job) const {
   });
 }
 
+bool World::KeepsFromReserved(const Job& job) const {
+  return std::all_of(job.ranks.begin(), job.ranks.end(), [&](const Rank& rank) {
+    const TenantReservation* reservation =
+        state_.reservations().At(rank.device, state_.now());
+    return reservation == nullptr || reservation->Takes(job.tenant);
+  });
+}
+
 bool World::Quiet() const {
   return known_.size() + array_ids_.size() == last_job_ &&
          std::all_of(known_.begin(), known_.end(),
@@ -149,6 +158,9 @@ void World::Check(const StepResult& result) {
     if (change.to == JobState::kStarting && !KeepsToItsQueue(*job)) {
       Fail("a job starts where, or on more devices than, its queue may");
     }
+    if (change.to == JobState::kStarting && !KeepsFromReserved(*job)) {
+      Fail("a job starts on a device that is reserved for another tenant");
+    }
     if (change.to == JobState::kStarting && SomeRankCools(*job)) {
       Fail("a job starts on a device that cools down");
     }
@@ -175,6 +187,7 @@ void World::Count(const StepResult& result) {
     report_.shrunk += preemption.reason == PreemptionReason::kResize;
     report_.drained += preemption.reason == PreemptionReason::kDrain;
     report_.outranked += preemption.reason == PreemptionReason::kQueue;
+    report_.sent_away += preemption.reason == PreemptionReason::kReservation;
   }
   for (const auto& [id, tasks] : state_.arrays()) {
     report_.held_back += !tasks.standing.empty();

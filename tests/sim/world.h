@@ -45,6 +45,8 @@ struct WorldOptions {
   double waits = 0.2;    // share of jobs that wait for others
   double arrays = 0.1;   // share of submissions that are arrays
   double limits = 0.1;   // share of jobs with each kind of time limit
+  // Per tick: devices are reserved for a tenant, or one such is cancelled.
+  double reserves = 0.1;
   QueuePolicy policy;
   double slow_commit = 0.02;
   double clock_jump = 0.01;  // per disturbance tick
@@ -72,6 +74,7 @@ struct WorldReport {
   int outranked = 0;  // that gave way to a queue of higher rank
   int saved_behind = 0, full_disks = 0, killed_saving = 0;
   int after_others = 0, at_limits = 0;  // jobs that failed by these
+  int reservations = 0, sent_away = 0;  // and jobs that left for them
 };
 
 class World {
@@ -139,6 +142,7 @@ class World {
   bool SomeRankCools(const Job& job) const;
   bool SomeRankIsDrained(const Job& job) const;
   bool KeepsToItsQueue(const Job& job) const;
+  bool KeepsFromReserved(const Job& job) const;
   // One of the policy's that may ever start it; empty where there is but one.
   std::string DrawQueue(uint32_t devices);
   bool Quiet() const;
@@ -183,6 +187,7 @@ class World {
   void DrainADevice();
   void TouchVersions();
   void AskForJobs();
+  void ReserveDevices();
   void ReleaseAll();
   void Count(const StepResult& result);
 
@@ -215,6 +220,7 @@ class World {
   struct Disk {
     std::vector<Job> jobs;  // by rising id
     std::vector<Version> versions;
+    std::vector<TenantReservation> reservations;
     std::map<DeviceId, uint64_t> taken;
     uint64_t last_version = 0;
     std::map<DeviceId, DeviceDrain> drains;
@@ -235,6 +241,7 @@ class World {
   std::vector<Event> old_reports_;
   uint64_t last_job_ = 0;
   uint64_t last_version_ = 0;
+  uint64_t last_reservation_ = 0;
   uint64_t server_boot_ = 1;
   bool troubled_ = true;
   absl::Time troubled_until_;

@@ -1,8 +1,10 @@
 // Clients, and the trouble that the world is put to.
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "scheduler/reservation_policy.h"
 #include "tests/sim/world.h"
 
 namespace gpupool::scheduler {
@@ -223,6 +225,38 @@ void World::AskForJobs() {
     }
   }
   At(absl::Milliseconds(Below(400)), [this] { AskForJobs(); });
+}
+
+// As server/control/reservation_requests does.
+void World::ReserveDevices() {
+  if (!troubled_) return;
+  At(absl::Milliseconds(Below(400)), [this] { ReserveDevices(); });
+  if (!Chance(options_.reserves)) return;
+  if (Chance(0.3) && last_reservation_ > 0) {
+    const ReservationId id(1 + Below(last_reservation_));
+    return Deliver(ReservationCancelled{id});
+  }
+  ReservationNeed need{
+      .tenant = absl::StrCat("team", Below(3), Chance(0.3) ? ".a" : ""),
+      .devices = 1 + static_cast<uint32_t>(Below(workers_.size())),
+      .start = absl::UnixEpoch() + absl::Milliseconds(Below(2000)),
+      .end = absl::UnixEpoch() + absl::Milliseconds(2000 + Below(3000))};
+  Enqueue([this, need]() mutable {
+    const absl::Duration now =
+        std::max(ServerNow(), state_.now()) - absl::UnixEpoch();
+    need.start += now;
+    need.end += now;
+    const auto devices = ChooseReserved(state_, need);
+    if (!devices.ok()) return;
+    ++report_.reservations;
+    const ReservationId id(++last_reservation_);
+    Apply(ReservationMade{{.id = id,
+                           .name = absl::StrCat("r", id.value()),
+                           .tenant = need.tenant,
+                           .devices = *devices,
+                           .start = need.start,
+                           .end = need.end}});
+  });
 }
 
 void World::ReleaseAll() {

@@ -47,6 +47,9 @@ void World::Commit() {
   for (const auto& [id, version] : state_.versions()) {
     disk_.versions.push_back(version);
   }
+  for (const auto& [id, reservation] : state_.reservations().all()) {
+    disk_.reservations.push_back(reservation);
+  }
   turn_known_.clear();
   in_turn_ = false;
   Answer();
@@ -203,6 +206,9 @@ void World::RestartServer() {
     fresh.AddDevice(device.name, device.kind, device.limit_bytes);
   }
   for (const auto& [id, drain] : disk_.drains) fresh.RestoreDrain(id, drain);
+  for (const TenantReservation& reservation : disk_.reservations) {
+    fresh.RestoreReservation(reservation);
+  }
   for (const Job& job : disk_.jobs) {
     if (IsEnded(job.state)) continue;
     Job copy = job;

@@ -61,6 +61,23 @@ TEST_F(DeviceViewTest, ADeviceThatCoolsDownSaysUntilWhenAndWhy) {
               HasSubstr("after 2 faults in a row, the last: illegal address"));
 }
 
+TEST_F(DeviceViewTest, AReservedDeviceSaysForWhomAndUntilWhen) {
+  v1::ListDevicesResponse devices;
+  v1::Device& device = *devices.add_devices();
+  device.set_name("cpu:0");
+  v1::DeviceReservation& first = *device.add_reservations();
+  first.set_tenant("lab");
+  first.set_active(true);
+  first.mutable_end_time()->set_seconds(1000);
+  v1::DeviceReservation& next = *device.add_reservations();
+  next.set_tenant("shop");
+  next.mutable_start_time()->set_seconds(5000);
+  next.mutable_end_time()->set_seconds(6000);
+  const std::string text = Print(devices, false);
+  EXPECT_THAT(text, HasSubstr("cpu:0 is reserved for lab until 1970-01-01T"));
+  EXPECT_THAT(text, HasSubstr(", then for shop from 1970-01-01T"));
+}
+
 TEST_F(DeviceViewTest, GpusShowWhatNvidiaSmiDoes) {
   readings().set_utilization(0.75);
   readings().set_memory_utilization(0.3);

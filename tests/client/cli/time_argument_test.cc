@@ -38,5 +38,23 @@ TEST(TimeArgumentTest, AnythingElseIsRefusedByName) {
   }
 }
 
+TEST(TimeArgumentTest, TimesToComeAreNowOrAfterIt) {
+  const auto parse = [](absl::string_view text) {
+    return ParseComingTime("--from", text, kNow);
+  };
+  EXPECT_EQ(*parse("now"), std::nullopt);
+  EXPECT_EQ(*parse("+2h"), kNow + absl::Hours(2));
+  EXPECT_EQ(*parse("+1d"), kNow + absl::Hours(24));
+  EXPECT_EQ(*parse("2027-11-22T10:00:00Z"),
+            absl::FromCivil(absl::CivilSecond(2027, 11, 22, 10, 0, 0),
+                            absl::UTCTimeZone()));
+  for (const char* text : {"", "2h", "+", "+-2h", "soon", "+inf"}) {
+    const auto parsed = parse(text);
+    EXPECT_TRUE(absl::IsInvalidArgument(parsed.status())) << text;
+    EXPECT_THAT(std::string(parsed.status().message()),
+                ::testing::HasSubstr("--from is"));
+  }
+}
+
 }  // namespace
 }  // namespace gpupool::client

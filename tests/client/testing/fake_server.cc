@@ -11,6 +11,7 @@
 #include "gpupool/v1/device.grpc.pb.h"
 #include "gpupool/v1/job.grpc.pb.h"
 #include "gpupool/v1/model.grpc.pb.h"
+#include "gpupool/v1/reservation.grpc.pb.h"
 #include "gpupool/v1/usage.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 
@@ -516,6 +517,50 @@ class Inference final : public inference::GRPCInferenceService::Service {
   FakeState& state_;
 };
 
+// There is one reservation.
+class Reservations final : public v1::ReservationService::Service {
+ public:
+  explicit Reservations(FakeState& state) : state_(state) {}
+
+  Status CreateReservation(ServerContext*,
+                           const v1::CreateReservationRequest* request,
+                           v1::Reservation* response) override {
+    ENTER("CreateReservation");
+    state_.reserved = *request;
+    *response = One();
+    return Status::OK;
+  }
+  Status ListReservations(ServerContext*, const v1::ListReservationsRequest*,
+                          v1::ListReservationsResponse* response) override {
+    ENTER("ListReservations");
+    *response->add_reservations() = One();
+    return Status::OK;
+  }
+  Status CancelReservation(ServerContext*,
+                           const v1::CancelReservationRequest* request,
+                           v1::Reservation* response) override {
+    ENTER("CancelReservation");
+    state_.unreserved = *request;
+    *response = One();
+    response->set_state(v1::RESERVATION_CANCELLED);
+    return Status::OK;
+  }
+
+ private:
+  static v1::Reservation One() {
+    v1::Reservation one;
+    one.set_id(3);
+    one.set_name("night");
+    one.set_tenant("lab");
+    one.add_devices("cpu:0");
+    one.add_devices("cpu:1");
+    one.set_state(v1::RESERVATION_PENDING);
+    return one;
+  }
+
+  FakeState& state_;
+};
+
 #undef ENTER
 
 }  // namespace
@@ -528,6 +573,7 @@ struct FakeServer::Services {
         devices(state),
         admin(state),
         usage(state),
+        reservations(state),
         inference(state) {}
 
   Jobs jobs;
@@ -536,6 +582,7 @@ struct FakeServer::Services {
   Devices devices;
   Admin admin;
   Usage usage;
+  Reservations reservations;
   Inference inference;
   std::unique_ptr<grpc::Server> server;
 };
@@ -560,6 +607,7 @@ void FakeServer::Start() {
   builder.RegisterService(&services_->devices);
   builder.RegisterService(&services_->admin);
   builder.RegisterService(&services_->usage);
+  builder.RegisterService(&services_->reservations);
   builder.RegisterService(&services_->inference);
   services_->server = builder.BuildAndStart();
 }

@@ -19,6 +19,7 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
+#include "gpupool/v1/reservation.pb.h"
 #include "gpupool/v1/usage.pb.h"
 #include "inference/grpc_service.pb.h"
 
@@ -62,6 +63,8 @@ struct FakeState {
   // 0 unless y is negative.
   std::vector<int> request_rows ABSL_GUARDED_BY(mutex);
   v1::GetUsageRequest usage_request ABSL_GUARDED_BY(mutex);  // the last
+  v1::CreateReservationRequest reserved ABSL_GUARDED_BY(mutex);
+  v1::CancelReservationRequest unreserved ABSL_GUARDED_BY(mutex);
 };
 
 class FakeServer {

@@ -17,7 +17,7 @@
 namespace gpupool::server {
 namespace {
 
-constexpr int kJobs = 12;
+constexpr int kJobs = 16;
 
 class CheckTest : public ::testing::Test {
  protected:
@@ -60,6 +60,29 @@ TEST_F(CheckTest, SoundDatabaseHasNoProblemAndItsRowsAreCounted) {
   EXPECT_EQ(report->problems, std::vector<std::string>());
   EXPECT_EQ(report->rows.at("jobs"), kJobs);
   EXPECT_EQ(report->rows.at("job_events"), 3 * kJobs);
+}
+
+TEST_F(CheckTest, TwoReservationsOfADeviceAtATimeAreAProblem) {
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok());
+  const auto add = [&](int from, int until, int cancelled = 0) {
+    v1::Reservation row;
+    row.set_id((*store)->AllocateId(IdKind::kReservation));
+    row.set_request_id(absl::StrCat("r", row.id()));
+    row.add_devices("cpu:0");
+    row.mutable_start_time()->set_seconds(from);
+    row.mutable_end_time()->set_seconds(until);
+    if (cancelled > 0) row.mutable_cancel_time()->set_seconds(cancelled);
+    ASSERT_TRUE((*store)->Commit({.upsert_reservations = {row}}).ok());
+  };
+  add(10, 20);
+  add(20, 30);
+  add(15, 25, 5);   // never began
+  add(30, 90, 40);  // ended early
+  add(40, 50);
+  EXPECT_EQ(Problems(), "");
+  add(45, 60);
+  EXPECT_EQ(Problems(), "reservations 5 and 6 have cpu:0 at a time");
 }
 
 TEST_F(CheckTest, MayRunWhileAStoreIsOpen) {

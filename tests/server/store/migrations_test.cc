@@ -25,7 +25,12 @@ class MigrationsTest : public ::testing::Test {
 
   absl::Status Open() { return Store::Open(path_).status(); }
 
+  void GoBackToSixthSchema() {
+    Execute("DROP TABLE reservations; PRAGMA user_version = 6");
+  }
+
   void GoBackToFourthSchema() {
+    GoBackToSixthSchema();
     Execute(
         "ALTER TABLE device_settings DROP COLUMN drained;"
         "ALTER TABLE device_settings DROP COLUMN drain_reason");
@@ -106,6 +111,21 @@ TEST_F(MigrationsTest, AFileOfTheFirstSchemaKeepsItsRowsAndGetsTheSettings) {
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ(*(*store)->GetCounter("kept"), 7u);
   EXPECT_TRUE((*store)->Commit({.set_memory_fractions = {{"a", 0.5}}}).ok());
+}
+
+TEST_F(MigrationsTest, AFileOfTheSixthSchemaGetsReservations) {
+  {
+    auto store = *Store::Open(path_);
+    ASSERT_TRUE(store->Commit({.set_counters = {{"kept", 7}}}).ok());
+  }
+  GoBackToSixthSchema();
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(*(*store)->GetCounter("kept"), 7u);
+  v1::Reservation reservation;
+  reservation.set_id(1);
+  EXPECT_TRUE((*store)->Commit({.upsert_reservations = {reservation}}).ok());
+  EXPECT_EQ((*store)->LoadReservations()->size(), 1u);
 }
 
 TEST_F(MigrationsTest, JobsOfTheFourthSchemaAreTasksOfNoArray) {

@@ -330,6 +330,38 @@ TEST_F(StoreTest, FlippedByteInARowIsDataLossThatNamesTheTable) {
   EXPECT_THAT(std::string(found.status().message()), HasSubstr("table jobs"));
 }
 
+TEST_F(StoreTest, KeepsReservationsById) {
+  v1::Reservation first;
+  first.set_id(store_->AllocateId(IdKind::kReservation));
+  first.set_request_id("one");
+  first.set_tenant("lab");
+  first.add_devices("cpu:0");
+  v1::Reservation second = first;
+  second.set_id(store_->AllocateId(IdKind::kReservation));
+  second.set_request_id("two");
+  ASSERT_TRUE(store_->Commit({.upsert_reservations = {second, first}}).ok());
+  first.mutable_cancel_time()->set_seconds(7);
+  ASSERT_TRUE(store_->Commit({.upsert_reservations = {first}}).ok());
+  Reopen();
+  auto found = store_->LoadReservations();
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->size(), 2u);
+  EXPECT_EQ((*found)[0].cancel_time().seconds(), 7);
+  EXPECT_EQ((*found)[1].request_id(), "two");
+  ASSERT_TRUE(store_->Commit({.delete_reservations = {1}}).ok());
+  EXPECT_EQ(store_->LoadReservations()->size(), 1u);
+  EXPECT_EQ(store_->AllocateId(IdKind::kReservation), 3u);
+}
+
+TEST_F(StoreTest, ARequestIdOfAReservationIsThereOnce) {
+  v1::Reservation one;
+  one.set_id(1);
+  one.set_request_id("same");
+  v1::Reservation two = one;
+  two.set_id(2);
+  EXPECT_FALSE(store_->Commit({.upsert_reservations = {one, two}}).ok());
+}
+
 TEST_F(StoreTest, KeepsMemoryFractionsOfDevices) {
   EXPECT_TRUE(store_->LoadMemoryFractions()->empty());
   Commit({.set_memory_fractions = {{"cpu:0", 0.25}, {"cuda:1", 1.0 / 3}}});

@@ -1,0 +1,35 @@
+#include "server/api/reservation_service.h"
+
+#include "server/api/reservation_check.h"
+#include "server/api/unary.h"
+
+namespace gpupool::server {
+
+grpc::ServerUnaryReactor* ReservationService::CreateReservation(
+    grpc::CallbackServerContext* context,
+    const v1::CreateReservationRequest* request, v1::Reservation* response) {
+  const absl::Status checked = CheckReservation(*request);
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->CreateReservation(*request, ReplyLater(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ReservationService::ListReservations(
+    grpc::CallbackServerContext* context,
+    const v1::ListReservationsRequest* request,
+    v1::ListReservationsResponse* response) {
+  return Reply(context, control_->ListReservations(*request), response);
+}
+
+grpc::ServerUnaryReactor* ReservationService::CancelReservation(
+    grpc::CallbackServerContext* context,
+    const v1::CancelReservationRequest* request, v1::Reservation* response) {
+  const absl::Status checked = CheckCancelReservation(*request);
+  if (!checked.ok()) return Reply(context, checked);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  control_->CancelReservation(*request, ReplyLater(reactor, response));
+  return reactor;
+}
+
+}  // namespace gpupool::server

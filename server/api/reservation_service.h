@@ -1,0 +1,31 @@
+// ReservationService of gpupool.v1; reservation.proto is its contract.
+#pragma once
+
+#include "gpupool/v1/reservation.grpc.pb.h"
+#include "server/control/control_loop.h"
+
+namespace gpupool::server {
+
+class ReservationService : public v1::ReservationService::CallbackService {
+ public:
+  // `control` outlives the service.
+  explicit ReservationService(ControlLoop* control) : control_(control) {}
+
+  grpc::ServerUnaryReactor* CreateReservation(
+      grpc::CallbackServerContext* context,
+      const v1::CreateReservationRequest* request,
+      v1::Reservation* response) override;
+  grpc::ServerUnaryReactor* ListReservations(
+      grpc::CallbackServerContext* context,
+      const v1::ListReservationsRequest* request,
+      v1::ListReservationsResponse* response) override;
+  grpc::ServerUnaryReactor* CancelReservation(
+      grpc::CallbackServerContext* context,
+      const v1::CancelReservationRequest* request,
+      v1::Reservation* response) override;
+
+ private:
+  ControlLoop* const control_;
+};
+
+}  // namespace gpupool::server

@@ -148,10 +148,9 @@ void AddCreate(CLI::App& reserve, Invocation& invocation) {
       reserve, "create",
       "Reserve devices for a tenant's jobs. When the time has come jobs of "
       "others there checkpoint and go on elsewhere or later.",
-      "  gpupool reserve create --tenant research --devices 2 --from +2h "
-      "--for 4h\n"
-      "  gpupool reserve create --tenant research --device cuda:3 --from "
-      "2026-11-24T08:00:00Z --for 1d --name demo");
+      "  gpupool reserve create --tenant lab --devices 2 --from +2h --for 4h\n"
+      "  gpupool reserve create --tenant lab --device cuda:3 --for 1d \\\n"
+      "      --from 2026-11-24T08:00:00Z --name demo");
   verb->add_option("--tenant", options->tenant,
                    "Whose jobs may start there, and those of tenants below it")
       ->required();

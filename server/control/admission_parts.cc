@@ -39,12 +39,10 @@ absl::Status CheckFits(Transaction& transaction, const v1::JobSpec& spec,
   const scheduler::State& state = transaction.ledger().state;
   const scheduler::Queues& queues = state.queues();
   RETURN_IF_ERROR(CheckQueue(queues, spec));
-  const scheduler::Need need{plan.training().peak(),
-                             spec.device_kind(),
-                             DeviceCount(spec),
-                             std::nullopt,
-                             HostNeedOf(spec),
-                             &queues.at(queues.NumberOf(spec.queue()))};
+  const scheduler::Need need{
+      plan.training().peak(), spec.device_kind(),
+      DeviceCount(spec),      std::nullopt,
+      HostNeedOf(spec),       &queues.at(queues.NumberOf(spec.queue()))};
   const scheduler::Placement placement = scheduler::Place(state, need);
   if (placement.fit != scheduler::Fit::kNever) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

@@ -220,8 +220,8 @@ void Create(const ControlContext& context, Transaction& transaction,
   }
   auto made = NewReservation(context, transaction, request);
   if (!made.ok()) return callback(made.status());
-  const v1::Reservation& row = ledger.reservations[made->id()] =
-      *std::move(made);
+  v1::Reservation& row = ledger.reservations[made->id()];
+  row = *std::move(made);
   transaction.batch().upsert_reservations.push_back(row);
   DropOldest(transaction, transaction.now());
   transaction.Apply(

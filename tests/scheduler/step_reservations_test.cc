@@ -9,7 +9,6 @@ namespace gpupool::scheduler {
 namespace {
 
 using ::testing::Contains;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class StepReservationsTest : public SchedulerTest {

@@ -11,7 +11,6 @@ namespace gpupool::server {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class ReservationRequestsTest : public ControlTest {

@@ -140,7 +140,7 @@ QueueChoice ChooseInOrder(const State& state, uint32_t queue,
     if (!free.MayEverHold(need)) continue;
     choice.waiting.push_back(job->id);
     const auto& kept = job->held_devices;
-    choice.kept.insert(kept.begin(), kept.end());
+    if (others_count) choice.kept.insert(kept.begin(), kept.end());
     if (counts) excluded.insert(kept.begin(), kept.end());
   }
   return choice;

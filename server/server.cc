@@ -27,6 +27,7 @@
 #include "server/api/inference/inference_service.h"
 #include "server/clock.h"
 #include "server/control/control_loop.h"
+#include "server/device_list.h"
 #include "server/devices.h"
 #include "server/gpu_query.h"
 #include "server/http/http_server.h"
@@ -124,7 +125,8 @@ class Server::Impl {
  private:
   MachineFacts LookAtMachine() const {
     MachineFacts machine = ReadMachineFacts();
-    if (!MayMeanGpus(config_.devices)) return machine;
+    const auto list = ParseDeviceList(config_.devices);
+    if (!list.ok() || !MayMeanGpus(*list)) return machine;
     auto gpus = AskForGpus(worker_binary_, config_.cuda_lib_dir);
     if (gpus.ok()) {
       machine.gpus = *std::move(gpus);

@@ -135,8 +135,10 @@ absl::StatusOr<DeviceList> ParseDeviceList(absl::string_view words) {
   return list;
 }
 
-bool MayMeanGpus(const DeviceList& list) {
-  return list.automatic || list.all_gpus || !list.gpus.empty();
+bool MayMeanGpus(absl::string_view words) {
+  const auto list = ParseDeviceList(words);
+  if (!list.ok()) return false;
+  return list->automatic || list->all_gpus || !list->gpus.empty();
 }
 
 }  // namespace gpupool::server

@@ -30,7 +30,8 @@ struct DeviceList {
 // Returns what the words say. InvalidArgument says what to write instead.
 absl::StatusOr<DeviceList> ParseDeviceList(absl::string_view words);
 
-// Returns whether the list may stand for a GPU.
-bool MayMeanGpus(const DeviceList& list);
+// Returns whether the words may stand for a GPU; false for words that mean
+// nothing.
+bool MayMeanGpus(absl::string_view words);
 
 }  // namespace gpupool::server

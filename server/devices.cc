@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -74,7 +73,7 @@ absl::Status CheckGpu(uint32_t index, uint64_t memory_bytes,
   if (index >= machine.gpus.size()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "there is no ", name, ": the NVIDIA driver shows ", machine.gpus.size(),
-        " CUDA devices (numbered from 0); write cuda for ", "all of them"));
+        " CUDA devices (numbered from 0); write cuda for all"));
   }
   if (memory_bytes <= machine.gpus[index].bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -106,17 +105,22 @@ absl::StatusOr<std::vector<DeviceChoice>> GpuDevices(
   return choices;
 }
 
+std::vector<uint32_t> AllGpus(const MachineFacts& machine) {
+  std::vector<uint32_t> indices;
+  for (uint32_t i = 0; i < machine.gpus.size(); ++i) indices.push_back(i);
+  return indices;
+}
+
 // Puts indices and counts in the place of "auto" and "cuda".
 absl::StatusOr<DeviceList> OnThisMachine(DeviceList list,
                                          const MachineFacts& machine) {
   if (list.automatic) {
-    list.all_gpus = !machine.gpus.empty();
-    list.cpu_devices = list.all_gpus || machine.cores == 1 ? 1 : 2;
+    list.gpus = AllGpus(machine);
+    list.cpu_devices = list.gpus.empty() && machine.cores > 1 ? 2 : 1;
   }
   if (!list.all_gpus) return list;
-  if (machine.gpus.empty()) return NoGpu("at all", machine);
-  list.gpus.resize(machine.gpus.size());
-  std::iota(list.gpus.begin(), list.gpus.end(), 0u);
+  list.gpus = AllGpus(machine);
+  if (list.gpus.empty()) return NoGpu("at all", machine);
   return list;
 }
 

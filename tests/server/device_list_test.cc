@@ -63,9 +63,10 @@ TEST(DeviceListTest, AutoStandsAlone) {
 
 TEST(DeviceListTest, OnlyWordsThatMayMeanGpusAskForThem) {
   for (const char* words : {"auto", "cuda", "cuda:0", "cpu:1,cuda:0"}) {
-    EXPECT_TRUE(MayMeanGpus(Parsed(words))) << words;
+    EXPECT_TRUE(MayMeanGpus(words)) << words;
   }
-  EXPECT_FALSE(MayMeanGpus(Parsed("cpu:2")));
+  EXPECT_FALSE(MayMeanGpus("cpu:2"));
+  EXPECT_FALSE(MayMeanGpus("cuda:0,cuda:0"));
 }
 
 TEST(DeviceListTest, CountsOutOfBoundsSayWhatACountIs) {

@@ -32,13 +32,13 @@ function(gpupool_find_cuda_obstacle output)
   endforeach()
 endfunction()
 
-# The one that tools/dev/cuda.sh finds as well. A name that was not found is
-# looked for again at each run.
+# tools/dev/cuda.sh looks in the same order. CMake looks again at each run until
+# nvcc is found.
 set(hints /usr/local/cuda/bin)
 if(DEFINED ENV{CUDA_HOME})
   list(PREPEND hints $ENV{CUDA_HOME}/bin)
 endif()
-# What ./dev reads: "yes", "off", or "no: " and the reason.
+# ./dev reads the state: "yes", "off", or "no: " and the reason.
 set(state off)
 if(NOT GPUPOOL_CUDA STREQUAL "OFF" AND NOT GPUPOOL_SANITIZE)
   find_program(GPUPOOL_NVCC nvcc HINTS ${hints})

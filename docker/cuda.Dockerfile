@@ -12,13 +12,13 @@
 # NCCL 2 in it or where its distribution keeps them; none of its other files are
 # used. BUILD_BASE and BASE are Debian 12, whose packages packages.txt names:
 # NVIDIA has images of Ubuntu, whose oneDNN is another. CUDA_ARCHITECTURES are
-# compute capabilities ("90" or "80;90"); empty means those of cmake/cuda.cmake.
+# compute capabilities ("90"); empty means the default of cmake/cuda.cmake.
 ARG TOOLKIT=nvidia/cuda:13.0.2-cudnn-devel-ubuntu24.04
 ARG BUILD_BASE=debian:bookworm-slim
 ARG BASE=debian:bookworm-slim
 
 FROM ${TOOLKIT} AS toolkit
-# What compiling takes, in one folder.
+# Gathers the files that compiling needs.
 RUN mkdir /toolkit /libraries && cd "$(realpath /usr/local/cuda)" \
  && tar -c --exclude='*_static*.a' --exclude='./nsight*' --exclude='./compute-sanitizer' \
       --exclude='./doc' --exclude='./samples' . | tar -x -C /toolkit \
@@ -26,7 +26,8 @@ RUN mkdir /toolkit /libraries && cd "$(realpath /usr/local/cuda)" \
  && find -L /usr/include -maxdepth 2 \( -name 'cudnn*.h' -o -name 'nccl*.h' \) \
       -exec cp -nL {} /toolkit/include/ ';' \
  && { [ ! -d extras/CUPTI/include ] || cp -nLr extras/CUPTI/include/. /toolkit/include/; }
-# What the module opens, and what that opens (named by docs/gpu_status.md).
+# Gathers the libraries that the module opens, and those that they open in turn
+# (docs/gpu_status.md).
 RUN set -ef; for name in libcublasLt.so.13 libcudnn.so.9 libcudnn_graph.so.9 \
       libcudnn_heuristic.so.9 libcudnn_engines_precompiled.so.9 \
       libcudnn_engines_runtime_compiled.so.9 libnccl.so.2 libnvrtc.so.13 \
@@ -71,7 +72,7 @@ COPY --from=build /src/build/release/bin/ /usr/local/bin/
 COPY --from=build /src/build/release/lib/libgpupool_cuda.so /usr/local/lib/
 COPY examples/ /usr/share/gpupool/examples/
 RUN ldconfig
-# What NVIDIA's container toolkit reads.
+# NVIDIA's container toolkit reads these.
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER gpupool
 VOLUME /var/lib/gpupool

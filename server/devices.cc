@@ -33,7 +33,7 @@ uint64_t MemoryBytes() {
   return bytes;
 }
 
-// What virtual CPU devices share.
+// The part of the host that virtual CPU devices share.
 struct HostShare {
   uint32_t cores = 1;
   uint64_t bytes = 0;

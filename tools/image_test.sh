@@ -4,7 +4,7 @@
 #   tools/image_test.sh          docker/cpu.Dockerfile
 #   tools/image_test.sh --cuda   docker/cuda.Dockerfile with the CUDA 13 toolkit,
 #                                cuDNN and NCCL of this machine, for the
-#                                architectures in CUDA_ARCHITECTURES (90)
+#                                architectures in GPUPOOL_CUDA_ARCHITECTURES (90)
 # Compiled files are taken from ccache's folder where this machine has one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -150,7 +150,7 @@ make_base
 if [ "$kind" = cuda ]; then
   make_toolkit
   build_image --build-arg BUILD_BASE="$base" --build-arg TOOLKIT="$toolkit" \
-    --build-arg CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES:-90}"
+    --build-arg CUDA_ARCHITECTURES="${GPUPOOL_CUDA_ARCHITECTURES:-90}"
 else
   build_image
 fi

@@ -76,7 +76,7 @@ class Gpu(harness.TestCase):
 
     def test_auto_takes_gpus_where_workers_can_open_them(self):
         server = self.gpus("auto")
-        self.assertEqual(["cuda:0", "cuda:1", "cuda:2", "cpu:0"],
+        self.assertEqual(["cpu:0", "cuda:0", "cuda:1", "cuda:2"],
                          [d["name"] for d in server.devices()])
         with unittest.mock.patch.dict(os.environ, GPUPOOL_STANDIN="none"):
             server = self.gpus("auto")
@@ -94,7 +94,7 @@ class Gpu(harness.TestCase):
     def test_gpus_and_cpu_devices_serve_one_pool(self):
         server = self.gpus("cuda:2,cpu:1", "--device-memory", "2GiB")
         devices = {d["name"]: d for d in server.devices()}
-        self.assertEqual(["cuda:2", "cpu:0"], list(devices))
+        self.assertEqual(["cpu:0", "cuda:2"], list(devices))
         self.assertEqual(str(2 << 30), devices["cuda:2"]["limit_bytes"])
         self.assertLessEqual(int(devices["cpu:0"]["limit_bytes"]), 2 << 30)
         self.assertIn("gpu", devices["cuda:2"])

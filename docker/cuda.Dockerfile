@@ -6,7 +6,9 @@
 #   docker run --rm --gpus all --shm-size 1g -v gpupool:/var/lib/gpupool \
 #     -p 127.0.0.1:8000-8002:8000-8002 gpupool:cuda
 #   docker run ... gpupool:cuda --devices cuda:0,cpu:1
-# NCCL needs the shared memory for jobs on several GPUs. SIZE
+# NCCL needs the shared memory for jobs on several GPUs. The image is 1.57 GB in
+# its layers, 981 MiB compressed with gzip: 1.22 GB are NVIDIA's libraries
+# (measured with the module for sm_90; one for all GPUs is some MB more).
 #
 # TOOLKIT is any image with a CUDA 13 toolkit in /usr/local/cuda, with cuDNN 9 and
 # NCCL 2 in it or where its distribution keeps them; none of its other files are

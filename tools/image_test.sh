@@ -99,7 +99,7 @@ refused() {
   said=$(in_image "$container" -- "$@" 2>&1) || status=$?
   [ "$status" -eq "$code" ] || die "$* ended with $status, not $code: $said"
   grep -q "$text" <<<"$said" || die "$* does not say '$text': $said"
-  say "$*: $(tail -n 1 <<<"$said")"
+  say "$*: $(grep "$text" <<<"$said" | tail -n 1)"
 }
 
 # The module and NVIDIA's libraries load; without a driver everything says so.

@@ -3,22 +3,65 @@ set(GPUPOOL_CUDA AUTO CACHE STRING "build the CUDA module: AUTO, ON or OFF")
 set(GPUPOOL_CUDA_ARCHITECTURES 90 CACHE STRING
     "compute capabilities without the dot, separated by ;")
 set(GPUPOOL_BUILD_CUDA OFF)
+
+# gpupool_find_cuda_obstacle(OUTPUT): why the compiler GPUPOOL_NVCC cannot build
+# the module; empty when nothing is known.
+function(gpupool_find_cuda_obstacle output)
+  set(${output} "" PARENT_SCOPE)
+  if(NOT GPUPOOL_NVCC)
+    set(${output} "there is no nvcc in CUDA_HOME/bin, /usr/local/cuda/bin or PATH"
+        PARENT_SCOPE)
+    return()
+  endif()
+  execute_process(COMMAND ${GPUPOOL_NVCC} --version OUTPUT_VARIABLE text
+                  ERROR_QUIET)
+  if(NOT text MATCHES "release ([0-9]+)[.]" OR CMAKE_MATCH_1 LESS 13)
+    string(REGEX MATCH "release [0-9.]+" release "${text}")
+    set(${output} "${GPUPOOL_NVCC} (${release}) is not of a CUDA 13 toolkit"
+        PARENT_SCOPE)
+    return()
+  endif()
+  foreach(header cublasLt.h cudnn_graph.h cupti.h nccl.h)
+    find_path(found ${header} HINTS ${GPUPOOL_CUDA_HOME}/include NO_CACHE)
+    if(NOT found)
+      set(${output} "nvcc is there, but no ${header} in ${GPUPOOL_CUDA_HOME}/include or where the system keeps headers (cuDNN: libcudnn9-dev-cuda-13, NCCL: libnccl-dev)"
+          PARENT_SCOPE)
+      return()
+    endif()
+    unset(found)
+  endforeach()
+endfunction()
+
+# tools/dev/cuda.sh looks in the same order. CMake looks again at each run until
+# nvcc is found.
+set(hints /usr/local/cuda/bin)
+if(DEFINED ENV{CUDA_HOME})
+  list(PREPEND hints $ENV{CUDA_HOME}/bin)
+endif()
+# ./dev reads the state: "yes", "off", or "no: " and the reason.
+set(state off)
 if(NOT GPUPOOL_CUDA STREQUAL "OFF" AND NOT GPUPOOL_SANITIZE)
-  find_program(GPUPOOL_NVCC nvcc HINTS /usr/local/cuda/bin $ENV{CUDA_HOME}/bin)
+  find_program(GPUPOOL_NVCC nvcc HINTS ${hints})
   if(GPUPOOL_NVCC)
+    get_filename_component(GPUPOOL_CUDA_HOME ${GPUPOOL_NVCC} REALPATH)
+    get_filename_component(GPUPOOL_CUDA_HOME ${GPUPOOL_CUDA_HOME}/../.. ABSOLUTE)
+  endif()
+  gpupool_find_cuda_obstacle(obstacle)
+  if(NOT obstacle)
     set(GPUPOOL_BUILD_CUDA ON)
+    set(state yes)
   elseif(GPUPOOL_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "GPUPOOL_CUDA is ON, but there is no nvcc in PATH or "
-                        "in /usr/local/cuda/bin; install the CUDA toolkit 13")
+    message(FATAL_ERROR "GPUPOOL_CUDA is ON, but ${obstacle}")
+  else()
+    set(state "no: ${obstacle}")
   endif()
 endif()
+file(WRITE ${CMAKE_BINARY_DIR}/cuda_module.txt "${state}\n")
 if(GPUPOOL_BUILD_CUDA)
-  get_filename_component(GPUPOOL_CUDA_HOME ${GPUPOOL_NVCC} REALPATH)
-  get_filename_component(GPUPOOL_CUDA_HOME ${GPUPOOL_CUDA_HOME}/../.. ABSOLUTE)
   message(STATUS "CUDA module: yes (${GPUPOOL_NVCC}, architectures "
                  "${GPUPOOL_CUDA_ARCHITECTURES})")
 else()
-  message(STATUS "CUDA module: no")
+  message(STATUS "CUDA module: ${state}")
 endif()
 
 # gpupool_cuda_objects(OUTPUT SOURCES ...)

@@ -18,6 +18,7 @@
 #include "engine/base/status_macros.h"
 #include "scheduler/queue_text.h"
 #include "scheduler/tenant_text.h"
+#include "server/device_list.h"
 
 namespace gpupool::server {
 namespace {
@@ -56,6 +57,12 @@ absl::Status SetInteger(absl::string_view value, uint32_t least, uint32_t most,
 
 absl::Status SetPort(absl::string_view value, uint16_t* field) {
   return SetInteger(value, 0, 65535, field);
+}
+
+absl::Status SetDevices(absl::string_view value, Config* config) {
+  RETURN_IF_ERROR(ParseDeviceList(value).status());
+  config->devices = std::string(value);
+  return absl::OkStatus();
 }
 
 absl::Status SetListen(absl::string_view value, Config* config) {
@@ -251,12 +258,16 @@ std::vector<Setting> GeneralSettings() {
   using View = absl::string_view;
   return {
       {"devices", "LIST",
-       "auto, cpu:N (N virtual CPU devices) or cuda:I,J,... (these GPUs); "
+       "cuda: all GPUs; cuda:0,2: the GPUs with index 0 and 2; cpu:2: two "
+       "virtual CPU devices, a count and no index; mixed, as in "
+       "cuda:0,1,cpu:1; "
+       "auto: all GPUs and one CPU device, or cpu:2 where there is no GPU; "
        "default auto",
-       [](View v, Config* c) { return SetText(v, &c->devices); }},
+       SetDevices},
       {"device-memory", "BYTES",
-       "limit of each device, as in 2GiB; default half the machine's memory, "
-       "divided, or what the GPU has",
+       "limit of each device, as in 2GiB; default what the GPU has, or half "
+       "the machine's memory, divided (a quarter beside GPUs, which a CPU "
+       "device never exceeds)",
        [](View v, Config* c) {
          return SetBytes(v, kMiB, 64 * kTiB, &c->device_memory_bytes);
        }},

@@ -16,8 +16,8 @@
 namespace gpupool::server {
 
 struct Config {
-  std::string devices = "auto";      // see devices.h
-  uint64_t device_memory_bytes = 0;  // of each device; 0: half the machine's
+  std::string devices = "auto";      // see device_list.h
+  uint64_t device_memory_bytes = 0;  // of each device; 0: see devices.h
   std::string state_dir = "gpupool-state";
   std::string listen = "127.0.0.1";  // an IP address
   uint16_t grpc_port = 8001;         // 0: any free port

@@ -5,19 +5,15 @@
 
 #include <algorithm>
 #include <fstream>
+#include <utility>
 
-#include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
+#include "engine/base/status_macros.h"
+#include "server/device_list.h"
 
 namespace gpupool::server {
 namespace {
 
-constexpr uint32_t kMaxCpuDevices = 64;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 uint32_t CountCores() {
@@ -37,44 +33,52 @@ uint64_t MemoryBytes() {
   return bytes;
 }
 
-absl::Status BadDevices(absl::string_view devices) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("devices is \"", devices, "\"; write auto, cpu:N (1 .. ",
-                   kMaxCpuDevices, ") or cuda:0,1"));
+// The part of the host that virtual CPU devices share.
+struct HostShare {
+  uint32_t cores = 1;
+  uint64_t bytes = 0;
+};
+
+HostShare ShareBeside(size_t gpu_count, const MachineFacts& machine) {
+  if (gpu_count == 0) return {machine.cores, machine.memory_bytes / 2};
+  const auto busy =
+      static_cast<uint32_t>(std::min<size_t>(gpu_count, machine.cores));
+  return {(machine.cores - busy + 1) / 2, machine.memory_bytes / 4};
 }
 
 // Cores and bytes are shared out evenly; the first devices get the rest.
-std::vector<DeviceChoice> CpuDevices(uint32_t count, uint64_t memory_bytes,
-                                     const MachineFacts& machine) {
-  const uint64_t share = machine.memory_bytes / 2 / count / kMiB * kMiB;
+std::vector<DeviceChoice> CpuDevices(uint32_t count, const HostShare& host) {
   std::vector<DeviceChoice> choices;
   for (uint32_t i = 0; i < count; ++i) {
     DeviceChoice choice;
     choice.name = absl::StrCat("cpu:", i);
-    choice.limit_bytes = memory_bytes != 0 ? memory_bytes : share;
+    choice.limit_bytes = host.bytes / count / kMiB * kMiB;
     choice.threads = std::max<uint32_t>(
-        1, machine.cores / count + (i < machine.cores % count ? 1 : 0));
+        1, host.cores / count + (i < host.cores % count ? 1 : 0));
     choices.push_back(choice);
   }
   return choices;
 }
 
+absl::Status NoGpu(absl::string_view name, const MachineFacts& machine) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("there is no CUDA device ", name, ": ", machine.no_gpus,
+                   "; put that right or use --devices cpu:1"));
+}
+
 absl::Status CheckGpu(uint32_t index, uint64_t memory_bytes,
                       const MachineFacts& machine) {
-  if (machine.gpus.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "there is no CUDA device cuda:", index, ": ", machine.no_gpus,
-        "; put that right or use --devices cpu:N"));
-  }
+  const std::string name = absl::StrCat("cuda:", index);
+  if (machine.gpus.empty()) return NoGpu(name, machine);
   if (index >= machine.gpus.size()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("there is no cuda:", index, ": the NVIDIA driver shows ",
-                     machine.gpus.size(), " CUDA devices (numbered from 0)"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "there is no ", name, ": the NVIDIA driver shows ", machine.gpus.size(),
+        " CUDA devices (numbered from 0); write cuda for all"));
   }
   if (memory_bytes <= machine.gpus[index].bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("device-memory is ", memory_bytes, " bytes; of cuda:", index,
-                   " ", machine.gpus[index].bytes, " can be used"));
+      absl::StrCat("device-memory is ", memory_bytes, " bytes; of ", name, " ",
+                   machine.gpus[index].bytes, " can be used"));
 }
 
 // Of those GPUs, in this order.
@@ -88,25 +92,36 @@ void AddLinks(const std::vector<uint32_t>& indices, const MachineFacts& machine,
 }
 
 absl::StatusOr<std::vector<DeviceChoice>> GpuDevices(
-    absl::string_view list, uint64_t memory_bytes,
+    const std::vector<uint32_t>& indices, uint64_t memory_bytes,
     const MachineFacts& machine) {
   std::vector<DeviceChoice> choices;
-  std::vector<uint32_t> indices;
-  absl::flat_hash_set<uint32_t> seen;
-  for (absl::string_view word : absl::StrSplit(list, ',')) {
-    uint32_t index = 0;
-    if (!absl::SimpleAtoi(word, &index) || !seen.insert(index).second) {
-      return BadDevices(absl::StrCat("cuda:", list));
-    }
-    const absl::Status status = CheckGpu(index, memory_bytes, machine);
-    if (!status.ok()) return status;
-    indices.push_back(index);
+  for (const uint32_t index : indices) {
+    RETURN_IF_ERROR(CheckGpu(index, memory_bytes, machine));
     choices.push_back(
         {absl::StrCat("cuda:", index),
          memory_bytes != 0 ? memory_bytes : machine.gpus[index].bytes, 1});
   }
   AddLinks(indices, machine, choices);
   return choices;
+}
+
+std::vector<uint32_t> AllGpus(const MachineFacts& machine) {
+  std::vector<uint32_t> indices;
+  for (uint32_t i = 0; i < machine.gpus.size(); ++i) indices.push_back(i);
+  return indices;
+}
+
+// Puts indices and counts in the place of "auto" and "cuda".
+absl::StatusOr<DeviceList> OnThisMachine(DeviceList list,
+                                         const MachineFacts& machine) {
+  if (list.automatic) {
+    list.gpus = AllGpus(machine);
+    list.cpu_devices = list.gpus.empty() && machine.cores > 1 ? 2 : 1;
+  }
+  if (!list.all_gpus) return list;
+  list.gpus = AllGpus(machine);
+  if (list.gpus.empty()) return NoGpu("at all", machine);
+  return list;
 }
 
 }  // namespace
@@ -118,33 +133,27 @@ MachineFacts ReadMachineFacts() {
   return machine;
 }
 
-bool MayMeanGpus(absl::string_view devices) {
-  return devices == "auto" || absl::StartsWith(devices, "cuda");
-}
-
 absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
     absl::string_view devices, uint64_t memory_bytes,
     const MachineFacts& machine) {
-  absl::string_view rest = devices;
-  if (devices == "auto") {
-    if (machine.gpus.empty()) {
-      return CpuDevices(machine.cores > 1 ? 2 : 1, memory_bytes, machine);
+  const auto parsed = ParseDeviceList(devices);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "devices is \"", devices, "\": ", parsed.status().message()));
+  }
+  ASSIGN_OR_RETURN(const DeviceList list, OnThisMachine(*parsed, machine));
+  ASSIGN_OR_RETURN(auto choices, GpuDevices(list.gpus, memory_bytes, machine));
+  const bool beside_gpus = !choices.empty();
+  for (DeviceChoice& choice :
+       CpuDevices(list.cpu_devices, ShareBeside(choices.size(), machine))) {
+    if (memory_bytes != 0) {
+      choice.limit_bytes = beside_gpus
+                               ? std::min(memory_bytes, choice.limit_bytes)
+                               : memory_bytes;
     }
-    std::string list = "0";
-    for (size_t i = 1; i < machine.gpus.size(); ++i) {
-      absl::StrAppend(&list, ",", i);
-    }
-    return GpuDevices(list, memory_bytes, machine);
+    choices.push_back(std::move(choice));
   }
-  if (absl::ConsumePrefix(&rest, "cuda:")) {
-    return GpuDevices(rest, memory_bytes, machine);
-  }
-  uint32_t count = 0;
-  if (!absl::ConsumePrefix(&rest, "cpu:") || !absl::SimpleAtoi(rest, &count) ||
-      count < 1 || count > kMaxCpuDevices) {
-    return BadDevices(devices);
-  }
-  return CpuDevices(count, memory_bytes, machine);
+  return choices;
 }
 
 }  // namespace gpupool::server

@@ -1,10 +1,12 @@
-// Which devices the daemon owns: the words of --devices and the facts of the
-// machine, as a list for the pool.
+// Which devices the daemon owns: the words of --devices (device_list.h) and the
+// facts of the machine, as a list for the pool. GPUs come first, in the order
+// of the words.
 //
-//   auto        the GPUs when workers can open any, else cpu:2 (cpu:1 on one
-//               core)
-//   cpu:N       N virtual devices cpu:0 .. cpu:N-1 that share the cores
-//   cuda:I,J    these GPUs
+//   auto    all GPUs and cpu:0 when workers can open any GPU, else cpu:2
+//           (cpu:1 on one core)
+//   cpu:N   N virtual devices that share the cores and half of the memory;
+//           beside G GPUs they share half of the cores but G, and a quarter of
+//           the memory: the GPUs' workers need threads and copies on the host
 #pragma once
 
 #include <cstdint>
@@ -40,13 +42,11 @@ struct DeviceChoice {
 
 // But for the GPUs: see gpu_query.h.
 MachineFacts ReadMachineFacts();
-// Whether the words may mean a GPU.
-bool MayMeanGpus(absl::string_view devices);
 
-// `memory_bytes` is the limit of each device; 0 means what the GPU has, or half
-// of the machine's memory, divided. InvalidArgument for words that mean
-// nothing, and for more memory than a GPU has; FailedPrecondition for a GPU
-// that is not there.
+// `memory_bytes` is the limit of each device; 0 means what the GPU has, or the
+// CPU device's share. A CPU device beside GPUs never gets more than its share.
+// InvalidArgument for words that mean nothing, and for more memory than a GPU
+// has; FailedPrecondition for a GPU that is not there.
 absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
     absl::string_view devices, uint64_t memory_bytes,
     const MachineFacts& machine);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -27,6 +28,7 @@
 #include "server/api/inference/inference_service.h"
 #include "server/clock.h"
 #include "server/control/control_loop.h"
+#include "server/device_list.h"
 #include "server/devices.h"
 #include "server/gpu_query.h"
 #include "server/http/http_server.h"
@@ -198,7 +200,9 @@ class Server::Impl {
     return options;
   }
 
-  // A pool's devices are of one kind.
+  // Jobs are planned for the GPUs, which come first, where there are any. The
+  // worker of a CPU device beside them makes its own plan where that is too
+  // small.
   std::string PlannedKind() const {
     const std::string& name = devices_.front().name;
     return name.substr(0, name.find(':'));
@@ -209,6 +213,7 @@ class Server::Impl {
     uint64_t limit = 0;
     if (PlannedKind() != "cuda") return limit;
     for (const DeviceChoice& device : devices_) {
+      if (!absl::StartsWith(device.name, "cuda:")) continue;
       limit = std::max(limit, device.limit_bytes);
     }
     return limit;
@@ -248,8 +253,8 @@ class Server::Impl {
                                  device.threads,
                                  control_->LastReportSequence(device.name)});
     }
-    // Kernel scratch depends on the thread count, and every device has the
-    // same: a plan made with another would miss some bytes.
+    // Kernel scratch depends on the thread count, and every device of a kind
+    // has about the same: a plan made with another would miss some bytes.
     options.devices.push_back({.name = kMetaDevice,
                                .limit_bytes = PlannedLimit(),
                                .threads = devices_.front().threads,

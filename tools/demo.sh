@@ -36,6 +36,7 @@ done
 export GPUPOOL_ADDRESS="127.0.0.1:$(field grpc_port <"$state/ports.json")"
 metrics="http://127.0.0.1:$(field metrics_port <"$state/ports.json")/metrics"
 "$bin/gpupool" devices >&2
+devices=$("$bin/gpupool" devices -o json)
 
 say "training: gpupool run examples/digits.yaml"
 "$bin/gpupool" run examples/digits.yaml --data examples/data/digits.csv.gz >&2
@@ -72,4 +73,7 @@ daemon=
 result = json.loads(sys.argv[1])
 print(json.dumps({"demo": "digits", "test_accuracy": round(result["accuracy"], 4),
   "train_seconds": float(sys.argv[2]), "infer_p50_ms": round(result["p50_ms"], 3),
-  "model": "digits", "version": "1"}))' "$result" "$train_seconds"
+  "model": "digits", "version": "1",
+  "devices": [device["name"] for device in json.loads(sys.argv[3])["devices"]],
+  "trained_on": json.loads(sys.argv[4])["jobs"][0]["device"]}))' \
+  "$result" "$train_seconds" "$devices" "$job"

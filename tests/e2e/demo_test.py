@@ -18,11 +18,13 @@ class Demo(unittest.TestCase):
         self.assertEqual(1, done.stdout.count("\n"), done.stdout)
         result = json.loads(done.stdout)
         self.assertEqual(["demo", "test_accuracy", "train_seconds", "infer_p50_ms",
-                          "model", "version"], list(result))
+                          "model", "version", "devices", "trained_on"], list(result))
         self.assertEqual(("digits", "digits", "1"),
                          (result["demo"], result["model"], result["version"]))
         self.assertGreaterEqual(result["test_accuracy"], 0.97)
         self.assertGreater(result["infer_p50_ms"], 0)
+        self.assertTrue(result["devices"])
+        self.assertIn(result["trained_on"], result["devices"])
 
 
 if __name__ == "__main__":

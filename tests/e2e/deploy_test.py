@@ -47,6 +47,22 @@ class Deploy(unittest.TestCase):
             self.assertRegex(text, r"(?m)^USER gpupool$")
             self.assertRegex(text, r"(?m)^HEALTHCHECK ")
 
+    def test_cuda_image_has_every_library_that_the_module_opens(self):
+        opened = {name for path in (harness.ROOT / "engine/backends/cuda").glob("*.cc")
+                  for name in re.findall(r'Open\("(lib\S+?\.so\.\d+)"', path.read_text())}
+        self.assertIn("libcublasLt.so.13", opened)
+        text = (harness.ROOT / "docker/cuda.Dockerfile").read_text()
+        self.assertEqual(set(), {name for name in opened if name not in text})
+
+    def test_gpus_are_reserved_for_the_service_that_the_other_file_names(self):
+        plain = (harness.ROOT / "docker/compose.yaml").read_text()
+        gpus = (harness.ROOT / "docker/compose.cuda.yaml").read_text()
+        service = re.search(r"^services:\n  (\w+):\n    build:", gpus, re.M).group(1)
+        self.assertRegex(plain, rf"(?m)^  {service}:\n    build:\n      context: \.\.$")
+        dockerfile = re.search(r"dockerfile: (\S+)", gpus).group(1)
+        self.assertTrue((harness.ROOT / dockerfile).is_file())
+        self.assertRegex(gpus, r"driver: nvidia\s+count: all\s+capabilities: \[gpu\]")
+
 
 if __name__ == "__main__":
     harness.main()

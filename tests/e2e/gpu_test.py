@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import tempfile
 import unittest.mock
@@ -75,7 +76,7 @@ class Gpu(harness.TestCase):
 
     def test_auto_takes_gpus_where_workers_can_open_them(self):
         server = self.gpus("auto")
-        self.assertEqual(["cuda:0", "cuda:1", "cuda:2"],
+        self.assertEqual(["cpu:0", "cuda:0", "cuda:1", "cuda:2"],
                          [d["name"] for d in server.devices()])
         with unittest.mock.patch.dict(os.environ, GPUPOOL_STANDIN="none"):
             server = self.gpus("auto")
@@ -90,8 +91,35 @@ class Gpu(harness.TestCase):
         self.assertEqual([], [d for d in self.start().devices()
                               if d.get("readings")])
 
+    def test_gpus_and_cpu_devices_serve_one_pool(self):
+        server = self.gpus("cuda:2,cpu:1", "--device-memory", "2GiB")
+        devices = {d["name"]: d for d in server.devices()}
+        self.assertEqual(["cpu:0", "cuda:2"], list(devices))
+        self.assertEqual(str(2 << 30), devices["cuda:2"]["limit_bytes"])
+        self.assertLessEqual(int(devices["cpu:0"]["limit_bytes"]), 2 << 30)
+        self.assertIn("gpu", devices["cuda:2"])
+        self.assertNotIn("gpu", devices["cpu:0"])
+        server.upload_digits()
+        for kind, name in (("cuda", "cuda:2"), ("cpu", "cpu:0")):
+            job = server.wait_job(server.submit(
+                harness.digits_job(kind, steps=20, filters=4, device_kind=kind)))
+            self.assertEqual(("SUCCEEDED", name), (job["state"], job["device"]), job)
+
+    def test_words_that_mean_no_device_say_what_to_write(self):
+        for words, advice in (("cpu:0", "write cpu:1 for one"),
+                              ("mps", "no Apple GPU back end; write cpu:1"),
+                              ("cuda:0-2", "write each index")):
+            done = subprocess.run([harness.BIN / "gpupoold", "--devices", words],
+                                  capture_output=True, text=True, timeout=20)
+            self.assertEqual(64, done.returncode, done.stderr)
+            self.assertIn(f'--devices is "{words}"', done.stderr)
+            self.assertIn(advice, done.stderr)
+        with unittest.mock.patch.dict(os.environ, GPUPOOL_STANDIN="none"):
+            with self.assertRaisesRegex(AssertionError, "no NVIDIA driver"):
+                self.gpus("cuda,cpu:1")
+
     def test_jobs_on_several_devices_get_those_that_are_connected_best(self):
-        server = self.gpus("auto")
+        server = self.gpus("cuda")
         matrix = [line.split("\t") for line in
                   server.cli("devices", "topology", "--no-headers").splitlines()]
         self.assertEqual([["cuda:0", "X", "SYS", "SYS"],

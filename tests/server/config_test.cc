@@ -97,6 +97,7 @@ TEST_F(ConfigTest, UnknownNameIsAnErrorWithItsLine) {
 
 TEST_F(ConfigTest, BadValueIsAnErrorWithItsLineAndTheRule) {
   Refused("listen: everywhere\n", {"listen", "everywhere", "line 1"});
+  Refused("devices: cpu:0\n", {"devices", "cpu:0", "line 1", "write cpu:1"});
   Refused("a: [1\n", {"gpupoold.yaml"});
   Refused("grpc-port: 70000\n", {"70000", "0 .. 65535"});
   Refused("grpc-port: -1\n", {"-1", "0 .. 65535"});

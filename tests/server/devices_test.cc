@@ -6,6 +6,7 @@
 namespace gpupool::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
@@ -40,10 +41,11 @@ TEST(DevicesTest, AutoIsTwoCpuDevicesOrOneOnOneCore) {
   EXPECT_EQ(ChooseDevices("auto", 0, {.cores = 1})->size(), 1u);
 }
 
-TEST(DevicesTest, AutoTakesAllGpusWithAllTheirMemory) {
+TEST(DevicesTest, AutoTakesAllGpusAndOneCpuDevice) {
   const auto choices =
       ChooseDevices("auto", 0, {.cores = 8, .gpus = {{5 * kGiB}, {6 * kGiB}}});
-  EXPECT_EQ(Names(*choices), (std::vector<std::string>{"cuda:0", "cuda:1"}));
+  EXPECT_EQ(Names(*choices),
+            (std::vector<std::string>{"cuda:0", "cuda:1", "cpu:0"}));
   EXPECT_EQ(choices->at(1).limit_bytes, 6 * kGiB);
   EXPECT_EQ(choices->at(1).threads, 1u);
 }
@@ -82,20 +84,67 @@ TEST(DevicesTest, LinksGoWithTheGpusThatWereChosen) {
   EXPECT_EQ(chosen->at(1).links, (std::vector<Link>{Link::kSystem, no}));
 }
 
-TEST(DevicesTest, OnlyWordsThatMayMeanGpusAskForThem) {
-  EXPECT_TRUE(MayMeanGpus("auto"));
-  EXPECT_TRUE(MayMeanGpus("cuda:0,1"));
-  EXPECT_FALSE(MayMeanGpus("cpu:2"));
+TEST(DevicesTest, GpusComeFirstInTheOrderOfTheWords) {
+  const MachineFacts machine{.cores = 8, .gpus = {{kGiB}, {kGiB}, {kGiB}}};
+  EXPECT_EQ(Names(*ChooseDevices("cpu:2,cuda:2,0", 0, machine)),
+            (std::vector<std::string>{"cuda:2", "cuda:0", "cpu:0", "cpu:1"}));
+  EXPECT_EQ(Names(*ChooseDevices("cuda", 0, machine)),
+            (std::vector<std::string>{"cuda:0", "cuda:1", "cuda:2"}));
+}
+
+TEST(DevicesTest, CpuDevicesLeaveThreadsAndMemoryToTheGpusWorkers) {
+  const MachineFacts machine{
+      .cores = 16, .memory_bytes = 64 * kGiB, .gpus = {{kGiB}, {kGiB}}};
+  const auto one = ChooseDevices("cuda:0,1,cpu:1", 0, machine);
+  EXPECT_EQ(one->at(2).threads, 7u);
+  EXPECT_EQ(one->at(2).limit_bytes, 16 * kGiB);
+  const auto two = ChooseDevices("cuda:1,cpu:2", 0, machine);
+  EXPECT_EQ(two->at(1).threads, 4u);
+  EXPECT_EQ(two->at(2).threads, 4u);
+  EXPECT_EQ(two->at(2).limit_bytes, 8 * kGiB);
+}
+
+TEST(DevicesTest, CpuDeviceHasAThreadBesideAsManyGpusAsCores) {
+  const auto choices =
+      ChooseDevices("cuda,cpu:1", 0, {.cores = 1, .gpus = {{kGiB}, {kGiB}}});
+  EXPECT_EQ(choices->at(2).threads, 1u);
+}
+
+TEST(DevicesTest, LimitOfEachDeviceIsBoundByTheCpuDevicesShareBesideGpus) {
+  const MachineFacts machine{
+      .cores = 8, .memory_bytes = 16 * kGiB, .gpus = {{80 * kGiB}}};
+  const auto large = ChooseDevices("auto", 70 * kGiB, machine);
+  EXPECT_EQ(large->at(0).limit_bytes, 70 * kGiB);
+  EXPECT_EQ(large->at(1).limit_bytes, 4 * kGiB);
+  const auto small = ChooseDevices("auto", kGiB, machine);
+  EXPECT_EQ(small->at(0).limit_bytes, kGiB);
+  EXPECT_EQ(small->at(1).limit_bytes, kGiB);
+}
+
+TEST(DevicesTest, CpuDevicesBesideGpusHaveNoLinks) {
+  using scheduler::Link;
+  const MachineFacts machine{.cores = 2,
+                             .gpus = {{kGiB, {Link::kUnknown, Link::kNvlink}},
+                                      {kGiB, {Link::kNvlink, Link::kUnknown}}}};
+  const auto chosen = ChooseDevices("auto", 0, machine);
+  EXPECT_EQ(chosen->at(1).links,
+            (std::vector<Link>{Link::kNvlink, Link::kUnknown}));
+  EXPECT_TRUE(chosen->at(2).links.empty());
+}
+
+TEST(DevicesTest, AllGpusOfAMachineWithoutAnyAreRefusedWithTheReason) {
+  const auto none = ChooseDevices("cuda,cpu:1", 0, {.no_gpus = "no driver"});
+  EXPECT_TRUE(absl::IsFailedPrecondition(none.status()));
+  EXPECT_THAT(std::string(none.status().message()),
+              AllOf(HasSubstr("no driver"), HasSubstr("--devices cpu:1")));
 }
 
 TEST(DevicesTest, OtherWordsAreRefused) {
   const MachineFacts machine{.cores = 2, .gpus = {{kGiB}, {kGiB}}};
-  for (const char* words : {"", "cpu", "cpu:", "cpu:0", "cpu:65", "cpu:-1",
-                            "gpu:0", "cuda:", "cuda:x", "cuda:0,0"}) {
-    EXPECT_TRUE(
-        absl::IsInvalidArgument(ChooseDevices(words, 0, machine).status()))
-        << words;
-  }
+  const auto refused = ChooseDevices("cuda:0,cpu:0", 0, machine);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status()));
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("\"cuda:0,cpu:0\""), HasSubstr("write cpu:1")));
 }
 
 TEST(DevicesTest, MachineHasCoresAndMemory) {

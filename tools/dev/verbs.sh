@@ -5,7 +5,8 @@ verb_help() {
 usage: ./dev VERB [arguments]
 
   demo             set up, build, and run the main job on real data: train the
-                   digits model, serve it, classify the held-out images
+                   digits model, serve it, classify the held-out images (on the
+                   GPUs where there are nvcc and an NVIDIA driver)
   test [regex]     set up, build and run every test that this machine can run
                    (with a regex: those tests only; --long first: the daemon is
                    killed 10,000 times, not 20)
@@ -19,6 +20,7 @@ usage: ./dev VERB [arguments]
   gpu-test         the GPU suite, a table of what passed; from a bundle:
                    tools/gpu_test.sh (says so when there is nothing to run)
   image-test       build the CPU container image from scratch and try it
+                   (--cuda: the image for GPUs, where a CUDA 13 toolkit is)
   setup            install the packages that building and testing need
   clean            remove build/
 TXT
@@ -28,16 +30,20 @@ verb_setup() { need build test lint; }
 
 verb_build() {
   build_preset "${1:-release}"
-  if [ -f "build/${1:-release}/lib/libgpupool_cuda.so" ]; then
-    say "the CUDA module was built: build/${1:-release}/lib/libgpupool_cuda.so"
-  else
-    say "without the CUDA module: no nvcc in PATH or /usr/local/cuda/bin"
-  fi
+  say "$(cuda_news "${1:-release}")"
 }
 
+# A module that cannot be built costs the demo the GPU and nothing else.
 verb_demo() {
-  need build
   build_preset release gpupool gpupoold gpupool-worker
+  if [ "$(cuda_of_build release)" = yes ]; then
+    say "building the CUDA module"
+    ninja -C build/release gpupool_cuda >&2 || {
+      rm -f build/release/lib/libgpupool_cuda.so
+      say "nvcc could not build the CUDA module: its messages are above"
+    }
+  fi
+  say "$(cuda_news release)"
   tools/demo.sh build/release/bin
 }
 
@@ -107,7 +113,7 @@ verb_gpu_test() {
   need build
   build_preset release
   if [ ! -f build/release/lib/libgpupool_cuda.so ]; then
-    say "there is nothing to run: the CUDA module was not built (no nvcc here)"
+    say "there is nothing to run: $(cuda_news release)"
     return
   fi
   tools/gpu_test.sh "$@"
@@ -115,7 +121,7 @@ verb_gpu_test() {
 
 verb_image_test() {
   need build image
-  tools/image_test.sh
+  tools/image_test.sh "$@"
 }
 
 verb_clean() { rm -rf build; }

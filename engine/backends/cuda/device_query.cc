@@ -30,9 +30,21 @@ std::string VersionText(int version) {
 }  // namespace
 
 absl::StatusOr<int> CountGpus() {
-  int count = 0;
-  RETURN_IF_ERROR(
-      StatusOf(cudaGetDeviceCount(&count), "looking for NVIDIA GPUs"));
+  int count = 0, driver = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  // CUDA says of a driver that is not there that it is too old, of version 0.
+  if (error == cudaErrorInsufficientDriver &&
+      cudaDriverGetVersion(&driver) == cudaSuccess) {
+    return absl::FailedPreconditionError(
+        driver == 0
+            ? "there is no NVIDIA driver: libcuda.so.1 is missing; install the "
+              "driver, or start the container with --gpus all"
+            : absl::StrCat("the NVIDIA driver is made for CUDA ",
+                           VersionText(driver), ", the module for ",
+                           VersionText(CUDART_VERSION),
+                           "; install a newer driver"));
+  }
+  RETURN_IF_ERROR(StatusOf(error, "looking for NVIDIA GPUs"));
   if (count > 0) return count;
   return absl::FailedPreconditionError("the NVIDIA driver shows no GPU");
 }

@@ -182,7 +182,7 @@ class Backfill {
     for (Places& known : places_) {
       if (known.need.bytes == need.bytes &&
           known.need.devices == need.devices && known.need.host == need.host &&
-          known.need.device_kind == need.device_kind &&
+          known.need.wanted_device == need.wanted_device &&
           known.need.visitor == need.visitor) {
         return known;
       }
@@ -258,7 +258,7 @@ std::optional<Reservation> EarliestRoom(
   std::vector<SiteRoom> sites(state.sites());
   size_t largest = 0;
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     SiteRoom& site = sites[device.site];
     site.kind = device.kind;
     largest = std::max(largest, ++site.devices);

@@ -25,7 +25,7 @@ struct JobSubmitted {
   std::string queue;          // empty: default; also where none is called so
   int priority = 0;           // higher goes first
   uint64_t bytes = 0;         // planned peak on each device
-  std::string device_kind;    // "cpu", "cuda"; empty: any
+  std::string wanted_device;  // "cpu", "cuda"; empty: any
   uint32_t device_count = 1;  // that run it together, all of one kind
   // Of an elastic job: with how many devices it can run; `device_count` is
   // the least of them then. Else empty.

@@ -259,7 +259,8 @@ void AddChangesOnDevices(const State& state, const Job& job,
         "a higher `most` of tenant '", *level, "' in the server's --tenants"));
   }
   for (const auto& [device, version] : DevicesUnderLoad(state)) {
-    if (!KindMatches(state.devices().at(device), NeedOf(state, job))) continue;
+    if (!DeviceMatches(state.devices().at(device), NeedOf(state, job)))
+      continue;
     explained.changes.push_back(
         absl::StrCat("the load on model ",
                      LabelOf(state.versions().at(version)), " goes down"));
@@ -313,7 +314,7 @@ void AddDevices(const State& state, const Job& job, absl::Time now,
   if (reclaims) guaranteed = GuaranteedJobs(state);
   absl::btree_set<JobId> seen;
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     const uint64_t free = device.free_bytes();
     explained.devices.push_back({id, job.bytes > free ? job.bytes - free : 0,
                                  ObstacleOn(state, device, job, held)});

@@ -7,7 +7,7 @@ namespace gpupool::scheduler {
 namespace {
 
 bool Matches(const JobNeed& need, const SiteSpace& site) {
-  return need.device_kind.empty() || need.device_kind == site.kind;
+  return need.wanted_device.empty() || need.wanted_device == site.kind;
 }
 
 Machine Taken(Machine machine, const SiteNeed& need) {

@@ -56,8 +56,7 @@ FreeDevices::FreeDevices(const State& state,
 template <typename Holds>
 bool FreeDevices::AnyKind(const Need& need, Holds holds) const {
   return std::any_of(kinds_.begin(), kinds_.end(), [&](const Kind& kind) {
-    return (need.device_kind.empty() || kind.kind == need.device_kind) &&
-           holds(kind);
+    return KindMayMatch(kind.kind, need) && holds(kind);
   });
 }
 
@@ -95,7 +94,7 @@ bool FreeDevices::ReservedMayHold(const Need& need) const {
   return std::any_of(
       of_tenants_.begin(), of_tenants_.end(), [&](const Device* device) {
         return device->free_bytes() >= need.bytes &&
-               KindMatches(*device, need) &&
+               DeviceMatches(*device, need) &&
                ReservationAgainst(*state_, device->id, need) == nullptr;
       });
 }

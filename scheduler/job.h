@@ -33,7 +33,7 @@ struct Job {
   int priority = 0;
   uint64_t bytes = 0;                  // on each device
   std::optional<uint64_t> next_bytes;  // once it holds none of `bytes`
-  std::string device_kind;
+  std::string wanted_device;
   // Of the live attempt; while it waits, as many as it needs to start.
   uint32_t device_count = 1;
   // Of an elastic job: with how many it can run, rising; else empty.

@@ -218,16 +218,20 @@ bool IsWorthHolding(const State& state, const Device& device,
   const bool is_for_others =
       need.job ? ReservationAgainst(state, device.id, need) != nullptr
                : state.reservations().At(device.id, state.now()) != nullptr;
-  return KindMatches(device, need) && device.open() && !is_for_others &&
+  return DeviceMatches(device, need) && device.open() && !is_for_others &&
          stays <= device.limit_bytes &&
          need.bytes <= device.limit_bytes - stays;
 }
 
 }  // namespace
 
-bool KindMatches(const Device& device, const Need& need) {
-  return (need.device_kind.empty() || device.kind == need.device_kind) &&
+bool DeviceMatches(const Device& device, const Need& need) {
+  return KindMayMatch(device.kind, need) &&
          (need.queue == nullptr || need.queue->MayUse(device.id));
+}
+
+bool KindMayMatch(absl::string_view kind, const Need& need) {
+  return need.wanted_device.empty() || kind == need.wanted_device;
 }
 
 Placement Place(const State& state, const Need& need,
@@ -235,7 +239,7 @@ Placement Place(const State& state, const Need& need,
   Placement placement;
   Sites sites(state.sites());
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     Site& site = SiteOf(placement, sites, device);
     KindCount& count = placement.kinds[site.count];
     ++count.devices;
@@ -320,7 +324,7 @@ bool HostsCouldHold(const State& state, const Need& need) {
   std::vector<OnSite> sites(state.sites());
   uint32_t largest = 0;
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     OnSite& site = sites[device.site];
     largest = std::max(largest, ++site.devices);
     site.kind = device.kind;
@@ -342,7 +346,7 @@ absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need) {
   Placement placement;
   Sites sites(state.sites());
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     Site& site = SiteOf(placement, sites, device);
     if (IsWorthHolding(state, device, need)) site.free.push_back(&device);
   }

@@ -26,8 +26,8 @@
 namespace gpupool::scheduler {
 
 struct Need {
-  uint64_t bytes = 0;             // on each device
-  absl::string_view device_kind;  // empty: any, but one
+  uint64_t bytes = 0;               // on each device
+  absl::string_view wanted_device;  // empty: any, but one
   uint32_t devices = 1;
   // May use the devices that are reserved for it, and none that cool down.
   // What is served may: it can have no other place.
@@ -100,8 +100,10 @@ inline const TenantReservation* ReservationAgainst(const State& state,
   return state.reservations().Against(device, need.visitor, state.now());
 }
 
-// Whether the device is of the kind that is asked for, and one of its queue's.
-bool KindMatches(const Device& device, const Need& need);
+// Returns whether the device is one of those wanted, and one of the queue's.
+bool DeviceMatches(const Device& device, const Need& need);
+// Returns false when DeviceMatches is false for every device of the kind.
+bool KindMayMatch(absl::string_view kind, const Need& need);
 
 // The devices to keep free for something that does not fit now: such where the
 // bytes that attempts hold, which come back by themselves, would be enough;

@@ -7,12 +7,12 @@
 namespace gpupool::scheduler {
 
 std::string DevicesText(const Need& need) {
-  const bool any = need.device_kind.empty();
+  const bool any = need.wanted_device.empty();
   if (need.devices == 1) {
-    return absl::StrCat("a ", need.device_kind, any ? "" : " ", "device");
+    return absl::StrCat("a ", need.wanted_device, any ? "" : " ", "device");
   }
   if (any) return absl::StrCat(need.devices, " devices of one kind");
-  return absl::StrCat(need.devices, " ", need.device_kind, " devices");
+  return absl::StrCat(need.devices, " ", need.wanted_device, " devices");
 }
 
 std::string HeldBackText(const Placement& placement) {
@@ -65,7 +65,7 @@ std::string TooMuchText(const Need& need, const Placement& placement) {
                       }));
   }
   const std::string kind =
-      need.device_kind.empty() ? "" : absl::StrCat(need.device_kind, " ");
+      need.wanted_device.empty() ? "" : absl::StrCat(need.wanted_device, " ");
   if (placement.largest_limit == 0) {
     return absl::StrCat("never fits: needs ", bytes, ", but there is no ", kind,
                         "device");

@@ -73,7 +73,7 @@ class Search {
         stays_(jobs.Stays(job)),
         sites_(jobs.state().sites()) {
     for (const RunningJobs::Spot& spot : jobs.spots()) {
-      if (!KindMatches(*spot.device, need_)) continue;
+      if (!DeviceMatches(*spot.device, need_)) continue;
       SiteOptions& site = sites_[spot.site];
       if (site.devices++ == 0) site.kind = spot.device->kind;
       largest_site_ = std::max(largest_site_, site.devices);

@@ -29,7 +29,7 @@ struct QueueKey {
 // the other does not either.
 struct Shape {
   uint32_t queue = 0;
-  std::string device_kind;
+  std::string wanted_device;
   uint32_t devices = 1;
   uint64_t bytes = 0;
   HostNeed host = {};

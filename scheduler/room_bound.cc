@@ -165,7 +165,7 @@ bool RoomBound::HoldsGang(const Need& need) const {
   bool may_reach = false;
   for (const Site& site : sites_) {
     if (site.spots == 0) continue;
-    if (!need.device_kind.empty() && site.kind != need.device_kind) continue;
+    if (!KindMayMatch(site.kind, need)) continue;
     largest = std::max(largest, site.spots);
     const size_t open = Enough(
         absl::MakeConstSpan(open_).subspan(site.first, site.spots), need.bytes);
@@ -190,7 +190,7 @@ bool RoomBound::MayHold(const Job& job) {
   if (need.devices > 1) return HoldsGang(need);
   return std::any_of(sites_.begin(), sites_.end(), [&](const Site& site) {
     return site.spots > 0 && site.most >= need.bytes &&
-           (need.device_kind.empty() || site.kind == need.device_kind);
+           KindMayMatch(site.kind, need);
   });
 }
 

@@ -43,7 +43,7 @@ bool StillFits(const State& state, const Job& job, const Version& version,
   absl::btree_map<absl::string_view, uint32_t> kinds;
   uint32_t largest_site = 0;
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     largest_site = std::max(largest_site, ++sites[device.site]);
     const uint64_t served =
         device.version_bytes + (id == place ? version.bytes : 0);

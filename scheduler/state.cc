@@ -29,7 +29,7 @@ void State::SetPolicy(const QueuePolicy& policy) {
 
 Shape State::ShapeOf(const Job& job) const {
   const Order order = QueueOf(job).order;
-  Shape shape{job.queue, job.device_kind, job.device_count, job.bytes,
+  Shape shape{job.queue, job.wanted_device, job.device_count, job.bytes,
               job.host};
   if (order == Order::kBackfill && job.expected_run) {
     const double seconds =

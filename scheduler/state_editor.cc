@@ -174,7 +174,7 @@ void StateEditor::LearnRunTime(const Job& job) {
 }
 
 void StateEditor::LearnNeed(const Job& job) {
-  state_.LearnNeed({job.device_kind, job.device_count, job.bytes, job.host});
+  state_.LearnNeed({job.wanted_device, job.device_count, job.bytes, job.host});
 }
 
 void StateEditor::SetExpectedRun(Job& job, absl::Duration expected,

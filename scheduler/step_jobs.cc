@@ -176,7 +176,7 @@ bool AddSubmitted(StepContext& context, const JobSubmitted& event) {
   job.queue_name = event.queue;
   job.priority = event.priority;
   job.bytes = event.bytes;
-  job.device_kind = event.device_kind;
+  job.wanted_device = event.wanted_device;
   job.device_count = event.device_count > 0 ? event.device_count : 1;
   job.device_counts = event.device_counts;
   job.host = event.host;

@@ -58,7 +58,7 @@ const Device* Freest(const State& state, const Job& job) {
   for (const auto& [id, device] : state.devices()) {
     if (!device.takes_jobs()) continue;
     const Need need = NeedOf(state, job);
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     if (ReservationAgainst(state, id, need) != nullptr) continue;
     if (best == nullptr || device.free_bytes() > best->free_bytes()) {
       best = &device;
@@ -90,7 +90,7 @@ std::optional<std::string> HostRoomText(const State& state, const Job& job) {
   if (job.host.none()) return std::nullopt;
   HostNeed most;
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, NeedOf(state, job))) continue;
+    if (!DeviceMatches(device, NeedOf(state, job))) continue;
     const Machine& machine = state.machines()[device.machine];
     if (machine.Holds(job.host) > 0) return std::nullopt;
     most.milli_cores = std::max(most.milli_cores, machine.free().milli_cores);
@@ -120,7 +120,7 @@ const Device* InTheWayByCooling(const State& state, const Job& job) {
   const Device* first = nullptr;
   for (const auto& [id, device] : state.devices()) {
     if (!device.open() || !device.cools() ||
-        !KindMatches(device, NeedOf(state, job)) ||
+        !DeviceMatches(device, NeedOf(state, job)) ||
         device.free_bytes() < job.bytes) {
       continue;
     }
@@ -137,7 +137,7 @@ std::string ReservedDeviceText(const State& state, const Job& job) {
   if (state.reservations().empty()) return "";
   const Need need = NeedOf(state, job);
   for (const auto& [id, device] : state.devices()) {
-    if (!device.ready || !KindMatches(device, need)) continue;
+    if (!device.ready || !DeviceMatches(device, need)) continue;
     const TenantReservation* reservation = ReservationAgainst(state, id, need);
     if (reservation == nullptr || device.full_bytes < job.bytes) continue;
     return absl::StrCat("device ",

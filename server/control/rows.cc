@@ -86,7 +86,7 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job) {
       .queue = job.spec().queue(),
       .priority = job.spec().priority(),
       .bytes = job.plan().training().peak(),
-      .device_kind = job.spec().device_kind(),
+      .wanted_device = job.spec().device_kind(),
       .device_count = DeviceCount(job.spec()),
       .device_counts = ElasticCounts(job.spec()),
       .max_attempts =
@@ -146,7 +146,7 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.queue_name = submitted.queue;
   job.priority = submitted.priority;
   job.bytes = submitted.bytes;
-  job.device_kind = submitted.device_kind;
+  job.wanted_device = submitted.wanted_device;
   job.device_count = submitted.device_count;
   job.device_counts = submitted.device_counts;
   job.host = submitted.host;

@@ -15,14 +15,15 @@ TEST_F(FreeDevicesTest, NeverDeniesRoomThatIsThere) {
     FreeDevices free(state);
     for (const char* kind : {"", "cuda", "cpu"}) {
       for (uint32_t devices = 1; devices <= 12; ++devices) {
-        const Need need{.bytes = 100, .device_kind = kind, .devices = devices};
+        const Need need{
+            .bytes = 100, .wanted_device = kind, .devices = devices};
         if (Place(state, need).fit != Fit::kNow) continue;
         EXPECT_TRUE(free.MayHold(need)) << devices << " " << kind;
       }
     }
     Send(JobSubmitted{.job = JobId(filled + 1),
                       .bytes = 100,
-                      .device_kind = filled < 8 ? "cpu" : "cuda"});
+                      .wanted_device = filled < 8 ? "cpu" : "cuda"});
   }
   EXPECT_FALSE(FreeDevices(state).MayHold({.bytes = 1}));
 }
@@ -45,26 +46,29 @@ TEST_F(FreeDevicesTest, KnowsExactlyWhatNeverFits) {
 }
 
 TEST_F(FreeDevicesTest, SeesBytesAndWhatIsExcluded) {
-  Send(JobSubmitted{.job = JobId(1), .bytes = 40, .device_kind = "cpu"});
+  Send(JobSubmitted{.job = JobId(1), .bytes = 40, .wanted_device = "cpu"});
   const DeviceId taken = DeviceOf(JobId(1));
   absl::btree_set<DeviceId> others;
   for (const auto& [id, device] : state.devices()) {
     if (device.kind == "cpu" && id != taken) others.insert(id);
   }
   FreeDevices free(state, others);
-  EXPECT_TRUE(free.MayHold({.bytes = 60, .device_kind = "cpu"}));
-  EXPECT_FALSE(free.MayHold({.bytes = 61, .device_kind = "cpu"}));
+  EXPECT_TRUE(free.MayHold({.bytes = 60, .wanted_device = "cpu"}));
+  EXPECT_FALSE(free.MayHold({.bytes = 61, .wanted_device = "cpu"}));
   EXPECT_TRUE(free.MayHold({.bytes = 61}));
 }
 
 TEST_F(FreeDevicesTest, TwoJobsOnSeveralNeverShareADevice) {
-  Send(JobSubmitted{
-      .job = JobId(1), .bytes = 10, .device_kind = "cuda", .device_count = 2});
+  Send(JobSubmitted{.job = JobId(1),
+                    .bytes = 10,
+                    .wanted_device = "cuda",
+                    .device_count = 2});
   FreeDevices free(state);
-  EXPECT_TRUE(free.MayHold({.bytes = 90, .device_kind = "cuda", .devices = 2}));
+  EXPECT_TRUE(
+      free.MayHold({.bytes = 90, .wanted_device = "cuda", .devices = 2}));
   EXPECT_FALSE(
-      free.MayHold({.bytes = 90, .device_kind = "cuda", .devices = 3}));
-  EXPECT_TRUE(free.MayHold({.bytes = 90, .device_kind = "cuda"}));
+      free.MayHold({.bytes = 90, .wanted_device = "cuda", .devices = 3}));
+  EXPECT_TRUE(free.MayHold({.bytes = 90, .wanted_device = "cuda"}));
 }
 
 }  // namespace

@@ -85,7 +85,8 @@ std::vector<DeviceId> DevicesAfter(const State& state, const Job& running,
   for (const Rank& rank : running.ranks) {
     const Device& device = state.devices().at(rank.device);
     if (!rank.end && MayBeUsed(state, device, job, held) &&
-        device.free_bytes() + running.bytes >= job.bytes) {
+        device.free_bytes() + BytesOn(running, device) >=
+            NeededOn(NeedOf(state, job), device)) {
       devices.push_back(rank.device);
     }
   }
@@ -100,7 +101,7 @@ std::vector<SiteRoom> RoomOnSites(const State& state, const Job& job,
   for (const auto& [id, device] : state.devices()) {
     if (!MayBeUsed(state, device, job, held)) continue;
     const bool gang = need.devices > 1 && HasGang(state, device);
-    if (device.free_bytes() >= need.bytes && !gang) {
+    if (device.free_bytes() >= NeededOn(need, device) && !gang) {
       sites[device.site].free.push_back(id);
     }
   }
@@ -176,7 +177,7 @@ std::optional<uint32_t> CouldGrowTo(const State& state, const Job& job,
     if (device.site != *site || job.FindRank(id) != nullptr) continue;
     if (!MayBeUsed(state, device, job, held) || HasGang(state, device))
       continue;
-    devices += device.free_bytes() >= job.bytes;
+    devices += device.free_bytes() >= NeededOn(NeedOf(state, job), device);
   }
   const uint32_t machine = state.devices().at(job.ranks.front().device).machine;
   const uint32_t hosted = state.machines()[machine].Holds(job.host);

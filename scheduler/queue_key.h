@@ -33,6 +33,7 @@ struct Shape {
   uint32_t devices = 1;
   uint64_t bytes = 0;
   HostNeed host = {};
+  bool exclusive = false;
   // With backfill: of the time that it still needs, by powers of two; 0 when
   // that is not known.
   int length = 0;

@@ -157,6 +157,8 @@ Need NeedOf(const State& state, const Job& job) {
   Need need{job.bytes, job.wanted_device, job.device_count,
             job.id,    job.host,          &state.queues().at(job.queue)};
   if (!state.reservations().empty()) need.visitor = VisitorOf(state, job);
+  need.spares_cpu = SparesCpu(job.wanted_device, need.queue->has_accelerators);
+  need.exclusive = job.exclusive;
   return need;
 }
 

@@ -45,6 +45,35 @@ TEST_F(FreeDevicesTest, KnowsExactlyWhatNeverFits) {
   }
 }
 
+TEST_F(FreeDevicesTest, NamedDevicesAndExclusiveNeedsAreNotDenied) {
+  Send(JobSubmitted{.job = JobId(1),
+                    .bytes = 10,
+                    .wanted_device = "cuda:1",
+                    .exclusive = true});
+  Send(JobSubmitted{.job = JobId(2), .bytes = 10, .wanted_device = "cpu:2"});
+  FreeDevices free(state);
+  size_t now = 0;
+  size_t never = 0;
+  for (const char* wanted :
+       {"", "any", "cuda", "cpu", "cuda:0", "cuda:1", "cpu:2", "cpu:99"}) {
+    for (uint64_t bytes : {1, 90, 91, 100, 101}) {
+      for (int flags = 0; flags < 4; ++flags) {
+        Need need{bytes, wanted};
+        need.exclusive = (flags & 1) != 0;
+        need.spares_cpu = (flags & 2) != 0;
+        const Fit fit = Place(state, need).fit;
+        now += fit == Fit::kNow;
+        never += fit == Fit::kNever;
+        EXPECT_TRUE(free.MayHold(need) || fit != Fit::kNow) << wanted << bytes;
+        EXPECT_EQ(free.MayEverHold(need), fit != Fit::kNever)
+            << wanted << bytes;
+      }
+    }
+  }
+  EXPECT_GT(now, 50u);
+  EXPECT_GT(never, 20u);
+}
+
 TEST_F(FreeDevicesTest, SeesBytesAndWhatIsExcluded) {
   Send(JobSubmitted{.job = JobId(1), .bytes = 40, .wanted_device = "cpu"});
   const DeviceId taken = DeviceOf(JobId(1));

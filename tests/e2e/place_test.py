@@ -55,7 +55,7 @@ class Places(harness.TestCase):
         second = self.submit(server, "second", "cpu:1")
         for job in (first, second):
             self.runs_on(server, job, "cpu:1")
-        self.assertRegex(server.cli("get", first), r"asks for +cpu:1")
+        self.assertRegex(server.cli("get", first), r"asks for: +cpu:1")
         for job in (first, second):
             server.cli("cancel", job)
             server.wait_job(job)
@@ -93,7 +93,7 @@ class Places(harness.TestCase):
         self.runs_on(server, alone, "cpu:1")
         device = next(d for d in server.devices() if d["name"] == "cpu:1")
         self.assertEqual(device["limit_bytes"], device["committed_bytes"])
-        self.assertRegex(server.cli("get", alone), r"asks for +cpu:1, exclusive")
+        self.assertRegex(server.cli("get", alone), r"asks for: +cpu:1, exclusive")
 
         waits = self.submit(server, "waits", "cpu:1")
         taken = f"job {alone} has cpu:1 to itself"

@@ -305,7 +305,14 @@ absl::Status YamlToMessage(const std::string& text, absl::string_view source,
     }
     return reader.Read(documents[0], message, 0);
   } catch (const YAML::Exception& error) {
-    return reader.Error(error.mark, error.msg);
+    const bool is_colon = error.msg == YAML::ErrorMsg::MAP_VALUE;
+    return reader.Error(
+        error.mark,
+        absl::StrCat(error.msg,
+                     is_colon
+                         ? "; quote a text that has a colon at its end or "
+                           "before a space (a device, cuda:0, needs no quotes)"
+                         : ""));
   }
 }
 

@@ -25,6 +25,7 @@ absl::Time FreeAt(const State& state, const Device& device, const Need& need,
   // What was told to stop comes back soon.
   uint64_t free = device.free_bytes() + device.stray_bytes;
   absl::InlinedVector<std::pair<absl::Time, const Job*>, 8> ends;
+  const uint64_t needed = NeededOn(need, device);
   size_t gangs = 0;
   for (JobId id : device.jobs) {
     const Job& job = state.jobs().at(id);
@@ -37,12 +38,12 @@ absl::Time FreeAt(const State& state, const Device& device, const Need& need,
   });
   absl::Time at = std::max(now, device.cools_until);
   for (const auto& [end, job] : ends) {
-    if (free >= need.bytes && gangs == 0) return at;
+    if (free >= needed && gangs == 0) return at;
     at = std::max(at, end);
-    free += job->bytes;
+    free += BytesOn(*job, device);
     if (need.devices > 1 && job->device_count > 1) --gangs;
   }
-  const bool ever = free >= need.bytes && need.bytes <= device.limit_bytes;
+  const bool ever = free >= needed && needed <= device.limit_bytes;
   return ever ? at : absl::InfiniteFuture();
 }
 
@@ -182,7 +183,8 @@ class Backfill {
     for (Places& known : places_) {
       if (known.need.bytes == need.bytes &&
           known.need.devices == need.devices && known.need.host == need.host &&
-          known.need.device_kind == need.device_kind &&
+          known.need.wanted_device == need.wanted_device &&
+          known.need.exclusive == need.exclusive &&
           known.need.visitor == need.visitor) {
         return known;
       }
@@ -258,7 +260,7 @@ std::optional<Reservation> EarliestRoom(
   std::vector<SiteRoom> sites(state.sites());
   size_t largest = 0;
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     SiteRoom& site = sites[device.site];
     site.kind = device.kind;
     largest = std::max(largest, ++site.devices);

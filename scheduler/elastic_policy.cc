@@ -28,7 +28,7 @@ bool HasGang(const State& state, const Device& device) {
 bool MayBeUsed(const State& state, const Device& device, const Job& job,
                const absl::btree_set<DeviceId>& held) {
   const Need need = NeedOf(state, job);
-  return KindMatches(device, need) && device.takes_jobs() &&
+  return DeviceMatches(device, need) && device.takes_jobs() &&
          ReservationAgainst(state, device.id, need) == nullptr &&
          device.settling == 0 && !held.contains(device.id) &&
          (!device.reserved_for || device.reserved_for == job.id);
@@ -43,9 +43,8 @@ uint64_t NeededByOthers(const State& state, const Job& job,
     if (key.job == job.id) continue;
     if (++asked > kMostAsked) break;
     const Job& other = state.jobs().at(key.job);
-    const bool is_of_kind =
-        other.device_kind.empty() || other.device_kind == kind;
-    if (is_of_kind && other.reserved_devices.empty()) {
+    if (KindMayMatch(kind, NeedOf(state, other)) &&
+        other.reserved_devices.empty()) {
       needed += other.device_count;
     }
   }
@@ -86,7 +85,8 @@ std::vector<DeviceId> DevicesAfter(const State& state, const Job& running,
   for (const Rank& rank : running.ranks) {
     const Device& device = state.devices().at(rank.device);
     if (!rank.end && MayBeUsed(state, device, job, held) &&
-        device.free_bytes() + running.bytes >= job.bytes) {
+        device.free_bytes() + BytesOn(running, device) >=
+            NeededOn(NeedOf(state, job), device)) {
       devices.push_back(rank.device);
     }
   }
@@ -101,7 +101,7 @@ std::vector<SiteRoom> RoomOnSites(const State& state, const Job& job,
   for (const auto& [id, device] : state.devices()) {
     if (!MayBeUsed(state, device, job, held)) continue;
     const bool gang = need.devices > 1 && HasGang(state, device);
-    if (device.free_bytes() >= need.bytes && !gang) {
+    if (device.free_bytes() >= NeededOn(need, device) && !gang) {
       sites[device.site].free.push_back(id);
     }
   }
@@ -109,7 +109,7 @@ std::vector<SiteRoom> RoomOnSites(const State& state, const Job& job,
     const Job& running = state.jobs().at(id);
     if (!MayShrinkFor(running, job, state, now)) continue;
     const Device& first = state.devices().at(running.ranks.front().device);
-    if (!KindMatches(first, need)) continue;
+    if (!DeviceMatches(first, need)) continue;
     sites[first.site].spare.push_back(&running);
   }
   return sites;
@@ -157,7 +157,7 @@ std::vector<DeviceId> WidestPlace(const State& state, const Job& job,
        count != job.device_counts.rend() && *count > least.size(); ++count) {
     if (!StaysWithinLimit(state, job, *count)) continue;
     Need need = NeedOf(state, job);
-    need.device_kind = kind;
+    need.wanted_device = kind;
     need.devices = *count;
     Placement place = Place(state, need, held);
     if (place.fit != Fit::kNow) continue;
@@ -177,7 +177,7 @@ std::optional<uint32_t> CouldGrowTo(const State& state, const Job& job,
     if (device.site != *site || job.FindRank(id) != nullptr) continue;
     if (!MayBeUsed(state, device, job, held) || HasGang(state, device))
       continue;
-    devices += device.free_bytes() >= job.bytes;
+    devices += device.free_bytes() >= NeededOn(NeedOf(state, job), device);
   }
   const uint32_t machine = state.devices().at(job.ranks.front().device).machine;
   const uint32_t hosted = state.machines()[machine].Holds(job.host);

@@ -25,12 +25,13 @@ struct JobSubmitted {
   std::string queue;          // empty: default; also where none is called so
   int priority = 0;           // higher goes first
   uint64_t bytes = 0;         // planned peak on each device
-  std::string device_kind;    // "cpu", "cuda"; empty: any
+  std::string wanted_device;  // as in device_choice.h
   uint32_t device_count = 1;  // that run it together, all of one kind
   // Of an elastic job: with how many devices it can run; `device_count` is
   // the least of them then. Else empty.
   std::vector<uint32_t> device_counts;
-  HostNeed host = {};  // of its machine, for each device
+  HostNeed host = {};      // of its machine, for each device
+  bool exclusive = false;  // nothing else is on its devices
   // Failures, neither stops nor faults of devices; >= 1.
   uint32_t max_attempts = 3;
   absl::Duration first_backoff = absl::Seconds(1);
@@ -88,8 +89,10 @@ struct VersionCreated {
   uint64_t bytes = 0;   // planned peak for inference
 };
 
+// One that has a place keeps it, wherever it is wanted now.
 struct VersionLoadRequested {
   VersionId version;
+  std::string wanted_device = {};  // as in device_choice.h
 };
 struct VersionUnloadRequested {
   VersionId version;

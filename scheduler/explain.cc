@@ -99,8 +99,14 @@ std::string ObstacleOn(const State& state, const Device& device, const Job& job,
                         SpanText(device.cools_until - state.now()), " after ",
                         FaultsText(device), ": ", device.fault_text);
   }
-  if (device.free_bytes() >= job.bytes) return "";
-  return absl::StrCat("lacks ", FormatBytes(job.bytes - device.free_bytes()));
+  const uint64_t needed = NeededOn(NeedOf(state, job), device);
+  if (device.free_bytes() >= needed) return "";
+  if (job.exclusive) return "not empty, and the job shares no device";
+  for (JobId id : device.jobs) {
+    if (!state.jobs().at(id).exclusive) continue;
+    return absl::StrCat(NameOf(id), " has it to itself");
+  }
+  return absl::StrCat("lacks ", FormatBytes(needed - device.free_bytes()));
 }
 
 // As the preemption policy decides; here with its reason. `borrows`: the job
@@ -259,7 +265,8 @@ void AddChangesOnDevices(const State& state, const Job& job,
         "a higher `most` of tenant '", *level, "' in the server's --tenants"));
   }
   for (const auto& [device, version] : DevicesUnderLoad(state)) {
-    if (!KindMatches(state.devices().at(device), NeedOf(state, job))) continue;
+    if (!DeviceMatches(state.devices().at(device), NeedOf(state, job)))
+      continue;
     explained.changes.push_back(
         absl::StrCat("the load on model ",
                      LabelOf(state.versions().at(version)), " goes down"));
@@ -313,9 +320,10 @@ void AddDevices(const State& state, const Job& job, absl::Time now,
   if (reclaims) guaranteed = GuaranteedJobs(state);
   absl::btree_set<JobId> seen;
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     const uint64_t free = device.free_bytes();
-    explained.devices.push_back({id, job.bytes > free ? job.bytes - free : 0,
+    const uint64_t needed = NeededOn(need, device);
+    explained.devices.push_back({id, needed > free ? needed - free : 0,
                                  ObstacleOn(state, device, job, held)});
     for (JobId running : device.jobs) {
       if (!seen.insert(running).second) continue;

@@ -201,7 +201,8 @@ class Lookahead {
 
   bool IsInTheWay(JobId running, const Job& job) const {
     for (const Rank& rank : state_.jobs().at(running).ranks) {
-      if (KindMatches(state_.devices().at(rank.device), NeedOf(state_, job))) {
+      if (DeviceMatches(state_.devices().at(rank.device),
+                        NeedOf(state_, job))) {
         return true;
       }
     }

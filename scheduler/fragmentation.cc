@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "scheduler/device_choice.h"
+
 namespace gpupool::scheduler {
 namespace {
 
 bool Matches(const JobNeed& need, const SiteSpace& site) {
-  return need.device_kind.empty() || need.device_kind == site.kind;
+  return TakesKind(need.wanted_device, site.kind);
 }
 
 Machine Taken(Machine machine, const SiteNeed& need) {

@@ -56,8 +56,7 @@ FreeDevices::FreeDevices(const State& state,
 template <typename Holds>
 bool FreeDevices::AnyKind(const Need& need, Holds holds) const {
   return std::any_of(kinds_.begin(), kinds_.end(), [&](const Kind& kind) {
-    return (need.device_kind.empty() || kind.kind == need.device_kind) &&
-           holds(kind);
+    return KindMayMatch(kind.kind, need) && holds(kind);
   });
 }
 
@@ -94,8 +93,8 @@ bool FreeDevices::HostMayHold(const Need& need) const {
 bool FreeDevices::ReservedMayHold(const Need& need) const {
   return std::any_of(
       of_tenants_.begin(), of_tenants_.end(), [&](const Device* device) {
-        return device->free_bytes() >= need.bytes &&
-               KindMatches(*device, need) &&
+        return device->free_bytes() >= NeededOn(need, *device) &&
+               DeviceMatches(*device, need) &&
                ReservationAgainst(*state_, device->id, need) == nullptr;
       });
 }
@@ -116,7 +115,21 @@ bool FreeDevices::MayHold(const Need& need) {
   });
 }
 
+bool FreeDevices::NamedMayEverHold(const Need& need) const {
+  const auto& devices = state_->devices();
+  return need.devices == 1 &&
+         std::any_of(devices.begin(), devices.end(), [&](const auto& item) {
+           const auto& [id, device] = item;
+           return device.full_bytes >= need.bytes &&
+                  DeviceMatches(device, need) &&
+                  (queue_ == nullptr || queue_->MayUse(id));
+         });
+}
+
 bool FreeDevices::MayEverHold(const Need& need) {
+  if (NamesDevice(need.wanted_device)) {
+    return NamedMayEverHold(need) && HostsCouldHold(*state_, need);
+  }
   if (!kinds_.empty() && kinds_.front().full.empty()) {
     for (const auto& [id, device] : state_->devices()) {
       if (queue_ != nullptr && !queue_->MayUse(id)) continue;

@@ -46,6 +46,7 @@ class FreeDevices {
 
   template <typename Holds>
   bool AnyKind(const Need& need, Holds holds) const;
+  bool NamedMayEverHold(const Need& need) const;
   void LookForGangs();
   bool HostMayHold(const Need& need) const;
   // On devices that are reserved for its tenant.

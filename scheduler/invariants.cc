@@ -4,6 +4,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
+#include "scheduler/device_choice.h"
 #include "scheduler/job_invariants.h"
 #include "scheduler/running_jobs.h"
 
@@ -38,6 +39,12 @@ absl::Status CheckVersion(const State& state, const Version& version) {
   if (device == nullptr || !device->versions.contains(version.id)) {
     return Broken("version ", id, " is not in its device's list");
   }
+  // One that leaves may be wanted elsewhere already.
+  if (version.state != VersionState::kUnloading &&
+      !TakesDevice(version.wanted_device, device->name, device->kind)) {
+    return Broken("version ", id, " is on ", device->name, " and wants ",
+                  version.wanted_device);
+  }
   return absl::OkStatus();
 }
 
@@ -69,7 +76,12 @@ absl::Status CheckSums(const State& state, const Device& device) {
       return Broken(device.name, " lists job ", id.value(),
                     " that is not there");
     }
-    job_bytes += job->bytes;
+    job_bytes += BytesOn(*job, device);
+    const size_t others = device.jobs.size() + device.versions.size() - 1;
+    if (job->exclusive && others > 0) {
+      return Broken("job ", id.value(), " is exclusive and shares ",
+                    device.name, " with ", others, " others");
+    }
     if (job->device_count > 1) ++gangs;
   }
   if (gangs > 1) {

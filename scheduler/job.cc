@@ -8,6 +8,10 @@ QueueKey KeyOf(const Job& job) {
   return {job.queue, job.priority, job.standing, job.id};
 }
 
+uint64_t BytesOn(const Job& job, const Device& device) {
+  return job.exclusive ? device.limit_bytes : job.bytes;
+}
+
 absl::Duration Job::Attained(absl::Time now) const {
   return run_since < now ? attained + (now - run_since) : attained;
 }

@@ -10,6 +10,7 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/time/time.h"
+#include "scheduler/device.h"
 #include "scheduler/host.h"
 #include "scheduler/queue_key.h"
 #include "scheduler/types.h"
@@ -33,12 +34,13 @@ struct Job {
   int priority = 0;
   uint64_t bytes = 0;                  // on each device
   std::optional<uint64_t> next_bytes;  // once it holds none of `bytes`
-  std::string device_kind;
+  std::string wanted_device;           // as in device_choice.h
   // Of the live attempt; while it waits, as many as it needs to start.
   uint32_t device_count = 1;
   // Of an elastic job: with how many it can run, rising; else empty.
   std::vector<uint32_t> device_counts;
-  HostNeed host;  // for each device
+  HostNeed host;           // for each device
+  bool exclusive = false;  // nothing else is on its devices
   uint32_t max_attempts = 3;
   absl::Duration first_backoff = absl::Seconds(1);
   bool publish_on_success = false;
@@ -114,5 +116,9 @@ struct Job {
 };
 
 QueueKey KeyOf(const Job& job);
+
+// Returns what a rank of the job holds of the device: its bytes, or all that
+// may be used there when the job is exclusive.
+uint64_t BytesOn(const Job& job, const Device& device);
 
 }  // namespace gpupool::scheduler

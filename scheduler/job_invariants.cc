@@ -1,6 +1,7 @@
 #include "scheduler/job_invariants.h"
 
 #include "absl/strings/str_cat.h"
+#include "scheduler/device_choice.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -31,6 +32,10 @@ absl::Status CheckRanks(const State& state, const Job& job) {
     const Device* device = state.FindDevice(rank.device);
     if (device == nullptr || device->jobs.contains(job.id) == !!rank.end) {
       return Broken("job ", id, " is not in its device's list");
+    }
+    if (!TakesDevice(job.wanted_device, device->name, device->kind)) {
+      return Broken("job ", id, " is on ", device->name, " and wants ",
+                    job.wanted_device);
     }
     devices.insert(rank.device);
     kinds.insert(device->kind);

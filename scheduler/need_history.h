@@ -21,7 +21,7 @@ namespace gpupool::scheduler {
 
 // What a job asks for.
 struct JobNeed {
-  std::string device_kind;  // empty: any
+  std::string wanted_device;  // as in device_choice.h
   uint32_t devices = 1;
   uint64_t bytes = 0;  // on each
   HostNeed host;       // for each

@@ -73,7 +73,8 @@ class Taste {
 // Ranks wait for each other in every step, so two attempts of several ranks
 // that share devices could wait for each other crosswise.
 bool IsFreeFor(const State& state, const Device& device, const Need& need) {
-  if (device.free_bytes() < need.bytes || device.settling > 0) return false;
+  if (device.free_bytes() < NeededOn(need, device)) return false;
+  if (device.settling > 0) return false;
   if (need.job && device.cools()) return false;
   if (device.reserved_for && device.reserved_for != need.job) return false;
   if (ReservationAgainst(state, device.id, need) != nullptr) return false;
@@ -212,22 +213,36 @@ bool HostsHold(const std::vector<Machine>& machines, const State& state,
   });
 }
 
+// CPU devices are left to others, and this one would do.
+bool IsSpared(const Device& device, const Need& need) {
+  if (!need.spares_cpu || device.full_bytes < need.bytes) return false;
+  Need asked = need;
+  asked.spares_cpu = false;
+  return DeviceMatches(device, asked);
+}
+
 bool IsWorthHolding(const State& state, const Device& device,
                     const Need& need) {
   const uint64_t stays = device.version_bytes;
   const bool is_for_others =
       need.job ? ReservationAgainst(state, device.id, need) != nullptr
                : state.reservations().At(device.id, state.now()) != nullptr;
-  return KindMatches(device, need) && device.open() && !is_for_others &&
+  return DeviceMatches(device, need) && device.open() && !is_for_others &&
          stays <= device.limit_bytes &&
-         need.bytes <= device.limit_bytes - stays;
+         NeededOn(need, device) <= device.limit_bytes - stays;
 }
 
 }  // namespace
 
-bool KindMatches(const Device& device, const Need& need) {
-  return (need.device_kind.empty() || device.kind == need.device_kind) &&
+bool DeviceMatches(const Device& device, const Need& need) {
+  return TakesDevice(need.wanted_device, device.name, device.kind) &&
+         !(need.spares_cpu && device.kind == kCpuKind) &&
          (need.queue == nullptr || need.queue->MayUse(device.id));
+}
+
+bool KindMayMatch(absl::string_view kind, const Need& need) {
+  return TakesKind(need.wanted_device, kind) &&
+         !(need.spares_cpu && kind == kCpuKind);
 }
 
 Placement Place(const State& state, const Need& need,
@@ -235,7 +250,10 @@ Placement Place(const State& state, const Need& need,
   Placement placement;
   Sites sites(state.sites());
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) {
+      if (IsSpared(device, need)) placement.spared = &device;
+      continue;
+    }
     Site& site = SiteOf(placement, sites, device);
     KindCount& count = placement.kinds[site.count];
     ++count.devices;
@@ -320,7 +338,7 @@ bool HostsCouldHold(const State& state, const Need& need) {
   std::vector<OnSite> sites(state.sites());
   uint32_t largest = 0;
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     OnSite& site = sites[device.site];
     largest = std::max(largest, ++site.devices);
     site.kind = device.kind;
@@ -342,7 +360,7 @@ absl::btree_set<DeviceId> DevicesToHold(const State& state, const Need& need) {
   Placement placement;
   Sites sites(state.sites());
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     Site& site = SiteOf(placement, sites, device);
     if (IsWorthHolding(state, device, need)) site.free.push_back(&device);
   }

@@ -10,6 +10,7 @@
 // Thread-safety: as State.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "scheduler/device_choice.h"
 #include "scheduler/reservations.h"
 #include "scheduler/state.h"
 #include "scheduler/types.h"
@@ -26,8 +28,9 @@
 namespace gpupool::scheduler {
 
 struct Need {
-  uint64_t bytes = 0;             // on each device
-  absl::string_view device_kind;  // empty: any, but one
+  uint64_t bytes = 0;  // on each device
+  // As in device_choice.h; of several devices all have one kind.
+  absl::string_view wanted_device;
   uint32_t devices = 1;
   // May use the devices that are reserved for it, and none that cool down.
   // What is served may: it can have no other place.
@@ -36,6 +39,8 @@ struct Need {
   const Queues::Entry* queue = nullptr;  // whose devices it may use; null: all
   // Of a job, where there are reservations (reservations.h).
   Visitor visitor = {};
+  bool spares_cpu = false;  // by the rule of device_choice.h
+  bool exclusive = false;   // nothing else is on the devices
 };
 
 enum class Fit { kNow, kNotNow, kNever };
@@ -59,6 +64,8 @@ struct Placement {
   const Device* drained = nullptr;  // the first of the kind that is
   // With kNever: devices would do, but no machine has enough beside them.
   bool lacks_host = false;
+  // A CPU device that is large enough, and is left to what asks for it.
+  const Device* spared = nullptr;
   // A device that would do if more of it could be used; null when others will
   // do. As `kinds`, valid as long as the state.
   const Device* held_back = nullptr;
@@ -100,8 +107,15 @@ inline const TenantReservation* ReservationAgainst(const State& state,
   return state.reservations().Against(device, need.visitor, state.now());
 }
 
-// Whether the device is of the kind that is asked for, and one of its queue's.
-bool KindMatches(const Device& device, const Need& need);
+// Returns whether the device is one of those wanted, and one of the queue's.
+bool DeviceMatches(const Device& device, const Need& need);
+// Returns false when DeviceMatches is false for every device of the kind.
+bool KindMayMatch(absl::string_view kind, const Need& need);
+
+// Returns how many bytes must be free on the device.
+inline uint64_t NeededOn(const Need& need, const Device& device) {
+  return need.exclusive ? std::max(need.bytes, device.limit_bytes) : need.bytes;
+}
 
 // The devices to keep free for something that does not fit now: such where the
 // bytes that attempts hold, which come back by themselves, would be enough;
@@ -124,10 +138,15 @@ std::string HeldBackText(const Placement& placement);
 // "; cpu:0 is drained (new fan)"; empty when none of the kind is.
 std::string DrainedText(const Placement& placement);
 
+// "; job 7 has cpu:0 to itself", of the first device that matches and has an
+// exclusive job; empty when none has.
+std::string TakenText(const State& state, const Need& need);
+
 // "1.5 host cores and 2.0 GiB of host memory".
 std::string HostText(const HostNeed& host);
 
-// "2 cuda devices", "2 devices of one kind"; of one device "a cuda device".
+// "2 cuda devices", "2 devices of one kind"; of one device "a cuda device" or
+// its name. With an exclusive need "a whole cuda device", "all of cuda:1".
 std::string DevicesText(const Need& need);
 
 }  // namespace gpupool::scheduler

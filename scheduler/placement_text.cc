@@ -6,13 +6,25 @@
 
 namespace gpupool::scheduler {
 
+namespace {
+
+// "cuda "; empty when no kind is asked for.
+std::string KindText(const Need& need) {
+  if (IsOpenChoice(need.wanted_device)) return "";
+  return absl::StrCat(need.wanted_device, " ");
+}
+
+}  // namespace
+
 std::string DevicesText(const Need& need) {
-  const bool any = need.device_kind.empty();
-  if (need.devices == 1) {
-    return absl::StrCat("a ", need.device_kind, any ? "" : " ", "device");
+  const std::string kind = KindText(need);
+  const absl::string_view whole = need.exclusive ? "whole " : "";
+  if (need.devices == 1 && NamesDevice(need.wanted_device)) {
+    return absl::StrCat(need.exclusive ? "all of " : "", need.wanted_device);
   }
-  if (any) return absl::StrCat(need.devices, " devices of one kind");
-  return absl::StrCat(need.devices, " ", need.device_kind, " devices");
+  if (need.devices == 1) return absl::StrCat("a ", whole, kind, "device");
+  return absl::StrCat(need.devices, " ", whole, kind, "devices",
+                      kind.empty() ? " of one kind" : "");
 }
 
 std::string HeldBackText(const Placement& placement) {
@@ -30,6 +42,18 @@ std::string DrainedText(const Placement& placement) {
   const std::string& reason = device.drain->reason;
   return absl::StrCat("; ", device.name, " is drained",
                       reason.empty() ? "" : absl::StrCat(" (", reason, ")"));
+}
+
+std::string TakenText(const State& state, const Need& need) {
+  for (const auto& [id, device] : state.devices()) {
+    if (!DeviceMatches(device, need)) continue;
+    for (JobId job : device.jobs) {
+      if (job == need.job || !state.jobs().at(job).exclusive) continue;
+      return absl::StrCat("; job ", job.value(), " has ", device.name,
+                          " to itself");
+    }
+  }
+  return "";
 }
 
 namespace {
@@ -64,8 +88,15 @@ std::string TooMuchText(const Need& need, const Placement& placement) {
                                         " devices");
                       }));
   }
-  const std::string kind =
-      need.device_kind.empty() ? "" : absl::StrCat(need.device_kind, " ");
+  if (NamesDevice(need.wanted_device)) {
+    const std::string device(need.wanted_device);
+    return placement.kinds.empty()
+               ? absl::StrCat("never fits: the pool has no device ", device,
+                              " for it")
+               : absl::StrCat("never fits: needs ", bytes, ", ", device,
+                              " has ", FormatBytes(placement.largest_limit));
+  }
+  const std::string kind = KindText(need);
   if (placement.largest_limit == 0) {
     return absl::StrCat("never fits: needs ", bytes, ", but there is no ", kind,
                         "device");
@@ -74,10 +105,19 @@ std::string TooMuchText(const Need& need, const Placement& placement) {
                       "device has ", FormatBytes(placement.largest_limit));
 }
 
+// "; cpu:0 is large enough, ..."; empty when no CPU device is.
+std::string SparedText(const Placement& placement) {
+  if (placement.spared == nullptr) return "";
+  return absl::StrCat("; ", placement.spared->name,
+                      " is large enough, and CPU devices beside accelerators "
+                      "are for what asks for them: `device: cpu`");
+}
+
 }  // namespace
 
 std::string NeverFitsText(const Need& need, const Placement& placement) {
-  return absl::StrCat(TooMuchText(need, placement), OfQueueText(need));
+  return absl::StrCat(TooMuchText(need, placement), OfQueueText(need),
+                      SparedText(placement));
 }
 
 }  // namespace gpupool::scheduler

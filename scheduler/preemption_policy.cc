@@ -73,7 +73,7 @@ class Search {
         stays_(jobs.Stays(job)),
         sites_(jobs.state().sites()) {
     for (const RunningJobs::Spot& spot : jobs.spots()) {
-      if (!KindMatches(*spot.device, need_)) continue;
+      if (!DeviceMatches(*spot.device, need_)) continue;
       SiteOptions& site = sites_[spot.site];
       if (site.devices++ == 0) site.kind = spot.device->kind;
       largest_site_ = std::max(largest_site_, site.devices);
@@ -113,7 +113,7 @@ class Search {
     int gangs = 0;
     for (const Running& running : jobs_.On(spot)) {
       if (running.stops) {
-        free += running.job->bytes;
+        free += BytesOn(*running.job, *spot.device);
         continue;
       }
       if (running.job->device_count > 1) ++gangs;
@@ -131,11 +131,12 @@ class Search {
     DeviceOption option{.device = spot.device};
     // Two jobs on several devices never share one.
     if (need_.devices <= 1) gangs = 0;
-    const auto is_enough = [&] { return free >= need_.bytes && gangs == 0; };
+    const uint64_t needed = NeededOn(need_, *spot.device);
+    const auto is_enough = [&] { return free >= needed && gangs == 0; };
     const auto take = [&](const Running& running,
                           absl::InlinedVector<JobId, 2>& list) {
       list.push_back(running.job->id);
-      free += running.job->bytes;
+      free += BytesOn(*running.job, *spot.device);
       if (running.job->device_count > 1 && gangs > 0) --gangs;
       option.devices += running.job->device_count;
     };
@@ -313,12 +314,12 @@ bool RoomIsComing(const State& state, const Job& job) {
     for (JobId other : device.jobs) {
       const Job& there = state.jobs().at(other);
       if (IsStopping(there)) {
-        free += there.bytes;
+        free += BytesOn(there, device);
       } else if (there.device_count > 1 && job.device_count > 1) {
         return false;
       }
     }
-    if (!device.takes_jobs() || free < job.bytes) return false;
+    if (!device.takes_jobs() || free < NeededOn(need, device)) return false;
     if (ReservationAgainst(state, id, need) != nullptr) return false;
   }
   return !job.reserved_devices.empty() &&

@@ -29,10 +29,11 @@ struct QueueKey {
 // the other does not either.
 struct Shape {
   uint32_t queue = 0;
-  std::string device_kind;
+  std::string wanted_device;
   uint32_t devices = 1;
   uint64_t bytes = 0;
   HostNeed host = {};
+  bool exclusive = false;
   // With backfill: of the time that it still needs, by powers of two; 0 when
   // that is not known.
   int length = 0;

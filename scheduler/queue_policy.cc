@@ -154,9 +154,11 @@ bool IsAtLimit(const State& state, const Job& job) {
 }
 
 Need NeedOf(const State& state, const Job& job) {
-  Need need{job.bytes, job.device_kind, job.device_count,
-            job.id,    job.host,        &state.queues().at(job.queue)};
+  Need need{job.bytes, job.wanted_device, job.device_count,
+            job.id,    job.host,          &state.queues().at(job.queue)};
   if (!state.reservations().empty()) need.visitor = VisitorOf(state, job);
+  need.spares_cpu = SparesCpu(job.wanted_device, need.queue->has_accelerators);
+  need.exclusive = job.exclusive;
   return need;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "scheduler/device_choice.h"
 
 namespace gpupool::scheduler {
 
@@ -35,9 +36,12 @@ Queues::Queues(const QueuePolicy& policy) {
 }
 
 void Queues::AddDevice(absl::string_view name, absl::string_view kind) {
+  const bool is_accelerator = kind != kCpuKind;
+  has_accelerators_ = has_accelerators_ || is_accelerator;
   for (Entry& entry : entries_) {
-    if (entry.queue.devices.empty()) continue;
-    entry.may_use.push_back(entry.queue.Lists(name, kind));
+    const bool may_use = entry.queue.Lists(name, kind);
+    if (may_use && is_accelerator) entry.has_accelerators = true;
+    if (!entry.queue.devices.empty()) entry.may_use.push_back(may_use);
   }
 }
 

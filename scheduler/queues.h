@@ -26,6 +26,8 @@ class Queues {
     Queue queue;
     uint32_t level = 0;         // ranks above its own
     std::vector<bool> may_use;  // by device; empty: all
+    // One of those that it may use is no CPU device.
+    bool has_accelerators = false;
     uint32_t held_devices = 0;  // by its jobs
     uint64_t waiting_jobs = 0;  // QUEUED
     uint64_t running_jobs = 0;  // live
@@ -41,6 +43,9 @@ class Queues {
 
   // In the order of their ids.
   void AddDevice(absl::string_view name, absl::string_view kind);
+
+  // One of the devices is no CPU device.
+  bool has_accelerators() const { return has_accelerators_; }
 
   // Highest rank first, then as they were given. Numbers count from 0.
   size_t size() const { return entries_.size(); }
@@ -79,6 +84,7 @@ class Queues {
   std::vector<Entry> entries_;
   uint32_t default_ = 0;
   bool preempt_ = false;
+  bool has_accelerators_ = false;
 };
 
 // "cuda:0, cuda:1": what the queue may use, as it was given.

@@ -89,7 +89,7 @@ void RoomBound::Add(const RunningJobs::Spot& from, OnSpot& spot) const {
   spot.open = from.free_bytes;
   for (const RunningJobs::OnDevice& job : jobs_.On(from)) {
     if (job.stops || IsGivenBack(job) || jobs_.TakesFrom(queue_, job)) {
-      spot.open += job.job->bytes;
+      spot.open += BytesOn(*job.job, *from.device);
     } else if (job.job->device_count > 1) {
       ++spot.open_gangs;
     }
@@ -104,11 +104,12 @@ void RoomBound::Stay(const Leaver& leaver, bool in_reach) {
   if (!spot.counts || leaver.job->stops) return;
   sites_[spot.site].is_current = false;
   const Job& job = *leaver.job->job;
+  const uint64_t bytes = BytesOn(job, *jobs_.spots()[leaver.spot].device);
   if (in_reach) {
-    spot.reach -= job.bytes;
+    spot.reach -= bytes;
     spot.reach_gangs += job.device_count > 1;
   } else {
-    spot.open -= job.bytes;
+    spot.open -= bytes;
     spot.open_gangs += job.device_count > 1;
   }
 }
@@ -165,7 +166,7 @@ bool RoomBound::HoldsGang(const Need& need) const {
   bool may_reach = false;
   for (const Site& site : sites_) {
     if (site.spots == 0) continue;
-    if (!need.device_kind.empty() && site.kind != need.device_kind) continue;
+    if (!KindMayMatch(site.kind, need)) continue;
     largest = std::max(largest, site.spots);
     const size_t open = Enough(
         absl::MakeConstSpan(open_).subspan(site.first, site.spots), need.bytes);
@@ -181,6 +182,18 @@ bool RoomBound::HoldsGang(const Need& need) const {
   return may_reach && open_in_all >= need.devices;
 }
 
+bool RoomBound::ADeviceHolds(const Need& need) const {
+  for (size_t at = 0; at < spots_.size(); ++at) {
+    const OnSpot& spot = spots_[at];
+    if (!spot.counts) continue;
+    const Device& device = *jobs_.spots()[at].device;
+    if (DeviceMatches(device, need) && spot.open >= NeededOn(need, device)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool RoomBound::MayHold(const Job& job) {
   Raise(jobs_.Stays(job));
   for (Site& site : sites_) {
@@ -188,9 +201,12 @@ bool RoomBound::MayHold(const Job& job) {
   }
   const Need need = NeedOf(jobs_.state(), job);
   if (need.devices > 1) return HoldsGang(need);
+  if (need.exclusive || NamesDevice(need.wanted_device)) {
+    return ADeviceHolds(need);
+  }
   return std::any_of(sites_.begin(), sites_.end(), [&](const Site& site) {
     return site.spots > 0 && site.most >= need.bytes &&
-           (need.device_kind.empty() || site.kind == need.device_kind);
+           KindMayMatch(site.kind, need);
   });
 }
 

@@ -29,7 +29,8 @@ class RoomBound {
   void NoteChanges() { is_current_ = false; }
 
   // False: no room can be made for the job, for which nothing is reserved and
-  // whose tenant has no reservation. Cost is linear in machines.
+  // whose tenant has no reservation. Cost is linear in machines, and in devices
+  // for a job that is exclusive or wants a certain device.
   bool MayHold(const Job& job);
 
  private:
@@ -68,6 +69,7 @@ class RoomBound {
   void Stay(const Leaver& leaver, bool in_reach);
   void Renew(Site& site);
   bool HoldsGang(const Need& need) const;
+  bool ADeviceHolds(const Need& need) const;
 
   bool MayUse(const RunningJobs::Spot& spot) const;
   bool IsGivenBack(const RunningJobs::OnDevice& job) const;

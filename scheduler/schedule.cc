@@ -27,7 +27,7 @@ void LoadOn(StepContext& context, Version& version, DeviceId device) {
 void GiveUp(StepContext& context, Version& version,
             const Placement& placement) {
   version.state = VersionState::kLoadFailed;
-  version.error = NeverFitsText({version.bytes, ""}, placement);
+  version.error = NeverFitsText(NeedOf(context.state, version), placement);
   context.Touch(version);
 }
 

@@ -6,6 +6,7 @@
 #include "scheduler/placement_policy.h"
 #include "scheduler/queue_policy.h"
 #include "scheduler/running_jobs.h"
+#include "scheduler/version_policy.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -43,12 +44,12 @@ bool StillFits(const State& state, const Job& job, const Version& version,
   absl::btree_map<absl::string_view, uint32_t> kinds;
   uint32_t largest_site = 0;
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     largest_site = std::max(largest_site, ++sites[device.site]);
     const uint64_t served =
         device.version_bytes + (id == place ? version.bytes : 0);
     if (!device.open() || served > device.limit_bytes) continue;
-    if (device.limit_bytes - served < job.bytes) continue;
+    if (device.limit_bytes - served < NeededOn(need, device)) continue;
     ++enough[device.site];
     ++kinds[device.kind];
   }
@@ -69,7 +70,7 @@ std::optional<VersionRoom> RoomOn(const State& state, const Device& device,
   for (JobId id : device.jobs) {
     const Job& job = state.jobs().at(id);
     if (IsStopping(job)) {
-      free += job.bytes;
+      free += BytesOn(job, device);
     } else if (MayYield(state, job, now) &&
                StillFits(state, job, version, device.id)) {
       jobs.push_back(&job);
@@ -79,7 +80,7 @@ std::optional<VersionRoom> RoomOn(const State& state, const Device& device,
   VersionRoom room{device.id, {}};
   for (const Job* job : jobs) {
     if (free >= version.bytes) break;
-    free += job->bytes;
+    free += BytesOn(*job, device);
     room.stops.push_back(job->id);
   }
   if (free < version.bytes) return std::nullopt;
@@ -118,9 +119,11 @@ std::optional<VersionRoom> RoomForVersion(
   if (!state.policy().yields_to_serving || state.draining()) {
     return std::nullopt;
   }
+  const Need need = NeedOf(state, version);
   std::optional<VersionRoom> best;
   for (const auto& [id, device] : state.devices()) {
     if (!device.open() || device.reserved_for || taken.contains(id)) continue;
+    if (!DeviceMatches(device, need)) continue;
     // Nobody's training gives way where its devices were promised to it.
     if (state.reservations().At(id, now) != nullptr) continue;
     std::optional<VersionRoom> room = RoomOn(state, device, version, now);

@@ -17,6 +17,8 @@
 //   6. under_load() are the versions that are so, elastic() the live jobs that
 //      can run with several numbers of devices, saving() those with a rank that
 //      saves.
+//   7. Jobs and versions are where they want to be (device_choice.h), and an
+//      exclusive job is alone on its devices.
 #pragma once
 
 #include <cstdint>

@@ -174,7 +174,7 @@ void StateEditor::LearnRunTime(const Job& job) {
 }
 
 void StateEditor::LearnNeed(const Job& job) {
-  state_.LearnNeed({job.device_kind, job.device_count, job.bytes, job.host});
+  state_.LearnNeed({job.wanted_device, job.device_count, job.bytes, job.host});
 }
 
 void StateEditor::SetExpectedRun(Job& job, absl::Duration expected,
@@ -227,7 +227,7 @@ void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
       continue;
     }
     device->jobs.insert(job.id);
-    device->job_bytes += job.bytes;
+    device->job_bytes += BytesOn(job, *device);
     HostNeed& used = state_.machines_[device->machine].used;
     used.milli_cores += job.host.milli_cores;
     used.bytes += job.host.bytes;
@@ -278,7 +278,7 @@ void StateEditor::SetMissing(Job& job, DeviceId device, bool missing) {
 void StateEditor::GiveBack(const Job& job, const Rank& rank) {
   Device* device = FindDevice(rank.device);
   device->jobs.erase(job.id);
-  device->job_bytes -= job.bytes;
+  device->job_bytes -= BytesOn(job, *device);
   HostNeed& used = state_.machines_[device->machine].used;
   used.milli_cores -= job.host.milli_cores;
   used.bytes -= job.host.bytes;
@@ -348,6 +348,10 @@ void StateEditor::SetLimit(Device& device, uint64_t full_bytes,
   device.full_bytes = full_bytes;
   device.fraction = fraction;
   device.limit_bytes = ShareOf(full_bytes, fraction);
+  device.job_bytes = 0;
+  for (JobId id : device.jobs) {
+    device.job_bytes += BytesOn(state_.jobs_.at(id), device);
+  }
 }
 
 void StateEditor::SetCoolsUntil(Device& device, absl::Time time) {

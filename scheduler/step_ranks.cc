@@ -17,8 +17,9 @@ void FailJob(StepContext& context, Job& job, const std::string& message) {
   StopRanks(context, job, StopReason::kCancelled);
   for (const Rank& rank : job.ranks) {
     if (rank.end) continue;
-    context.edit.AddStray(*context.edit.FindDevice(rank.device),
-                          AttemptRef{job.id, job.attempt}, job.bytes);
+    Device& device = *context.edit.FindDevice(rank.device);
+    context.edit.AddStray(device, AttemptRef{job.id, job.attempt},
+                          BytesOn(job, device));
   }
   MoveJob(context, job, JobState::kFailed, message);
 }

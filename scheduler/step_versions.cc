@@ -109,12 +109,22 @@ void Apply(StepContext& context, const VersionLoadRequested& event) {
   switch (version->state) {
     case VersionState::kUnloaded:
     case VersionState::kLoadFailed:
+      version->wanted_device = event.wanted_device;
       Want(context, *version);
       return;
     case VersionState::kUnloading:
+      version->wanted_device = event.wanted_device;
       version->reload = true;
+      context.Touch(*version);
       return;
     case VersionState::kLoading:
+      if (!version->device && version->wanted_device != event.wanted_device) {
+        version->wanted_device = event.wanted_device;
+        context.Touch(*version);
+        return;
+      }
+      context.Stale();
+      return;
     case VersionState::kReady:
       context.Stale();
   }

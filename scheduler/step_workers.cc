@@ -3,7 +3,10 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
+#include "scheduler/placement_policy.h"
+#include "scheduler/queue_policy.h"
 #include "scheduler/step_context.h"
+#include "scheduler/version_policy.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -25,7 +28,7 @@ bool CanTakeBack(const State& state, const Job& job, AttemptRef attempt,
       job.state == JobState::kBackingOff || job.state == JobState::kQueued;
   return waits && attempt.number > 0 && job.attempt == attempt.number &&
          job.device_count == 1 && !job.elastic() &&
-         job.bytes <= device.free_bytes();
+         NeededOn(NeedOf(state, job), device) <= device.free_bytes();
 }
 
 void TakeBack(StepContext& context, Job& job, const Device& device) {
@@ -80,7 +83,8 @@ void ReconcileListed(StepContext& context, Device& device, AttemptRef attempt) {
     Adopt(context, *job, device.id);
     return;
   }
-  context.edit.AddStray(device, attempt, job == nullptr ? 0 : job->bytes);
+  context.edit.AddStray(device, attempt,
+                        job == nullptr ? 0 : BytesOn(*job, device));
   context.Act(StopJob{attempt, device.id, StopReason::kCancelled});
 }
 
@@ -110,7 +114,8 @@ void DoubtUnlisted(StepContext& context, const Device& device,
 void ReconcileListed(StepContext& context, Device& device, VersionId id) {
   Version* version = context.edit.FindVersion(id);
   if (version != nullptr && version->state == VersionState::kLoading &&
-      !version->device && version->bytes <= device.free_bytes()) {
+      !version->device && version->bytes <= device.free_bytes() &&
+      DeviceMatches(device, NeedOf(context.state, *version))) {
     context.edit.PlaceVersion(*version, device.id);
   }
   if (version == nullptr || version->device != device.id) {

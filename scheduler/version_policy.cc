@@ -6,6 +6,13 @@
 
 namespace gpupool::scheduler {
 
+Need NeedOf(const State& state, const Version& version) {
+  Need need{.bytes = version.bytes, .wanted_device = version.wanted_device};
+  need.spares_cpu =
+      SparesCpu(version.wanted_device, state.queues().has_accelerators());
+  return need;
+}
+
 VersionMoves ChooseMoves(const State& state, absl::Time now) {
   std::vector<const Version*> waiting;
   for (const auto& [id, version] : state.versions()) {
@@ -20,7 +27,7 @@ VersionMoves ChooseMoves(const State& state, absl::Time now) {
             });
   VersionMoves result;
   for (const Version* version : waiting) {
-    const Need need{version->bytes, ""};
+    const Need need = NeedOf(state, *version);
     VersionMove& move = result.moves.emplace_back(
         VersionMove{version->id, Place(state, need, result.holds), {}});
     if (move.placement.fit != Fit::kNotNow) continue;
@@ -49,24 +56,30 @@ std::vector<VersionId> ReplacedBy(const State& state, const Version& ready) {
 
 std::string VersionWaitText(const State& state, const VersionMove& move) {
   const Placement& placement = move.placement;
-  const std::string need = FormatBytes(state.versions().at(move.version).bytes);
+  const Version& version = state.versions().at(move.version);
+  const Need need = NeedOf(state, version);
+  const std::string bytes = FormatBytes(version.bytes);
   if (move.room) {
-    return absl::StrCat("waits for ", need, " on ",
+    return absl::StrCat("waits for ", bytes, " on ",
                         state.devices().at(move.room->device).name,
                         ", where training makes room");
   }
   if (!placement.any_ready) {
-    return absl::StrCat("waits for ", need, " on a device",
-                        placement.drained == nullptr
-                            ? ": the workers are starting"
-                            : DrainedText(placement));
+    return absl::StrCat("waits for ", bytes, " on ", DevicesText(need),
+                        placement.drained != nullptr ? DrainedText(placement)
+                        : NamesDevice(need.wanted_device)
+                            ? ": its worker is starting"
+                            : ": the workers are starting");
   }
-  return absl::StrCat("waits for ", need, " on a device; the largest free is ",
-                      FormatBytes(placement.largest_free),
-                      placement.held_back == nullptr
-                          ? "; unload another version or wait for a job to end"
-                          : HeldBackText(placement),
-                      DrainedText(placement));
+  return absl::StrCat(
+      "waits for ", bytes, " on ", DevicesText(need),
+      NamesDevice(need.wanted_device) ? "; free there is "
+                                      : "; the largest free is ",
+      FormatBytes(placement.largest_free), TakenText(state, need),
+      placement.held_back == nullptr
+          ? "; unload another version or wait for a job to end"
+          : HeldBackText(placement),
+      DrainedText(placement));
 }
 
 }  // namespace gpupool::scheduler

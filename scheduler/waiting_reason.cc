@@ -58,7 +58,7 @@ const Device* Freest(const State& state, const Job& job) {
   for (const auto& [id, device] : state.devices()) {
     if (!device.takes_jobs()) continue;
     const Need need = NeedOf(state, job);
-    if (!KindMatches(device, need)) continue;
+    if (!DeviceMatches(device, need)) continue;
     if (ReservationAgainst(state, id, need) != nullptr) continue;
     if (best == nullptr || device.free_bytes() > best->free_bytes()) {
       best = &device;
@@ -90,7 +90,7 @@ std::optional<std::string> HostRoomText(const State& state, const Job& job) {
   if (job.host.none()) return std::nullopt;
   HostNeed most;
   for (const auto& [id, device] : state.devices()) {
-    if (!KindMatches(device, NeedOf(state, job))) continue;
+    if (!DeviceMatches(device, NeedOf(state, job))) continue;
     const Machine& machine = state.machines()[device.machine];
     if (machine.Holds(job.host) > 0) return std::nullopt;
     most.milli_cores = std::max(most.milli_cores, machine.free().milli_cores);
@@ -102,16 +102,44 @@ std::optional<std::string> HostRoomText(const State& state, const Job& job) {
                       " cores and ", FormatBytes(most.bytes), " at most");
 }
 
+std::string CountText(size_t count, absl::string_view thing) {
+  return absl::StrCat(count, " ", thing, count == 1 ? "" : "s");
+}
+
+// "; on cpu:0 are 2 jobs and 1 model"; empty when the device is empty.
+std::string AreThereText(const Device& device) {
+  const size_t jobs = device.jobs.size() + device.stray_attempts.size();
+  const size_t models = device.versions.size() + device.stray_versions.size();
+  if (jobs + models == 0) return "";
+  return absl::StrCat("; on ", device.name,
+                      jobs + models == 1 ? " is " : " are ",
+                      jobs == 0 ? "" : CountText(jobs, "job"),
+                      jobs > 0 && models > 0 ? " and " : "",
+                      models == 0 ? "" : CountText(models, "model"));
+}
+
 std::string RoomText(const State& state, const Job& job,
                      const Placement& placement, const Device& freest) {
   if (auto text = HostRoomText(state, job)) return *text;
   const std::string bytes = FormatBytes(job.bytes);
+  const Need need = NeedOf(state, job);
+  const std::string taken = TakenText(state, need);
   if (job.device_count > 1) {
-    return absl::StrCat("waits for ", DevicesText(NeedOf(state, job)), " with ",
-                        bytes, " each; ", FreeText(placement));
+    return absl::StrCat("waits for ", DevicesText(need), " with ", bytes,
+                        " each; ", FreeText(placement), taken);
   }
-  return absl::StrCat("waits for ", bytes, " on a device; the largest free is ",
-                      FormatBytes(freest.free_bytes()), " on ", freest.name);
+  if (job.exclusive) {
+    return absl::StrCat("waits for ", DevicesText(need), " (exclusive: true)",
+                        taken.empty() ? AreThereText(freest) : taken);
+  }
+  const std::string free = FormatBytes(freest.free_bytes());
+  if (NamesDevice(job.wanted_device)) {
+    return absl::StrCat("waits for ", job.wanted_device, ": it needs ", bytes,
+                        " there, ", free, " are free", taken);
+  }
+  return absl::StrCat("waits for ", bytes, " on ", DevicesText(need),
+                      "; the largest free is ", free, " on ", freest.name,
+                      taken);
 }
 
 // A device where it could start but for the cool-down, the first to end; null
@@ -120,8 +148,8 @@ const Device* InTheWayByCooling(const State& state, const Job& job) {
   const Device* first = nullptr;
   for (const auto& [id, device] : state.devices()) {
     if (!device.open() || !device.cools() ||
-        !KindMatches(device, NeedOf(state, job)) ||
-        device.free_bytes() < job.bytes) {
+        !DeviceMatches(device, NeedOf(state, job)) ||
+        device.free_bytes() < NeededOn(NeedOf(state, job), device)) {
       continue;
     }
     if (first == nullptr || device.cools_until < first->cools_until) {
@@ -137,7 +165,7 @@ std::string ReservedDeviceText(const State& state, const Job& job) {
   if (state.reservations().empty()) return "";
   const Need need = NeedOf(state, job);
   for (const auto& [id, device] : state.devices()) {
-    if (!device.ready || !KindMatches(device, need)) continue;
+    if (!device.ready || !DeviceMatches(device, need)) continue;
     const TenantReservation* reservation = ReservationAgainst(state, id, need);
     if (reservation == nullptr || device.full_bytes < job.bytes) continue;
     return absl::StrCat("device ",
@@ -230,9 +258,10 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
   }
   if (freest == nullptr) {
     return absl::StrCat("waits for ", DevicesText(NeedOf(state, job)),
-                        placement.drained == nullptr
-                            ? ": their workers are starting"
-                            : DrainedText(placement),
+                        placement.drained != nullptr ? DrainedText(placement)
+                        : NamesDevice(job.wanted_device)
+                            ? ": its worker is starting"
+                            : ": their workers are starting",
                         suffix);
   }
   if (placement.fit == Fit::kNow) {

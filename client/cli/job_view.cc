@@ -216,6 +216,13 @@ void PrintJobs(const Stream& stream, bool headers,
   table.Print(stream, headers);
 }
 
+// "cuda:1, exclusive": where the job wants to run.
+std::string AskedText(const v1::JobSpec& spec) {
+  return absl::StrCat(spec.device(),
+                      !spec.device().empty() && spec.exclusive() ? ", " : "",
+                      spec.exclusive() ? "exclusive" : "");
+}
+
 void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
   Facts facts(stream);
   facts.Add("job", absl::StrCat(job.id(), " (", job.spec().name(), ")"),
@@ -231,6 +238,7 @@ void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now) {
   } else {
     facts.Add("device", job.device());
   }
+  facts.Add("asks for", AskedText(job.spec()));
   if (job.attempt() > 0) facts.Add("attempt", absl::StrCat(job.attempt()));
   facts.Add("tenant", job.spec().tenant());
   facts.Add("queue", job.spec().queue());

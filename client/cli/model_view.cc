@@ -11,6 +11,18 @@
 #include "client/units.h"
 
 namespace gpupool::client {
+namespace {
+
+// Where it is; of one that has no place, where it is wanted.
+std::string DeviceText(const v1::ModelVersion& version) {
+  const bool has_no_place =
+      version.device().empty() && version.state() != v1::UNLOADED;
+  return has_no_place && !version.wanted_device().empty()
+             ? absl::StrCat("(", version.wanted_device(), ")")
+             : version.device();
+}
+
+}  // namespace
 
 std::string VersionStateText(v1::VersionState state) {
   return absl::StrReplaceAll(
@@ -33,7 +45,7 @@ void PrintVersions(const Stream& stream, bool headers,
     for (const v1::ModelVersion& version : model.versions()) {
       const uint64_t memory = version.plan().inference().peak();
       table.AddRow({version.model(), absl::StrCat(version.version()),
-                    VersionStateText(version.state()), version.device(),
+                    VersionStateText(version.state()), DeviceText(version),
                     version.job_id() > 0 ? absl::StrCat(version.job_id()) : "",
                     version.job_id() > 0 ? absl::StrCat(version.step()) : "",
                     GroupDigits(version.plan().parameters()),

@@ -102,6 +102,7 @@ int Promote(Context& context, const PromoteOptions& options) {
 
 struct VersionOptions {
   std::string name;
+  std::string device;
   bool wait = false;
 };
 
@@ -120,6 +121,7 @@ int Load(Context& context, const VersionOptions& options) {
   if (!request.ok()) return context.Fail(request.status());
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
+  request->set_device(options.device);
   request->set_wait(options.wait);
   return Report(context, (*client)->LoadVersion(*request));
 }
@@ -189,6 +191,23 @@ void AddVersionVerb(CLI::App* verb, Invocation& invocation,
       verb, [options, command](Context& c) { return command(c, *options); });
 }
 
+void AddLoad(CLI::App& models, Invocation& invocation) {
+  auto options = std::make_shared<VersionOptions>();
+  CLI::App* verb =
+      AddVerb(models, "load",
+              "Serve a version (default: the newest). Loading a served "
+              "version changes nothing.",
+              "  gpupool models load digits --wait\n"
+              "  gpupool models load digits/3 --device cuda:1");
+  verb->add_option("MODEL", options->name, kVersionHelp)->required();
+  verb->add_option("--device", options->device,
+                   "A device (cuda:1), a kind (cuda, cpu) or any (default: "
+                   "the GPUs where there are any)")
+      ->type_name("DEVICE");
+  verb->add_flag("--wait", options->wait, "Return when it is served");
+  invocation.On(verb, [options](Context& c) { return Load(c, *options); });
+}
+
 }  // namespace
 
 void AddModels(CLI::App& app, Invocation& invocation) {
@@ -205,12 +224,7 @@ void AddModels(CLI::App& app, Invocation& invocation) {
   get->add_option("MODEL", *name, "Name of the model")->required();
   invocation.On(get, [name](Context& c) { return Get(c, *name); });
   AddPromote(*models, invocation);
-  AddVersionVerb(
-      AddVerb(*models, "load",
-              "Serve a version (default: the newest). Loading a served "
-              "version changes nothing.",
-              "  gpupool models load digits --wait"),
-      invocation, "Return when it is served", Load);
+  AddLoad(*models, invocation);
   AddVersionVerb(
       AddVerb(*models, "unload",
               "Stop serving a version (default: all). Requests in flight "

@@ -71,8 +71,9 @@ void PrintPlan(const Context& context, const v1::JobSpec& spec,
       << " FLOPs\n";
   if (spec.devices() > 1) {
     out << "on " << spec.devices() << " x "
-        << (spec.device_kind().empty() ? "one kind of device"
-                                       : spec.device_kind())
+        << (spec.device().empty() || spec.device() == "any"
+                ? "one kind of device"
+                : spec.device())
         << ", " << FormatBytes(plan.training().peak()) << " each\n";
   }
   PrintStart(out, answer.start());

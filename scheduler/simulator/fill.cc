@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kProgressEvery = 128;  // jobs
 
 uint64_t SizeOf(const JobNeed& need) {
-  return need.device_kind == kHostKind ? 0 : need.devices * need.bytes;
+  return need.wanted_device == kHostKind ? 0 : need.devices * need.bytes;
 }
 
 class Filler {
@@ -90,7 +90,7 @@ class Filler {
     const JobId id(++result_.jobs);
     JobSubmitted event{.job = id};
     event.bytes = need.bytes;
-    event.device_kind = need.device_kind;
+    event.wanted_device = need.wanted_device;
     event.device_count = need.devices;
     event.host = need.host;
     if (absl::Status status = Send(event); !status.ok()) return status;

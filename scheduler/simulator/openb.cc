@@ -99,7 +99,7 @@ absl::StatusOr<JobNeed> NeedIn(const Row& row) {
   const auto devices = row.Number("num_gpu", kMostPerNode);
   if (!devices.ok()) return devices.status();
   if (*devices == 0) {
-    return JobNeed{.device_kind = kHostKind, .bytes = 0, .host = *host};
+    return JobNeed{.wanted_device = kHostKind, .bytes = 0, .host = *host};
   }
   const auto milli = row.Number("gpu_milli", kWholeDevice);
   if (!milli.ok()) return milli.status();
@@ -111,7 +111,7 @@ absl::StatusOr<JobNeed> NeedIn(const Row& row) {
   if (*milli == 0) {
     return row.Bad("gpu_milli", "1 to 1000 for a pod with a GPU");
   }
-  return JobNeed{.device_kind = std::string(kind),
+  return JobNeed{.wanted_device = std::string(kind),
                  .devices = static_cast<uint32_t>(*devices),
                  .bytes = *devices > 1 ? kWholeDevice : *milli,
                  .host = {(host->milli_cores + *devices - 1) / *devices,
@@ -174,12 +174,12 @@ std::vector<JobNeed> GenerateNeeds(uint32_t jobs, uint64_t seed) {
   for (uint32_t i = 0; i < jobs; ++i) {
     const double u = random.Uniform();
     const uint64_t cores = kCores[random.Below(kCores.size())];
-    JobNeed need{.device_kind = "",
+    JobNeed need{.wanted_device = "",
                  .devices = 1,
                  .bytes = kWholeDevice,
                  .host = {cores, cores / 1000 * 4 * kGiB}};
     if (u < 0.13) {
-      need.device_kind = kHostKind;
+      need.wanted_device = kHostKind;
       need.bytes = 0;
     } else if (u < 0.55) {
       need.bytes = kParts[random.Below(kParts.size())];

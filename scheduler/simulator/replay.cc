@@ -207,7 +207,7 @@ absl::Status Replayer::Happen(const Due& due) {
       return Send(TimerFired{});
     case Kind::kSubmit: {
       const TraceJob& submitted = trace_[job];
-      JobSubmitted event{.job = IdOf(job), .bytes = 1, .device_kind = ""};
+      JobSubmitted event{.job = IdOf(job), .bytes = 1, .wanted_device = ""};
       event.tenant = submitted.tenant;
       event.device_count = submitted.devices;
       if (options_.run_times_known) event.expected_run = submitted.run;

@@ -13,6 +13,7 @@
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
 #include "server/api/convert.h"
+#include "server/api/device_check.h"
 #include "server/api/field_range.h"
 #include "server/api/training_spec_check.h"
 
@@ -362,13 +363,10 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
         absl::StrCat("priority is ", spec->priority(), "; it must be -",
                      kMaxPriority, " .. ", kMaxPriority));
   }
-  const std::string& kind = spec->device_kind();
-  if (!kind.empty() && kind != "cpu" && kind != "cuda") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("device_kind is ", Quoted(kind),
-                     "; it must be empty, \"cpu\" or \"cuda\""));
-  }
+  RETURN_IF_ERROR(CheckDevice("device", spec->device()));
   RETURN_IF_ERROR(CheckDevices(*spec));
+  RETURN_IF_ERROR(CheckDeviceCount(
+      spec->device(), std::max(spec->devices(), spec->max_devices())));
   RETURN_IF_ERROR(CheckHost(*spec));
   RETURN_IF_ERROR(CheckTimes(*spec));
   RETURN_IF_ERROR(CheckAfter(*spec));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/api/convert.h"
+#include "server/api/device_check.h"
 #include "server/api/job_spec_check.h"
 #include "server/api/model_export.h"
 #include "server/api/unary.h"
@@ -91,6 +92,7 @@ grpc::ServerUnaryReactor* ModelService::LoadVersion(
     v1::ModelVersion* response) {
   absl::Status checked = CheckName("model", request->model());
   if (checked.ok()) checked = CheckVersionNumber(request->version());
+  if (checked.ok()) checked = CheckDevice("device", request->device());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   control_->LoadVersion(*request, ReplyLater(reactor, response));

@@ -214,8 +214,7 @@ void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
         response.set_total_steps(uploaded ? reply.plan().total_steps()
                                           : spec.training().steps());
         const uint64_t bytes = response.plan().training().peak();
-        for (auto& fit : context.board->Fits(bytes, spec.device_kind(),
-                                             spec.queue(), spec.tenant())) {
+        for (auto& fit : context.board->Fits(bytes, spec)) {
           *response.add_devices() = std::move(fit);
         }
         AnswerWithForecast(context, spec, std::move(response), callback);
@@ -238,7 +237,7 @@ void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
         v1::PlanModelResponse response;
         *response.mutable_plan() = reply.plan().plan();
         const uint64_t bytes = response.plan().inference().peak();
-        for (auto& fit : context.board->Fits(bytes, "")) {
+        for (auto& fit : context.board->Fits(bytes, v1::JobSpec())) {
           *response.add_devices() = std::move(fit);
         }
         callback(std::move(response));

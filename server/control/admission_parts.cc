@@ -6,6 +6,7 @@
 #include "engine/base/status_macros.h"
 #include "scheduler/placement_policy.h"
 #include "server/control/admission.h"
+#include "server/control/device_requests.h"
 #include "server/control/job_queues.h"
 #include "server/control/rows.h"
 #include "server/store/blob_store.h"
@@ -39,10 +40,19 @@ absl::Status CheckFits(Transaction& transaction, const v1::JobSpec& spec,
   const scheduler::State& state = transaction.ledger().state;
   const scheduler::Queues& queues = state.queues();
   RETURN_IF_ERROR(CheckQueue(queues, spec));
+  RETURN_IF_ERROR(CheckWantedDevice(state, spec.device()));
+  const scheduler::Queues::Entry& queue =
+      queues.at(queues.NumberOf(spec.queue()));
   const scheduler::Need need{
-      plan.training().peak(), spec.device_kind(),
-      DeviceCount(spec),      std::nullopt,
-      HostNeedOf(spec),       &queues.at(queues.NumberOf(spec.queue()))};
+      .bytes = plan.training().peak(),
+      .wanted_device = spec.device(),
+      .devices = DeviceCount(spec),
+      .job = std::nullopt,
+      .host = HostNeedOf(spec),
+      .queue = &queue,
+      .visitor = {},
+      .spares_cpu = scheduler::SparesCpu(spec.device(), queue.has_accelerators),
+      .exclusive = spec.exclusive()};
   const scheduler::Placement placement = scheduler::Place(state, need);
   if (placement.fit != scheduler::Fit::kNever) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

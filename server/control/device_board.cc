@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "scheduler/device_choice.h"
 #include "scheduler/queue_policy.h"
 #include "server/control/job_queues.h"
 #include "server/control/rows.h"
@@ -317,23 +318,28 @@ std::vector<v1::Device> DeviceBoard::List() const {
 }
 
 std::vector<v1::DeviceFit> DeviceBoard::Fits(uint64_t bytes,
-                                             const std::string& kind,
-                                             const std::string& queue,
-                                             const std::string& tenant) const {
+                                             const v1::JobSpec& spec) const {
   absl::MutexLock lock(&mutex_);
-  const scheduler::Queue& waits_in = queues_.at(queues_.NumberOf(queue)).queue;
+  const scheduler::Queues::Entry& waits_in =
+      queues_.at(queues_.NumberOf(spec.queue()));
+  const bool spares_cpu =
+      scheduler::SparesCpu(spec.device(), waits_in.has_accelerators);
   std::vector<v1::DeviceFit> fits;
   for (const auto& [name, entry] : entries_) {
     const v1::Device& device = entry.device;
-    const bool matches = (kind.empty() || kind == device.kind()) &&
-                         waits_in.Lists(name, device.kind());
+    const bool matches =
+        scheduler::TakesDevice(spec.device(), name, device.kind()) &&
+        !(spares_cpu && device.kind() == scheduler::kCpuKind) &&
+        waits_in.queue.Lists(name, device.kind());
     v1::DeviceFit& fit = fits.emplace_back();
     fit.set_device(name);
     fit.set_limit_bytes(device.limit_bytes());
     fit.set_free_bytes(entry.usable_bytes -
                        std::min(entry.usable_bytes, device.committed_bytes()));
-    fit.set_fits_now(matches && bytes <= fit.free_bytes() &&
-                     !IsKeptFrom(tenant, device));
+    const bool is_free = spec.exclusive() ? device.committed_bytes() == 0
+                                          : bytes <= fit.free_bytes();
+    fit.set_fits_now(matches && is_free && bytes <= fit.free_bytes() &&
+                     !IsKeptFrom(spec.tenant(), device));
     fit.set_fits_ever(matches && bytes <= device.limit_bytes());
   }
   return fits;

@@ -66,12 +66,11 @@ class DeviceBoard {
   // Empty when it is unknown.
   v1::Device Find(const std::string& name) const;
   std::vector<v1::Device> List() const;
-  // Where something of `bytes` on a device of `kind` (empty: any) fits; of the
-  // devices that jobs in the queue, and now of the tenant, may use. Empty
-  // names: any.
-  std::vector<v1::DeviceFit> Fits(uint64_t bytes, const std::string& kind,
-                                  const std::string& queue = "",
-                                  const std::string& tenant = "") const;
+  // Returns for every device whether `bytes` on each of its devices let a job
+  // of this spec run there, now or ever: one that it wants, and that its queue
+  // and its tenant may use.
+  std::vector<v1::DeviceFit> Fits(uint64_t bytes,
+                                  const v1::JobSpec& spec) const;
   v1::ReconcileState Reconcile() const;
   uint64_t mismatches_total() const;
   // Empty when the job is not known to wait.

@@ -1,12 +1,38 @@
 #include "server/control/device_requests.h"
 
 #include <utility>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "scheduler/device_choice.h"
 
 namespace gpupool::server {
+namespace {
+
+constexpr size_t kMostNamed = 16;  // devices in a text
+
+}  // namespace
 
 absl::Status NoSuchDevice(const std::string& device) {
   return absl::NotFoundError(absl::StrCat("there is no device \"", device,
                                           "\"; see `gpupool devices`"));
+}
+
+absl::Status CheckWantedDevice(const scheduler::State& state,
+                               const std::string& wanted) {
+  std::vector<std::string> names;
+  for (const auto& [id, device] : state.devices()) {
+    if (scheduler::TakesDevice(wanted, device.name, device.kind)) {
+      return absl::OkStatus();
+    }
+    if (names.size() < kMostNamed) names.push_back(device.name);
+  }
+  const size_t others = state.devices().size() - names.size();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "device is \"", wanted, "\", which the pool does not have; it has ",
+      absl::StrJoin(names, ", "),
+      others > 0 ? absl::StrCat(" and ", others, " more") : "",
+      "; write one of these, or leave it out to take any that fits"));
 }
 
 void SetDrain(const ControlContext& context, const std::string& device,

@@ -6,11 +6,17 @@
 #include <optional>
 #include <string>
 
+#include "scheduler/state.h"
 #include "server/control/context.h"
 
 namespace gpupool::server {
 
 absl::Status NoSuchDevice(const std::string& device);
+
+// Returns InvalidArgument, with the devices there are, when `wanted` names a
+// device or a kind that the pool does not have.
+absl::Status CheckWantedDevice(const scheduler::State& state,
+                               const std::string& wanted);
 
 // Nothing: it is resumed. NotFound for an unknown device. Is durable when it is
 // answered, with the device as it then is.

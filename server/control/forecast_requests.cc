@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/control/device_requests.h"
 #include "server/control/job_queues.h"
 #include "server/control/job_requests.h"
 #include "server/control/rows.h"
@@ -64,9 +65,10 @@ void AnswerWithForecast(const ControlContext& context, const v1::JobSpec& spec,
       context, callback,
       [&context, spec, callback,
        response = std::move(response)](Transaction& transaction) mutable {
-        const absl::Status queue =
-            CheckQueue(transaction.ledger().state.queues(), spec);
-        if (!queue.ok()) return callback(queue);
+        const scheduler::State& state = transaction.ledger().state;
+        absl::Status checked = CheckQueue(state.queues(), spec);
+        if (checked.ok()) checked = CheckWantedDevice(state, spec.device());
+        if (!checked.ok()) return callback(checked);
         const size_t jobs = transaction.ledger().state.jobs().size();
         if (jobs > Forecaster::kMostJobs) {
           response.mutable_start()->set_why_unknown(absl::StrCat(

@@ -4,7 +4,10 @@
 #include <optional>
 #include <vector>
 
+#include "engine/base/status_macros.h"
+#include "scheduler/device_choice.h"
 #include "server/control/admission.h"
+#include "server/control/device_requests.h"
 #include "server/control/rows.h"
 #include "server/store/store.h"
 
@@ -93,6 +96,26 @@ void Replan(const ControlContext& context, const v1::Job& job,
       });
 }
 
+// The device is there, and the version is not loaded on another one.
+absl::Status CheckMayLoad(const scheduler::State& state,
+                          const v1::ModelVersion& version,
+                          const v1::LoadVersionRequest& request) {
+  RETURN_IF_ERROR(CheckWantedDevice(state, request.device()));
+  const scheduler::Device* device = state.FindDevice(version.device());
+  const bool stays =
+      version.state() == v1::READY || version.state() == v1::LOADING;
+  if (device == nullptr || !stays ||
+      scheduler::TakesDevice(request.device(), device->name, device->kind)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(version.model(), " version ", version.version(),
+                   " is loaded on ", device->name,
+                   " and does not move; unload it with `gpupool models unload ",
+                   version.model(), "/", version.version(),
+                   "`, then load it on ", request.device()));
+}
+
 void Load(const ControlContext& context, Transaction& transaction,
           const v1::LoadVersionRequest& request,
           const VersionCallback& callback) {
@@ -102,8 +125,11 @@ void Load(const ControlContext& context, Transaction& transaction,
   if (version == nullptr) {
     return callback(NoSuchVersion(ledger, request.model(), request.version()));
   }
+  const absl::Status possible = CheckMayLoad(ledger.state, *version, request);
+  if (!possible.ok()) return callback(possible);
   const uint64_t id = version->id();
-  transaction.Apply(scheduler::VersionLoadRequested{VersionId(id)});
+  transaction.Apply(
+      scheduler::VersionLoadRequested{VersionId(id), request.device()});
   AnswerWithVersions(
       context, transaction, {id},
       request.wait() ? std::optional(For::kLoaded) : std::nullopt, callback);

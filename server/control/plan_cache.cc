@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/sha256.h"
+#include "scheduler/device_choice.h"
 #include "server/control/rows.h"
 
 namespace gpupool::server {
@@ -55,6 +56,9 @@ std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id) {
   key.clear_hold();
   key.clear_host_cores();
   key.clear_host_bytes();
+  key.clear_exclusive();
+  // Devices of a kind have one plan.
+  key.set_device(std::string(scheduler::KindIn(spec.device())));
   ForgetNumbers(*key.mutable_training());
   key.mutable_publish()->clear_model();
   key.mutable_data()->clear_dataset();

@@ -86,7 +86,7 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job) {
       .queue = job.spec().queue(),
       .priority = job.spec().priority(),
       .bytes = job.plan().training().peak(),
-      .device_kind = job.spec().device_kind(),
+      .wanted_device = job.spec().device(),
       .device_count = DeviceCount(job.spec()),
       .device_counts = ElasticCounts(job.spec()),
       .max_attempts =
@@ -95,6 +95,7 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job) {
       .publish_on_success = job.spec().publish().on_success(),
   };
   submitted.host = HostNeedOf(spec);
+  submitted.exclusive = spec.exclusive();
   if (spec.expected_run_seconds() > 0) {
     submitted.expected_run = absl::Seconds(spec.expected_run_seconds());
   }
@@ -146,10 +147,11 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.queue_name = submitted.queue;
   job.priority = submitted.priority;
   job.bytes = submitted.bytes;
-  job.device_kind = submitted.device_kind;
+  job.wanted_device = submitted.wanted_device;
   job.device_count = submitted.device_count;
   job.device_counts = submitted.device_counts;
   job.host = submitted.host;
+  job.exclusive = submitted.exclusive;
   job.max_attempts = submitted.max_attempts > 0 ? submitted.max_attempts : 1;
   job.first_backoff = submitted.first_backoff;
   job.publish_on_success = submitted.publish_on_success;
@@ -197,6 +199,7 @@ scheduler::Version ToSchedulerVersion(const v1::ModelVersion& row,
   version.model = created.model;
   version.number = created.number;
   version.bytes = created.bytes;
+  version.wanted_device = row.wanted_device();
   version.error = row.error();
   version.state = static_cast<VersionState>(row.state());
   // It had not answered yet when the server ended, so it still replaces what

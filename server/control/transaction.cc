@@ -222,6 +222,7 @@ void Transaction::MirrorVersion(uint64_t id) {
   row->set_state(static_cast<v1::VersionState>(version->state));
   row->set_error(version->error);
   row->set_device(version->device ? DeviceName(*version->device) : "");
+  row->set_wanted_device(version->wanted_device);
   TouchVersion(id);
 }
 

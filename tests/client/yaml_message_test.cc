@@ -16,6 +16,7 @@ namespace gpupool::client {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -177,6 +178,10 @@ TEST(YamlToMessageTest, RefusesBrokenYamlWithItsPlace) {
   EXPECT_THAT(ErrorOf<v1::JobSpec>("name: [a\nb: c"),
               StartsWith("job.yaml:2:"));
   EXPECT_THAT(ErrorOf<v1::JobSpec>("a: b: c"), StartsWith("job.yaml:1:"));
+  EXPECT_THAT(ErrorOf<v1::JobSpec>("name: a\ndevice: cuda:"),
+              AllOf(StartsWith("job.yaml:2:"), HasSubstr("cuda:0, needs no")));
+  EXPECT_EQ(Read<v1::JobSpec>("device: cuda:1").device(), "cuda:1");
+  EXPECT_TRUE(Read<v1::JobSpec>("exclusive: true").exclusive());
 }
 
 TEST(YamlToMessageTest, RefusesEmptyAndSeveralDocuments) {

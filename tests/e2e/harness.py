@@ -212,14 +212,14 @@ class TestCase(unittest.TestCase):
 def digits_job(name="digits", steps=400, **changes):
     """A small conv net on the digits, as YAML text."""
     options = {"batch_size": 32, "seed": 1, "checkpoint_every_steps": 100,
-               "report_every_steps": 20, "device_kind": "", "max_attempts": 3,
+               "report_every_steps": 20, "device": "", "max_attempts": 3,
                "learning_rate": 0.001, "priority": 0, "dataset": "digits",
                "publish": "false", "filters": 8}
     options.update(changes)
     return f"""
 name: {name}
 priority: {options["priority"]}
-device_kind: "{options["device_kind"]}"
+device: "{options["device"]}"
 model:
   input_shape: [1, 8, 8]
   layers:

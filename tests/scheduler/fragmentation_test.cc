@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 
 TypicalNeed Need(uint32_t devices, uint64_t bytes, double share,
                  HostNeed host = {}, std::string kind = "") {
-  return {{.device_kind = std::move(kind),
+  return {{.wanted_device = std::move(kind),
            .devices = devices,
            .bytes = bytes,
            .host = host},

@@ -41,6 +41,26 @@ TEST_F(InvariantsTest, CatchesMoreBytesThanTheLimit) {
   EXPECT_THAT(Complaint(), HasSubstr("120 bytes placed, its limit is 100"));
 }
 
+TEST_F(InvariantsTest, CatchesAnExclusiveJobThatSharesItsDevice) {
+  Submit(60);
+  const JobId beside = Submit(40);
+  ASSERT_EQ(DeviceOf(beside), device);
+  broken().exclusive = true;
+  edit.FindDevice(device)->job_bytes = 140;
+  EXPECT_THAT(Complaint(), HasSubstr("job 1 is exclusive and shares cpu:0"));
+}
+
+TEST_F(InvariantsTest, CatchesThingsOnADeviceThatTheyDoNotWant) {
+  broken().wanted_device = "cpu:1";
+  EXPECT_THAT(Complaint(), HasSubstr("job 1 is on cpu:0 and wants cpu:1"));
+  broken().wanted_device = "cpu";
+  EXPECT_EQ(Complaint(), "");
+  const VersionId version = Create("digits", 1, 10);
+  Load(version);
+  edit.FindVersion(version)->wanted_device = "cuda";
+  EXPECT_THAT(Complaint(), HasSubstr("and wants cuda"));
+}
+
 TEST_F(InvariantsTest, CatchesOneJobOnTwoDevices) {
   edit.PlaceJob(broken(), {{other}});
   EXPECT_THAT(Complaint(), HasSubstr("lists job 1 that is not there"));

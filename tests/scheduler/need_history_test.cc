@@ -6,7 +6,7 @@ namespace gpupool::scheduler {
 namespace {
 
 JobNeed Of(uint64_t bytes, uint32_t devices = 1) {
-  return {.device_kind = "", .devices = devices, .bytes = bytes, .host = {}};
+  return {.wanted_device = "", .devices = devices, .bytes = bytes, .host = {}};
 }
 
 TEST(NeedHistoryTest, TheMostFrequentNeedsShareTheWhole) {

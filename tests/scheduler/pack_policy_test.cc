@@ -92,7 +92,7 @@ TEST_F(PackPolicyTest, WhatIsServedIsSpread) {
 TEST_F(PackPolicyTest, NothingWithoutRoom) {
   AddNodes(2, 2);
   const std::vector<std::vector<const Device*>> usable(state.sites());
-  EXPECT_THAT(PackOnOneSite(state, {.bytes = 1, .device_kind = ""}, usable),
+  EXPECT_THAT(PackOnOneSite(state, {.bytes = 1, .wanted_device = ""}, usable),
               IsEmpty());
 }
 

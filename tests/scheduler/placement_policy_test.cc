@@ -222,7 +222,7 @@ TEST_F(PlacementPolicyTest, AFractionThatCanBeRaisedMeansNotNow) {
 }
 
 TEST_F(TwoMachines, WhatNoMachineHasEnoughOfGetsAllOfThemOfTheKind) {
-  const Need need{.bytes = 100, .device_kind = "cuda", .devices = 4};
+  const Need need{.bytes = 100, .wanted_device = "cuda", .devices = 4};
   EXPECT_THAT(Place(state, need).devices, SizeIs(4));
   EXPECT_THAT(DevicesToHold(state, need), SizeIs(4));
 }

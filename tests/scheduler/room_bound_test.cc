@@ -51,17 +51,19 @@ TEST_F(RoomBoundTest, OnlyWhoStandsFarEnoughBehindIsCounted) {
 bool HasRoom(const RunningJobs& running, const Job& waiting) {
   std::map<uint32_t, uint32_t> open;  // by site
   for (const RunningJobs::Spot& spot : running.spots()) {
-    if (!running.IsAdmitted(spot, NeedOf(running.state(), waiting))) continue;
+    const Need need = NeedOf(running.state(), waiting);
+    if (!DeviceMatches(*spot.device, need)) continue;
+    if (!running.IsAdmitted(spot, need)) continue;
     uint64_t bytes = spot.device->free_bytes();
     bool has_gang = false;
     for (const RunningJobs::OnDevice& job : running.On(spot)) {
       const bool leaves = job.stops || (job.can_give_way &&
                                         job.behind() > running.Stays(waiting));
-      if (leaves) bytes += job.job->bytes;
+      if (leaves) bytes += BytesOn(*job.job, *spot.device);
       has_gang = has_gang || (!leaves && job.job->device_count > 1);
     }
     if (has_gang && waiting.device_count > 1) continue;
-    if (bytes >= waiting.bytes) ++open[spot.device->site];
+    if (bytes >= NeededOn(need, *spot.device)) ++open[spot.device->site];
   }
   for (const auto& [site, devices] : open) {
     if (devices >= waiting.device_count) return true;
@@ -77,8 +79,8 @@ class RandomPool : public RoomBoundTest,
     now += absl::Seconds(random_() % 600);
     Send(TimerFired{});
     const uint32_t devices[] = {1, 1, 1, 2, 4, 8};
-    SubmitGang(10 + random_() % 90, devices[random_() % 6],
-               static_cast<int>(random_() % 2));
+    SubmitOne(
+        {.bytes = 10 + random_() % 90, .device_count = devices[random_() % 6]});
     for (const auto& [id, job] : state.jobs()) {
       if (job.state == JobState::kStarting) begin_.push_back(id);
       // Some take their time to stop.
@@ -93,6 +95,18 @@ class RandomPool : public RoomBoundTest,
     for (JobId id : std::exchange(stop_, {})) EndAll(id);
   }
 
+  void SubmitOne(JobSubmitted event) {
+    event.job = JobId(++last_job);
+    event.priority = static_cast<int>(random_() % 2);
+    if (are_particular_) {
+      event.exclusive = random_() % 4 == 0;
+      if (event.device_count == 1 && random_() % 3 == 0) {
+        event.wanted_device = absl::StrCat("cuda:", random_() % 24);
+      }
+    }
+    Send(event);
+  }
+
   void EndAll(JobId id) {
     if (!IsLive(job(id).state)) return;
     const Outcome outcome =
@@ -105,12 +119,15 @@ class RandomPool : public RoomBoundTest,
     state.ForgetJob(id);
   }
 
+  void ExpectNoRoomIsOverlooked();
+
   std::mt19937 random_{GetParam()};
+  bool are_particular_ = false;  // some are exclusive or want one device
   std::vector<JobId> begin_;
   std::vector<JobId> stop_;
 };
 
-TEST_P(RandomPool, NoRoomIsOverlooked) {
+void RandomPool::ExpectNoRoomIsOverlooked() {
   AddNodes(6, 4);
   size_t rooms = 0;
   size_t refused = 0;
@@ -123,6 +140,8 @@ TEST_P(RandomPool, NoRoomIsOverlooked) {
       if (!job(key.job).reserved_devices.empty()) continue;
       jobs.emplace_back().bytes = job(key.job).bytes;
       jobs.back().device_count = job(key.job).device_count;
+      jobs.back().wanted_device = job(key.job).wanted_device;
+      jobs.back().exclusive = job(key.job).exclusive;
       jobs.back().priority = key.priority;
       // For those as they wait room was made where there was any.
       jobs.back().standing = key.standing * (random_() % 8) / 4;
@@ -147,6 +166,13 @@ TEST_P(RandomPool, NoRoomIsOverlooked) {
   }
   EXPECT_GT(refused, 100u);
   EXPECT_GT(rooms, 100u);
+}
+
+TEST_P(RandomPool, NoRoomIsOverlooked) { ExpectNoRoomIsOverlooked(); }
+
+TEST_P(RandomPool, NorForJobsThatAreExclusiveOrWantOneDevice) {
+  are_particular_ = true;
+  ExpectNoRoomIsOverlooked();
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPool, ::testing::Values(1, 2, 3, 4));

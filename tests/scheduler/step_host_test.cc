@@ -64,7 +64,7 @@ TEST_F(StepHostTest, AGangNeedsSoMuchForEachDevice) {
 
 TEST_F(StepHostTest, MoreThanAMachineHasNeverFits) {
   const Need need{.bytes = 10,
-                  .device_kind = "",
+                  .wanted_device = "",
                   .devices = 1,
                   .host = {.milli_cores = 8001}};
   const Placement placement = Place(state, need);
@@ -72,10 +72,10 @@ TEST_F(StepHostTest, MoreThanAMachineHasNeverFits) {
   EXPECT_EQ(NeverFitsText(need, placement),
             "never fits: needs 8.001 host cores; no machine has so much");
   const Need gang{
-      .bytes = 10, .device_kind = "", .devices = 4, .host = {.bytes = 21}};
+      .bytes = 10, .wanted_device = "", .devices = 4, .host = {.bytes = 21}};
   EXPECT_EQ(Place(state, gang).fit, Fit::kNever);
   const Need whole{
-      .bytes = 10, .device_kind = "", .devices = 8, .host = {.bytes = 20}};
+      .bytes = 10, .wanted_device = "", .devices = 8, .host = {.bytes = 20}};
   EXPECT_EQ(Place(state, whole).fit, Fit::kNow);
 }
 

@@ -219,7 +219,7 @@ TEST_F(StepSavingTest, ARestoredOneTakesNoBytes) {
   Job row;
   row.id = JobId(5);
   row.bytes = 80;
-  row.device_kind = "cpu";
+  row.wanted_device = "cpu";
   row.state = JobState::kRunning;
   row.attempt = 1;
   row.ranks = {{device, Outcome::kSaving}};

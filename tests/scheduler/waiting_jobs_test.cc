@@ -16,7 +16,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Shape Devices(uint32_t count) { return {.device_kind = "", .devices = count}; }
+Shape Devices(uint32_t count) {
+  return {.wanted_device = "", .devices = count};
+}
 
 QueueKey Key(double standing, uint64_t job) {
   return {.standing = standing, .job = JobId(job)};

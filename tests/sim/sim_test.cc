@@ -21,7 +21,8 @@ void Print(uint64_t seed, const WorldReport& report) {
             << " clock_jumps=" << report.clock_jumps
             << " taken_back=" << report.taken_back << " stale=" << report.stale
             << " versions_ready=" << report.versions_ready
-            << " gangs=" << report.gangs
+            << " gangs=" << report.gangs << " pinned=" << report.pinned
+            << " exclusive=" << report.exclusive
             << " gangs_succeeded=" << report.gangs_succeeded
             << " preemptions=" << report.preemptions
             << " blamed=" << report.blamed << " held=" << report.held
@@ -139,6 +140,29 @@ TEST(SimWorldTest, QueuesOfSeveralOrdersKeepAllRules) {
   }
   EXPECT_GT(sum.outranked, 0);
   EXPECT_GT(sum.gangs_succeeded, 0);
+}
+
+// Jobs and models that want one device, and jobs that share none.
+TEST_P(SimTest, PinnedAndExclusiveJobsKeepAllRules) {
+  WorldReport sum;
+  for (uint64_t seed = FirstSeed(); seed < FirstSeed() + 3; ++seed) {
+    const WorldReport report = World({.seed = seed,
+                                      .max_events = 8000,
+                                      .pinned = 0.3,
+                                      .exclusive = 0.3,
+                                      .policy = PolicyOf(GetParam())})
+                                   .Run();
+    Print(seed, report);
+    ASSERT_EQ(report.failure, "");
+    EXPECT_GT(report.restarts, 0);
+    EXPECT_GT(report.lost_workers, 0);
+    sum.pinned += report.pinned;
+    sum.exclusive += report.exclusive;
+    sum.versions_ready += report.versions_ready;
+  }
+  EXPECT_GT(sum.pinned, 20);
+  EXPECT_GT(sum.exclusive, 20);
+  EXPECT_GT(sum.versions_ready, 20);
 }
 
 TEST(SimWorldTest, TheSameSeedGivesTheSameRun) {

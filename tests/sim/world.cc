@@ -79,6 +79,8 @@ WorldReport World::Run() {
     if (job_state == JobState::kSucceeded) {
       ++report_.succeeded;
       if (gangs_.contains(id)) ++report_.gangs_succeeded;
+      if (pinned_.contains(id)) ++report_.pinned;
+      if (exclusive_.contains(id)) ++report_.exclusive;
     }
     if (job_state == JobState::kFailed) ++report_.failed;
     if (job_state == JobState::kCancelled) ++report_.cancelled;

@@ -47,6 +47,10 @@ struct WorldOptions {
   double limits = 0.1;   // share of jobs with each kind of time limit
   // Per tick: devices are reserved for a tenant, or one such is cancelled.
   double reserves = 0.1;
+  // Share of jobs on one device, and of loads, that want a certain device;
+  // share of jobs that are exclusive.
+  double pinned = 0;
+  double exclusive = 0;
   QueuePolicy policy;
   double slow_commit = 0.02;
   double clock_jump = 0.01;  // per disturbance tick
@@ -75,6 +79,7 @@ struct WorldReport {
   int saved_behind = 0, full_disks = 0, killed_saving = 0;
   int after_others = 0, at_limits = 0;  // jobs that failed by these
   int reservations = 0, sent_away = 0;  // and jobs that left for them
+  int pinned = 0, exclusive = 0;        // jobs that succeeded
 };
 
 class World {
@@ -145,6 +150,8 @@ class World {
   bool KeepsFromReserved(const Job& job) const;
   // One of the policy's that may ever start it; empty where there is but one.
   std::string DrawQueue(uint32_t devices);
+  // The name of a device, or nothing.
+  std::string DrawDevice();
   bool Quiet() const;
   std::string TextOfWaiting() const;
 
@@ -236,6 +243,7 @@ class World {
   std::vector<Worker> workers_;
   std::map<JobId, uint64_t> total_steps_;
   std::set<JobId> gangs_;
+  std::set<JobId> pinned_, exclusive_;  // ids of arrays, too
   std::map<AttemptRef, Group> groups_;
   std::map<VersionId, uint64_t> version_link_;
   std::vector<Event> old_reports_;

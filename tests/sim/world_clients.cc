@@ -26,6 +26,11 @@ std::string World::DrawQueue(uint32_t devices) {
   return may_hold ? queue.name : "";
 }
 
+std::string World::DrawDevice() {
+  if (options_.pinned <= 0 || !Chance(options_.pinned)) return "";
+  return state_.devices().at(DeviceId(Below(workers_.size()))).name;
+}
+
 void World::SubmitJobs() {
   if (!troubled_) return;
   At(absl::Milliseconds(
@@ -57,6 +62,13 @@ void World::SubmitJobs() {
       }
     }
   }
+  if (devices == 1 && submitted.device_counts.empty() &&
+      options_.policy.queues.empty()) {
+    submitted.wanted_device = DrawDevice();
+  }
+  if (!submitted.wanted_device.empty()) pinned_.insert(id);
+  submitted.exclusive = options_.exclusive > 0 && Chance(options_.exclusive);
+  if (submitted.exclusive) exclusive_.insert(id);
   if (Chance(options_.waits)) {
     for (const auto& [array, tasks] : state_.arrays()) {
       if (!Chance(0.1)) continue;
@@ -277,7 +289,7 @@ void World::TouchVersions() {
     if (Chance(0.5)) {
       Deliver(VersionUnloadRequested{id});
     } else if (Chance(0.5)) {
-      Deliver(VersionLoadRequested{id});
+      Deliver(VersionLoadRequested{id, DrawDevice()});
     } else if (Chance(0.7)) {
       Deliver(ServingLoadChanged{id, Chance(0.5)});
     } else {

@@ -15,7 +15,7 @@ v1::Job Sample() {
   v1::Job job;
   job.set_id(7);
   job.set_state(v1::RUNNING);
-  job.mutable_spec()->set_device_kind("cpu");
+  job.mutable_spec()->set_device("cpu");
   return job;
 }
 
@@ -23,7 +23,7 @@ TEST(MessageToJsonTest, KeepsProtoNamesAndAllKeys) {
   const auto json = nlohmann::json::parse(MessageToJson(Sample(), true));
   EXPECT_EQ(json["id"], "7") << "64-bit integers are strings";
   EXPECT_EQ(json["state"], "RUNNING");
-  EXPECT_EQ(json["spec"]["device_kind"], "cpu");
+  EXPECT_EQ(json["spec"]["device"], "cpu");
   EXPECT_EQ(json["waiting_reason"], "");
   EXPECT_EQ(json["attempt"], 0);
 }
@@ -44,7 +44,7 @@ TEST(PrintResultTest, ChoosesTheFormat) {
   EXPECT_TRUE(nlohmann::json::accept(out.str()));
   out.str("");
   PrintResult(stream, OutputFormat::kYaml, Sample(), table);
-  EXPECT_EQ(out.str(), "id: 7\nspec:\n  device_kind: cpu\nstate: RUNNING\n");
+  EXPECT_EQ(out.str(), "id: 7\nspec:\n  device: cpu\nstate: RUNNING\n");
 }
 
 }  // namespace

@@ -108,6 +108,28 @@ TEST_F(ModelsTest, FailsWhenAVersionCannotBeLoaded) {
   EXPECT_THAT(err(), HasSubstr("sum version 1 cannot be loaded: needs 2 GiB"));
 }
 
+TEST_F(ModelsTest, LoadsOnTheDeviceThatIsNamed) {
+  AddVersion(v1::READY);
+  EXPECT_EQ(Run({"models", "load", "sum/2", "--device", "cuda:1"}), 0);
+  absl::MutexLock lock(&server_.state.mutex);
+  EXPECT_EQ(server_.state.loaded.model(), "sum");
+  EXPECT_EQ(server_.state.loaded.version(), 2u);
+  EXPECT_EQ(server_.state.loaded.device(), "cuda:1");
+}
+
+TEST_F(ModelsTest, ShowsWhereOneThatWaitsIsWanted) {
+  AddVersion(v1::LOADING);
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::ModelVersion& version =
+        *server_.state.models["sum"].mutable_versions(0);
+    version.clear_device();
+    version.set_wanted_device("cuda:1");
+  }
+  EXPECT_EQ(Run({"models", "list"}), 0);
+  EXPECT_THAT(out(), HasSubstr("(cuda:1)"));
+}
+
 TEST_F(ModelsTest, UnloadsTheNamedVersion) {
   EXPECT_EQ(Run({"models", "unload", "sum/4"}), 0);
   absl::MutexLock lock(&server_.state.mutex);

@@ -289,6 +289,7 @@ class Models final : public v1::ModelService::Service {
   Status LoadVersion(ServerContext*, const v1::LoadVersionRequest* request,
                      v1::ModelVersion* version) override {
     ENTER("LoadVersion");
+    state_.loaded = *request;
     v1::Model model;
     Status found = Find(state_.models, request->model(), "model", &model);
     if (found.ok()) *version = model.versions(0);

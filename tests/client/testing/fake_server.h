@@ -54,6 +54,7 @@ struct FakeState {
 
   std::map<std::string, v1::Model> models ABSL_GUARDED_BY(mutex);
   v1::PromoteCheckpointRequest promoted ABSL_GUARDED_BY(mutex);
+  v1::LoadVersionRequest loaded ABSL_GUARDED_BY(mutex);
   v1::UnloadVersionRequest unloaded ABSL_GUARDED_BY(mutex);
   v1::RecordMemoryHistoryRequest history ABSL_GUARDED_BY(mutex);
   v1::PlanJobResponse plan ABSL_GUARDED_BY(mutex);

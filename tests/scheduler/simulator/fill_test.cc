@@ -20,7 +20,7 @@ TEST(TuneTest, AsMuchIsAskedForAsWasToldAndInASeededOrder) {
   for (double ratio : {0.1, 1.0, 5.0}) {
     uint64_t asked = 0;
     for (const JobNeed& job : Tune(jobs, 40'000, ratio, 7)) {
-      if (job.device_kind != kHostKind) asked += job.devices * job.bytes;
+      if (job.wanted_device != kHostKind) asked += job.devices * job.bytes;
     }
     EXPECT_LE(asked, ratio * 40'000);
     EXPECT_GT(asked, ratio * 40'000 - 8000) << "ratio " << ratio;
@@ -55,7 +55,7 @@ TEST(FillPoolTest, TheSameSeedGivesTheSameResultAndInvariantsHold) {
 TEST(FillPoolTest, MachinesWithoutCoresTakeNoJobs) {
   const std::vector<FillNode> nodes = {{"gpu", 2, {.milli_cores = 3000}}};
   const std::vector<JobNeed> jobs = {
-      {.device_kind = "", .bytes = 500, .host = {.milli_cores = 2000}}};
+      {.wanted_device = "", .bytes = 500, .host = {.milli_cores = 2000}}};
   const auto result =
       FillPool(nodes, jobs, {.ratio = 1}, [](double) { return true; });
   ASSERT_TRUE(result.ok());
@@ -68,7 +68,7 @@ TEST(FillPoolTest, MachinesWithoutCoresTakeNoJobs) {
 TEST(FillPoolTest, WhatCannotBeFilledIsRefused) {
   const auto always = [](double) { return true; };
   const std::vector<JobNeed> host_only = {
-      {.device_kind = kHostKind, .bytes = 0}};
+      {.wanted_device = kHostKind, .bytes = 0}};
   EXPECT_THAT(FillPool({}, host_only, {}, always).status().message(),
               HasSubstr("no node has a device"));
   EXPECT_THAT(

@@ -90,8 +90,13 @@ TEST(CheckJobSpecTest, NamesAndNumbersOfTheJob) {
        {"min_devices 5", "max_devices 7", "batch_size 32"}},
       {[](v1::JobSpec* s) { s->set_devices(1025); },
        {"devices is 1025", "1 .. 1024"}},
-      {[](v1::JobSpec* s) { s->set_device_kind("tpu"); },
-       {"device_kind", "tpu"}},
+      {[](v1::JobSpec* s) { s->set_device("tpu"); },
+       {"device is \"tpu\"", "cuda", "cpu"}},
+      {[](v1::JobSpec* s) {
+         s->set_device("cuda:1");
+         s->set_devices(2);
+       },
+       {"cuda:1", "up to 2", "`device: cuda`"}},
       {[](v1::JobSpec* s) { s->mutable_publish()->set_model(".x"); },
        {"publish.model"}},
       {[](v1::JobSpec* s) { s->mutable_retry()->set_max_attempts(0); },

@@ -168,6 +168,44 @@ TEST_F(AdmissionTest, AJobForMoreDevicesThanThereAreIsRefused) {
             "batch_size or model, or raise the devices' limits");
 }
 
+TEST_F(AdmissionTest, ADeviceThatThePoolDoesNotHaveIsRefusedWithThoseItHas) {
+  for (const char* device : {"cpu:7", "cuda", "cuda:0"}) {
+    v1::SubmitJobRequest request = Request("r1");
+    request.mutable_spec()->set_device(device);
+    const auto status = Submit(request).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_EQ(std::string(status.message()),
+              absl::StrCat("device is \"", device,
+                           "\", which the pool does not have; it has cpu:0; "
+                           "write one of these, or leave it out to take any "
+                           "that fits"));
+    Answer<v1::PlanJobResponse> plan;
+    loop->PlanJob(request.spec(), plan.callback());
+    EXPECT_EQ(plan.Wait().status(), status);
+  }
+  for (const char* device : {"cpu:0", "cpu", "any"}) {
+    v1::SubmitJobRequest request = Request(device);
+    request.mutable_spec()->set_device(device);
+    EXPECT_TRUE(Submit(request).ok()) << device;
+  }
+}
+
+TEST_F(AdmissionTest, APlanSaysThatAnExclusiveJobNeedsAnEmptyDevice) {
+  Hello("cpu:0");
+  SubmitAndStart(Request("r1"));
+  v1::JobSpec spec = Request("r2").spec();
+  spec.set_exclusive(true);
+  Answer<v1::PlanJobResponse> answer;
+  loop->PlanJob(spec, answer.callback());
+  const auto plan = answer.Wait();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->devices_size(), 1);
+  EXPECT_FALSE(plan->devices(0).fits_now());
+  EXPECT_TRUE(plan->devices(0).fits_ever());
+  EXPECT_THAT(plan->start().waits_for(),
+              HasSubstr("a whole device (exclusive: true); on cpu:0 is 1 job"));
+}
+
 TEST_F(AdmissionTest, TooManyActiveJobsAreRefused) {
   loop.reset();
   store.reset();

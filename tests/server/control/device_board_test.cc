@@ -43,10 +43,12 @@ TEST_F(DeviceBoardTest, ShowsPlacementsAndFits) {
   const v1::Device device = board.List()[0];
   EXPECT_EQ(device.committed_bytes(), 60u);
   EXPECT_EQ(device.threads(), 2u);
-  const auto fits = board.Fits(50, "");
+  const auto fits = board.Fits(50, v1::JobSpec());
   EXPECT_FALSE(fits[0].fits_now());
   EXPECT_TRUE(fits[0].fits_ever());
-  EXPECT_FALSE(board.Fits(10, "cuda")[0].fits_ever());
+  v1::JobSpec cuda;
+  cuda.set_device("cuda");
+  EXPECT_FALSE(board.Fits(10, cuda)[0].fits_ever());
   EXPECT_EQ(board.live_attempts(), 1u);
 }
 

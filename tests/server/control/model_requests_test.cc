@@ -72,6 +72,50 @@ TEST_F(ModelRequestsTest, SuccessPublishesAndServesTheLastCheckpoint) {
   EXPECT_EQ(loop->GetModel("digits")->versions_size(), 1);
 }
 
+class WantedDeviceTest : public ModelRequestsTest {
+ protected:
+  void SetUp() override {
+    ModelRequestsTest::SetUp();
+    options.devices = {{"cpu:0", kLimit, 1}, {"cpu:1", kLimit, 1}};
+    Restart();
+    Hello("cpu:0");
+    Hello("cpu:1");
+    FinishedJob("r1", true);
+    AnswerLoad("cpu:0");
+    ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  }
+  absl::StatusOr<v1::ModelVersion> LoadOn(const std::string& device) {
+    v1::LoadVersionRequest request;
+    request.set_model("digits");
+    request.set_device(device);
+    Answer<v1::ModelVersion> answer;
+    loop->LoadVersion(request, answer.callback());
+    return answer.Wait();
+  }
+};
+
+TEST_F(WantedDeviceTest, AVersionIsLoadedWhereItIsWantedAndThatIsStored) {
+  EXPECT_EQ(std::string(LoadOn("cpu:1").status().message()),
+            "digits version 1 is loaded on cpu:0 and does not move; unload it "
+            "with `gpupool models unload digits/1`, then load it on cpu:1");
+  EXPECT_TRUE(LoadOn("cpu").ok()) << "it is on one";
+  Answer<v1::ModelVersion> unload = Unload(1, true);
+  AnswerUnload();
+  ASSERT_TRUE(unload.Wait().ok());
+  ASSERT_TRUE(LoadOn("cpu:1").ok());
+  AnswerLoad("cpu:1");
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
+  const v1::ModelVersion version = *store->GetVersion("digits", 0);
+  EXPECT_EQ(version.device(), "cpu:1");
+  EXPECT_EQ(version.wanted_device(), "cpu:1");
+}
+
+TEST_F(WantedDeviceTest, ADeviceThatIsNotThereIsRefused) {
+  const absl::Status refused = LoadOn("cpu:7").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("it has cpu:0, cpu:1"));
+}
+
 TEST_F(ModelRequestsTest, ANewVersionReplacesTheOldOneWhenItIsReady) {
   FinishedJob("r1", true);
   AnswerLoad("cpu:0");

@@ -51,7 +51,7 @@ TEST(PlanCache, WhatBytesAndStepsDependOnIs) {
       [](v1::JobSpec& spec) { spec.mutable_training()->set_batch_size(33); }));
   EXPECT_TRUE(differs(
       [](v1::JobSpec& spec) { spec.mutable_training()->mutable_adam(); }));
-  EXPECT_TRUE(differs([](v1::JobSpec& spec) { spec.set_device_kind("cuda"); }));
+  EXPECT_TRUE(differs([](v1::JobSpec& spec) { spec.set_device("cuda"); }));
   EXPECT_TRUE(differs([](v1::JobSpec& spec) { spec.set_devices(2); }));
   EXPECT_TRUE(differs([](v1::JobSpec& spec) {
     spec.mutable_data()->mutable_held_out()->set_every(5);

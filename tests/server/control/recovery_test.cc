@@ -165,6 +165,33 @@ TEST_F(RecoveryTest, AServedVersionIsServedAgainWithoutLoading) {
   EXPECT_EQ(workers->sends(), 0u);
 }
 
+TEST_F(RecoveryTest, AnExclusiveJobAndAWantedDeviceSurviveARestart) {
+  options.devices = {{"cpu:0", kLimit, 1}, {"cpu:1", kLimit, 1}};
+  Restart();
+  Hello("cpu:0");
+  Hello("cpu:1");
+  v1::SubmitJobRequest alone = Request("r1");
+  alone.mutable_spec()->set_device("cpu:1");
+  alone.mutable_spec()->set_exclusive(true);
+  ASSERT_TRUE(Submit(alone).ok());
+  FakeWorkers::Pending post;
+  ASSERT_TRUE(workers->NextPost(post));
+  ASSERT_EQ(post.device, "cpu:1");
+  v1::SubmitJobRequest pinned = Request("r2");
+  pinned.mutable_spec()->set_device("cpu:1");
+  ASSERT_TRUE(Submit(pinned).ok());
+  Restart();
+  Hello("cpu:0");
+  Hello("cpu:1", {{1, 1}});
+  const auto why = [&] { return loop->GetJob(2)->waiting_reason(); };
+  EXPECT_TRUE(Eventually([&] {
+    return why() ==
+           "waits for cpu:1: it needs 100 B there, 0 B are free; job 1 has "
+           "cpu:1 to itself; it is next";
+  })) << why();
+  EXPECT_EQ(loop->GetJob(1)->spec().device(), "cpu:1");
+}
+
 TEST_F(RecoveryTest, AJobOnADeviceThatWasTakenAwayWaitsForAnother) {
   SubmitAndStart(Request("r1"));
   ReportStarted(1, 1);

@@ -23,6 +23,20 @@ TEST(RowsTest, DefaultsFillWhatTheSpecLeavesOut) {
   EXPECT_EQ(WithDefaults({}).max_programs(), 16u);
 }
 
+TEST(RowsTest, WhereAJobOrAVersionIsWantedIsKept) {
+  v1::Job row;
+  row.mutable_spec()->set_device("cuda:1");
+  row.mutable_spec()->set_exclusive(true);
+  EXPECT_EQ(ToEvent(row).wanted_device, "cuda:1");
+  EXPECT_TRUE(ToEvent(row).exclusive);
+  const scheduler::Job job = ToSchedulerJob(row, 0, {}, absl::UnixEpoch());
+  EXPECT_EQ(job.wanted_device, "cuda:1");
+  EXPECT_TRUE(job.exclusive);
+  v1::ModelVersion version;
+  version.set_wanted_device("cpu");
+  EXPECT_EQ(ToSchedulerVersion(version, nullptr).wanted_device, "cpu");
+}
+
 TEST(RowsTest, AModelIsNamedAfterTheJobUnlessSaidOtherwise) {
   v1::JobSpec spec;
   spec.set_name("digits");

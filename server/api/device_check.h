@@ -1,0 +1,22 @@
+// Where a job or a model may be placed, as its owner writes it.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace gpupool::server {
+
+// Returns InvalidArgument, with what to write, unless `device` is empty, "any",
+// "cpu", "cuda" or such a kind with a number, as "cuda:1". Whether the pool has
+// it is checked later (server/control/device_requests.h).
+absl::Status CheckDevice(absl::string_view field, const std::string& device);
+
+// Returns InvalidArgument when a job on several devices names one of them.
+absl::Status CheckDeviceCount(const std::string& device, uint32_t most_devices);
+
+}  // namespace gpupool::server

@@ -40,7 +40,7 @@ enum class ValueKind : uint8_t {
   kInput,         // given with every run
   kConstant,      // part of the graph
   kPersistent,    // a named weight or state, shared by all programs of a model
-  kDerived,       // written by a load node; lives as long as the program
+  kDerived,       // written by a load node; lives as long as steps read it
   kIntermediate,  // lives within a run; outputs of the graph are among them
 };
 

@@ -9,6 +9,7 @@
 #include "engine/base/align.h"
 #include "engine/base/status_macros.h"
 #include "engine/passes/schedule_all_reduces.h"
+#include "engine/passes/schedule_loads.h"
 #include "engine/passes/schedule_updates.h"
 
 namespace gpupool::engine {
@@ -260,6 +261,7 @@ Order Tasks::List(bool backward) const {
 }  // namespace
 
 absl::Status Schedule(Graph& graph) {
+  RETURN_IF_ERROR(ScheduleLoads(graph));
   RETURN_IF_ERROR(ScheduleUpdates(graph));
   if (graph.nodes().size() > kMaxNodes) return absl::OkStatus();
   const Tasks tasks(graph);

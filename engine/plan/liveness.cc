@@ -37,6 +37,12 @@ int FirstStep(const Graph& graph) {
   return position;
 }
 
+// Whether steps never look at it: what load nodes make for each other.
+bool IsForLoadOnly(const Graph& graph, const Buffer& buffer, int first_step) {
+  return graph.value(buffer.root).kind == ValueKind::kDerived &&
+         buffer.lifetime.last < first_step;
+}
+
 // Lifetime of one value, without its aliases.
 Lifetime LifetimeOf(const Graph& graph, const GraphIndex& index, ValueId id,
                     int first_step) {
@@ -80,6 +86,9 @@ Liveness AnalyseLiveness(const Graph& graph) {
     buffer.lifetime.first = std::min(buffer.lifetime.first, lifetime.first);
     buffer.lifetime.last = std::max(buffer.lifetime.last, lifetime.last);
     result.buffer_of[static_cast<size_t>(value.id.index)] = slot;
+  }
+  for (Buffer& buffer : result.buffers) {
+    if (IsForLoadOnly(graph, buffer, first_step)) buffer.place = Place::kArena;
   }
   return result;
 }

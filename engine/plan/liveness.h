@@ -13,7 +13,8 @@ namespace gpupool::engine {
 enum class Place : uint8_t {
   kArena,       // planned offsets; undefined between runs
   kPersistent,  // the model's weight store, by the root value's name
-  kResident,    // constants and derived values: as long as the program
+  kResident,    // constants, and derived values that steps read: as long as
+                // the program
 };
 
 // Positions of nodes, both inclusive. A value that must survive the run ends
@@ -48,7 +49,8 @@ struct Liveness {
 };
 
 // Inputs are needed from the first step node on, so they may be written at
-// any time between two runs.
+// any time between two runs. Derived values that only load nodes read have
+// their bytes in the arena while these run: the arena is theirs then.
 Liveness AnalyseLiveness(const Graph& graph);
 
 }  // namespace gpupool::engine

@@ -27,7 +27,7 @@ struct ProgramBytes {
   // Living at the moment of the arena's peak:
   uint64_t gradients = 0;
   uint64_t activations = 0;  // inputs and outputs included
-  uint64_t workspace = 0;
+  uint64_t workspace = 0;    // of kernels, and values on their way at load
 };
 
 // Blocks of the weight store.

@@ -119,10 +119,15 @@ absl::Status Program::PlanArena() {
   const int moment = peak.position;
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].lifetime.Overlaps({moment, moment})) continue;
-    const bool workspace = i >= buffers;
+    const Buffer* buffer =
+        i < buffers ? &liveness_.buffers[static_cast<size_t>(buffer_of_item[i])]
+                    : nullptr;
+    // Derived values lie there for other load nodes only.
+    const bool workspace =
+        buffer == nullptr ||
+        graph_.value(buffer->root).kind == ValueKind::kDerived;
     const bool gradient =
-        !workspace && liveness_.buffers[static_cast<size_t>(buffer_of_item[i])]
-                              .memory_class == MemoryClass::kGradient;
+        !workspace && buffer->memory_class == MemoryClass::kGradient;
     (workspace  ? bytes_.workspace
      : gradient ? bytes_.gradients
                 : bytes_.activations) += AlignUp(items[i].bytes);

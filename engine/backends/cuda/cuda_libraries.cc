@@ -1,6 +1,7 @@
 #include "engine/backends/cuda/cuda_libraries.h"
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/composed_attention.h"
 #include "engine/backends/cuda/cudnn_attention.h"
 #include "engine/backends/cuda/cudnn_convolution.h"
 #include "engine/backends/cuda/cudnn_norm.h"
@@ -74,8 +75,7 @@ portable::KernelOr CudaLibraries::MakeKernel(
       return MakeCudnnConvolution(cudnn_.get(), request, context);
     case Op::kAttention:
     case Op::kAttentionGrad:
-      if (cudnn_ == nullptr) return nullptr;
-      return MakeCudnnAttention(cudnn_.get(), request);
+      return MakeAttention(request, context);
     case Op::kBatchNormTraining:
     case Op::kBatchNormTrainingGrad:
       if (cudnn_ == nullptr) return nullptr;
@@ -87,6 +87,19 @@ portable::KernelOr CudaLibraries::MakeKernel(
     default:
       return nullptr;
   }
+}
+
+portable::KernelOr CudaLibraries::MakeAttention(
+    const CompileRequest& request, const portable::PortableContext& context) {
+  if (portable::InputOf(request, 0).dtype != DType::kFloat32) {
+    if (cudnn_ == nullptr) return nullptr;
+    return MakeCudnnAttention(cudnn_.get(), request, context);
+  }
+  if (cublaslt_ == nullptr) return nullptr;
+  return MakeComposedAttention(
+      request, context, [&](const CompileRequest& product) {
+        return MakeCublasLtMatmul(cublaslt_.get(), product, context);
+      });
 }
 
 }  // namespace gpupool::engine::cuda

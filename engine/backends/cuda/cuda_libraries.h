@@ -51,6 +51,8 @@ class CudaLibraries {
   absl::Status OpenCublasLt(const CudaLibraryOptions& options);
   absl::Status OpenCudnn(const CudaLibraryOptions& options);
   absl::Status OpenNccl(const CudaLibraryOptions& options);
+  portable::KernelOr MakeAttention(const CompileRequest& request,
+                                   const portable::PortableContext& context);
 
   PlanCache cache_;
   std::unique_ptr<CublasLt> cublaslt_;  // null: missing, and why

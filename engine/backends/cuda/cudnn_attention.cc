@@ -4,6 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "engine/backends/portable/attention_parts.h"
+#include "engine/backends/strides.h"
 #include "engine/base/align.h"
 #include "engine/base/status_macros.h"
 
@@ -15,8 +18,14 @@ using portable::KernelOr;
 using portable::OutputOf;
 using Id = CudnnGraph::Id;
 
-constexpr int64_t kMostDepth = 128;
+// Before it the gradient wants help: sums that are cleared (9.6), keys that are
+// padded (9.16).
+constexpr size_t kLeastVersion = 91600;
+constexpr int64_t kMostDepth = 256;
 constexpr int kRank = 4;
+// Keys that the gradient takes at a time. With a mask, 64 keys in the last such
+// block make it add up infinities (pytorch issue 196678).
+constexpr int64_t kKeyBlock = 128;
 // More than any rounding error, and finite: a sum with it stays a number.
 constexpr float kHidden = -std::numeric_limits<float>::max();
 
@@ -28,19 +37,68 @@ Sizes SizesOf(const Shape& q, const Shape& v) {
   return {q[0], q[1], q[2], v[2], q[3], v[3]};
 }
 
-bool Takes(const CompileRequest& request, size_t q, size_t mask) {
-  const auto& attention = request.node.get<AttentionAttributes>();
-  const Value& query = InputOf(request, q);
-  const Sizes s = SizesOf(query.shape, InputOf(request, q + 2).shape);
+// What the engines are asked for: where operands stand among the node's inputs.
+struct Positions {
+  size_t q, mask;
+};
+
+constexpr Positions kForward{0, 3};
+constexpr Positions kGradient{1, 6};
+
+bool HasMask(const CompileRequest& request, const Positions& at) {
+  return request.node.inputs.size() > at.mask;
+}
+
+// Whether there is something to compute, in 16 bits.
+bool Concerns(const CompileRequest& request, const Positions& at) {
+  const Value& query = InputOf(request, at.q);
   const bool half =
       query.dtype == DType::kFloat16 || query.dtype == DType::kBFloat16;
-  if (!half || request.node.inputs.size() > mask) return false;
-  if (s.batch == 0 || s.heads == 0 || s.queries == 0 || s.keys == 0) {
-    return false;
+  const Sizes s = SizesOf(query.shape, InputOf(request, at.q + 2).shape);
+  return half && s.batch > 0 && s.heads > 0 && s.queries > 0 && s.keys > 0;
+}
+
+absl::Status CheckSizes(const Sizes& s, bool causal) {
+  for (const int64_t depth : {s.depth, s.width}) {
+    if (depth % 8 == 0 && depth >= 8 && depth <= kMostDepth) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("cuDNN takes heads with a multiple of 8 numbers, at most ",
+                     kMostDepth, "; these have ", depth));
   }
-  if (attention.causal && s.queries != s.keys) return false;
-  return s.depth % 8 == 0 && s.width % 8 == 0 && s.depth >= 8 && s.width >= 8 &&
-         s.depth <= kMostDepth && s.width <= kMostDepth;
+  if (!causal || s.queries == s.keys) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("causal attention of ", s.queries, " queries to ", s.keys,
+                   " keys; cuDNN is asked for as many keys as queries"));
+}
+
+// What the gradient's engines take but get wrong.
+absl::Status CheckGradient(const Sizes& s, bool masked) {
+  if (s.queries == 1) {
+    return absl::UnimplementedError(
+        "cuDNN's gradients of one query may be no numbers");
+  }
+  if (masked && s.keys % kKeyBlock == kKeyBlock / 2) {
+    return absl::UnimplementedError(absl::StrCat(
+        "cuDNN's gradients with a mask may be no numbers where the keys leave ",
+        kKeyBlock / 2, " when divided by ", kKeyBlock, "; there are ", s.keys,
+        ". Pad them to a multiple of ", kKeyBlock));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check(const CudnnLibrary& library, const CompileRequest& request,
+                   const Positions& at) {
+  if (library.functions().version() < kLeastVersion) {
+    return absl::UnimplementedError(
+        absl::StrCat("attention by cuDNN needs 9.16 or later; this is ",
+                     CudnnVersion(library.functions())));
+  }
+  const Sizes s =
+      SizesOf(InputOf(request, at.q).shape, InputOf(request, at.q + 2).shape);
+  RETURN_IF_ERROR(
+      CheckSizes(s, request.node.get<AttentionAttributes>().causal));
+  if (request.node.op == Op::kAttention) return absl::OkStatus();
+  return CheckGradient(s, HasMask(request, at));
 }
 
 // A value of rank 4 with its last two axes exchanged; the bytes stay.
@@ -61,11 +119,43 @@ Id AddRows(CudnnGraph& graph, const Sizes& s) {
   return graph.Add(tensor);
 }
 
+// A mask with all four axes, those it repeats along being 1.
+CudnnTensor MaskTensor(const Value& mask) {
+  CudnnTensor tensor;
+  tensor.type = CudnnTypeOf(mask.dtype);
+  tensor.dims.assign(static_cast<size_t>(kRank - mask.shape.rank()), 1);
+  for (const int64_t size : mask.shape.dims()) tensor.dims.push_back(size);
+  tensor.strides = MemoryStrides(mask.shape, Layout::kRowMajor);
+  tensor.strides.insert(tensor.strides.begin(),
+                        static_cast<size_t>(kRank - mask.shape.rank()),
+                        mask.shape.elements());
+  return tensor;
+}
+
 // The parts that forward and gradient share.
 class Builder {
  public:
   Builder(CudnnGraph& graph, const Sizes& s, CudnnKernel::Parts& parts)
       : graph_(graph), s_(s), parts_(parts) {}
+
+  // Scratch memory of the kernel.
+  OperandPlace Reserve(uint64_t bytes) {
+    const OperandPlace place = OperandPlace::Scratch(parts_.scratch_bytes);
+    parts_.scratch_bytes += AlignUp(bytes, kWorkspaceAlignment);
+    return place;
+  }
+  // scores + the node's input `index`, without -infinity.
+  Id AddMask(Id scores, const CompileRequest& request, size_t index,
+             portable::LaunchStream stream) {
+    const Value& value = InputOf(request, index);
+    const OperandPlace copy = Reserve(value.bytes());
+    parts_.before.push_back({portable::MakeFiniteMask(value, stream),
+                             {OperandPlace::Input(index)},
+                             {copy}});
+    const Id mask = graph_.Add(MaskTensor(value));
+    parts_.tensors.push_back({mask, copy});
+    return Apply(CUDNN_POINTWISE_ADD, scores, mask);
+  }
 
   Id Scores(cudnnDataType_t type = CUDNN_DATA_FLOAT) {
     return graph_.AddVirtual(type, {s_.batch, s_.heads, s_.queries, s_.keys});
@@ -103,8 +193,20 @@ class Builder {
   CudnnKernel::Parts& parts_;
 };
 
-KernelOr MakeForward(const CudnnLibrary* library,
-                     const CompileRequest& request) {
+// Rows that see no key are made what the op promises.
+void RepairBlindRows(const CompileRequest& request,
+                     portable::LaunchStream stream, CudnnKernel::Parts& parts) {
+  CudnnKernel::Companion repair;
+  repair.kernel = portable::MakeBlindRows(request, stream);
+  repair.inputs = {OperandPlace::Input(kForward.mask)};
+  for (size_t i = 0; i < request.node.outputs.size(); ++i) {
+    repair.outputs.push_back(OperandPlace::Output(i));
+  }
+  parts.after.push_back(std::move(repair));
+}
+
+KernelOr MakeForward(const CudnnLibrary* library, const CompileRequest& request,
+                     portable::LaunchStream stream) {
   const auto& attention = request.node.get<AttentionAttributes>();
   const Value& q = InputOf(request, 0);
   const Value& v = InputOf(request, 2);
@@ -120,6 +222,10 @@ KernelOr MakeForward(const CudnnLibrary* library,
   graph.MatMul(q_id, k_id, scores);
   scores = build.Apply(CUDNN_POINTWISE_MUL, scores,
                        build.Number(static_cast<float>(attention.scale)));
+  if (HasMask(request, kForward)) {
+    scores = build.AddMask(scores, request, kForward.mask, stream);
+    RepairBlindRows(request, stream, parts);
+  }
   if (attention.causal) scores = build.HideLater(scores);
 
   const Id most = build.Rows();
@@ -149,13 +255,17 @@ KernelOr MakeForward(const CudnnLibrary* library,
 
 // With p the softmax and delta each row's sum of dy * y: dv = p' dy,
 // ds = p * (dy v' - delta), dq = scale ds k, dk = scale ds' q (Dao et al. 2022,
-// arXiv 2205.14135, appendix B.4). The library wants delta and a float32 dq in
-// memory.
+// arXiv 2205.14135, appendix B.4). The library wants delta in memory, and a
+// float32 dq, to which blocks of keys are added in the order in which they
+// come: without that it keeps ds in its workspace, and dq is the same in every
+// run.
 class GradientBuilder {
  public:
-  GradientBuilder(const CudnnLibrary* library, const CompileRequest& request)
+  GradientBuilder(const CudnnLibrary* library, const CompileRequest& request,
+                  portable::LaunchStream stream)
       : library_(library),
         request_(request),
+        stream_(stream),
         sizes_(SizesOf(InputOf(request, 1).shape, InputOf(request, 3).shape)),
         graph_(&library->functions()),
         build_(graph_, sizes_, parts_) {}
@@ -188,23 +298,27 @@ class GradientBuilder {
     v_ = place(AddTransposed(graph_, InputOf(request_, 3)),
                OperandPlace::Input(3));
     y_ = place(graph_.AddValue(InputOf(request_, 4)), OperandPlace::Input(4));
-    lse_ = place(AddRows(graph_, s), OperandPlace::Input(5));
+    lse_ = place(AddRows(graph_, s), Logarithms());
     dq_ =
         place(graph_.AddValue(OutputOf(request_, 0)), OperandPlace::Output(0));
     dk_ =
         place(graph_.AddValue(OutputOf(request_, 1)), OperandPlace::Output(1));
     dv_ =
         place(graph_.AddValue(OutputOf(request_, 2)), OperandPlace::Output(2));
-    const auto rows = static_cast<uint64_t>(s.batch * s.heads * s.queries);
-    const uint64_t delta_bytes = AlignUp(rows * sizeof(float), uint64_t{256});
-    parts_.scratch_bytes =
-        delta_bytes + rows * static_cast<uint64_t>(s.depth) * sizeof(float);
-    delta_ = place(AddRows(graph_, s), OperandPlace::Scratch(0));
-    dq_sums_ = place(graph_.Add(Packed(CUDNN_DATA_FLOAT, s.queries,
-                                       CudnnTensor::Kind::kMemory)),
-                     OperandPlace::Scratch(delta_bytes));
+    delta_ = place(AddRows(graph_, s), build_.Reserve(rows() * sizeof(float)));
     scale_ = build_.Number(
         static_cast<float>(request_.node.get<AttentionAttributes>().scale));
+  }
+
+  // Where the logarithms lie: with a mask some may be -infinity.
+  OperandPlace Logarithms() {
+    if (!HasMask(request_, kGradient)) return OperandPlace::Input(5);
+    const OperandPlace copy = build_.Reserve(rows() * sizeof(float));
+    parts_.before.push_back(
+        {portable::MakeFiniteLogarithms(static_cast<int64_t>(rows()), stream_),
+         {OperandPlace::Input(5)},
+         {copy}});
+    return copy;
   }
 
   // delta, and the softmax of the forward pass out of its logarithms.
@@ -217,6 +331,9 @@ class GradientBuilder {
     Id scores = build_.Scores();
     graph_.MatMul(q_, k_, scores);
     scores = build_.Apply(CUDNN_POINTWISE_MUL, scores, scale_);
+    if (HasMask(request_, kGradient)) {
+      scores = build_.AddMask(scores, request_, kGradient.mask, stream_);
+    }
     scores = build_.Apply(CUDNN_POINTWISE_SUB, scores, lse_);
     if (request_.node.get<AttentionAttributes>().causal) {
       scores = build_.HideLater(scores);
@@ -236,8 +353,17 @@ class GradientBuilder {
     const Id k =
         graph_.Add(Packed(half(), sizes_.keys, CudnnTensor::Kind::kVirtual));
     graph_.Reshape(k_, k);
-    graph_.MatMul(slopes, k, dq_sums_);
-    graph_.Pointwise(CUDNN_POINTWISE_IDENTITY, dq_sums_, 0, dq_);
+    if (request_.options.deterministic) {
+      graph_.MatMul(slopes, k, dq_);
+      return;
+    }
+    const Id sums = graph_.Add(
+        Packed(CUDNN_DATA_FLOAT, sizes_.queries, CudnnTensor::Kind::kMemory));
+    parts_.tensors.push_back(
+        {sums, build_.Reserve(rows() * static_cast<uint64_t>(sizes_.depth) *
+                              sizeof(float))});
+    graph_.MatMul(slopes, k, sums);
+    graph_.Pointwise(CUDNN_POINTWISE_IDENTITY, sums, 0, dq_);
   }
 
   // [B, H, S, T] out of [B, H, T, S], in the operands' type.
@@ -266,29 +392,37 @@ class GradientBuilder {
     return tensor;
   }
 
+  uint64_t rows() const {
+    return static_cast<uint64_t>(sizes_.batch * sizes_.heads * sizes_.queries);
+  }
+
   cudnnDataType_t half() const {
     return CudnnTypeOf(InputOf(request_, 1).dtype);
   }
 
   const CudnnLibrary* const library_;
   const CompileRequest& request_;
+  const portable::LaunchStream stream_;
   const Sizes sizes_;
   CudnnGraph graph_;
   CudnnKernel::Parts parts_;
   Builder build_;
   // k and v transposed.
   Id dy_ = 0, q_ = 0, k_ = 0, v_ = 0, y_ = 0, lse_ = 0, scale_ = 0;
-  Id dq_ = 0, dk_ = 0, dv_ = 0, delta_ = 0, dq_sums_ = 0;
+  Id dq_ = 0, dk_ = 0, dv_ = 0, delta_ = 0;
 };
 
 }  // namespace
 
 KernelOr MakeCudnnAttention(const CudnnLibrary* library,
-                            const CompileRequest& request) {
+                            const CompileRequest& request,
+                            const portable::PortableContext& context) {
   const bool forward = request.node.op == Op::kAttention;
-  if (!Takes(request, forward ? 0 : 1, forward ? 3 : 6)) return nullptr;
-  return forward ? MakeForward(library, request)
-                 : GradientBuilder(library, request).Make();
+  const Positions& at = forward ? kForward : kGradient;
+  if (!Concerns(request, at)) return nullptr;
+  RETURN_IF_ERROR(Check(*library, request, at));
+  if (forward) return MakeForward(library, request, context.stream);
+  return GradientBuilder(library, request, context.stream).Make();
 }
 
 }  // namespace gpupool::engine::cuda

@@ -10,7 +10,6 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-constexpr uint64_t kWorkspaceAlignment = 256;
 constexpr int kCandidates = 5;
 
 uint64_t Aligned(uint64_t bytes) { return AlignUp(bytes, kWorkspaceAlignment); }
@@ -65,24 +64,13 @@ uint64_t CudnnKernel::workspace_bytes() const {
   return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
 }
 
-std::byte* CudnnKernel::AddressOf(const OperandPlace& place) const {
-  switch (place.kind) {
-    case OperandPlace::Kind::kInput:
-      return buffers_.inputs[place.index];
-    case OperandPlace::Kind::kOutput:
-      return buffers_.outputs[place.index];
-    default:
-      return buffers_.workspace + place.offset;
-  }
-}
-
 absl::Status CudnnKernel::BindCompanion(Companion& companion) {
   KernelBuffers buffers;
   for (const OperandPlace& place : companion.inputs) {
-    buffers.inputs.push_back(AddressOf(place));
+    buffers.inputs.push_back(AddressOf(place, buffers_));
   }
   for (const OperandPlace& place : companion.outputs) {
-    buffers.outputs.push_back(AddressOf(place));
+    buffers.outputs.push_back(AddressOf(place, buffers_));
   }
   buffers.workspace = buffers_.workspace + Aligned(parts_.scratch_bytes);
   return companion.kernel->Bind(buffers);
@@ -94,7 +82,7 @@ absl::Status CudnnKernel::Bind(const KernelBuffers& buffers) {
       Aligned(reinterpret_cast<uint64_t>(buffers.workspace)));
   std::vector<CudnnPlan::Address> addresses;
   for (const Tensor& tensor : parts_.tensors) {
-    addresses.push_back({tensor.id, AddressOf(tensor.place)});
+    addresses.push_back({tensor.id, AddressOf(tensor.place, buffers_)});
   }
   for (const Number& number : parts_.numbers) {
     addresses.push_back({number.id, &number.value});

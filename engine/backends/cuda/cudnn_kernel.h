@@ -9,23 +9,10 @@
 
 #include "absl/status/statusor.h"
 #include "engine/backends/cuda/cudnn_plan.h"
+#include "engine/backends/cuda/kernel_sequence.h"
 #include "engine/runtime/device_backend.h"
 
 namespace gpupool::engine::cuda {
-
-// Where a kernel's operand lies.
-struct OperandPlace {
-  enum class Kind { kInput, kOutput, kScratch };
-  Kind kind = Kind::kInput;
-  size_t index = 0;     // among the node's inputs or outputs
-  uint64_t offset = 0;  // in the scratch memory of CudnnKernel::Parts
-
-  static OperandPlace Input(size_t index) { return {Kind::kInput, index, 0}; }
-  static OperandPlace Output(size_t index) { return {Kind::kOutput, index, 0}; }
-  static OperandPlace Scratch(uint64_t offset) {
-    return {Kind::kScratch, 0, offset};
-  }
-};
 
 class CudnnKernel : public Kernel {
  public:
@@ -38,10 +25,7 @@ class CudnnKernel : public Kernel {
     float value;
   };
   // A kernel beside the plan.
-  struct Companion {
-    std::unique_ptr<Kernel> kernel;
-    std::vector<OperandPlace> inputs, outputs;
-  };
+  using Companion = KernelSequence::Step;
   struct Parts {
     std::vector<Tensor> tensors;
     std::vector<Number> numbers;
@@ -64,7 +48,6 @@ class CudnnKernel : public Kernel {
  private:
   CudnnKernel(const CudnnLibrary* library, std::string key, Parts parts)
       : library_(library), key_(std::move(key)), parts_(std::move(parts)) {}
-  std::byte* AddressOf(const OperandPlace& place) const;
   absl::Status BindCompanion(Companion& companion);
 
   const CudnnLibrary* const library_;

@@ -30,6 +30,13 @@ struct AttentionOperands {
   GPUPOOL_HOST_DEVICE bool Sees(int64_t query, int64_t key) const {
     return !causal || key <= query + keys - queries;
   }
+  // What is added to the score of a query and a key of matrix `matrix`.
+  GPUPOOL_HOST_DEVICE Real_t<T> Mask(int64_t matrix, int64_t query,
+                                     int64_t key) const {
+    return Load(mask, matrix / heads * mask_strides[0] +
+                          matrix % heads * mask_strides[1] +
+                          query * mask_strides[2] + key * mask_strides[3]);
+  }
   // Of a query and a key of matrix `matrix`, which it sees.
   GPUPOOL_HOST_DEVICE Real_t<T> Score(int64_t matrix, int64_t query,
                                       int64_t key) const {
@@ -41,11 +48,7 @@ struct AttentionOperands {
       product += Load(left, d) * Load(right, d);
     }
     R score = static_cast<R>(scale) * product;
-    if (mask != nullptr) {
-      score += Load(mask, matrix / heads * mask_strides[0] +
-                              matrix % heads * mask_strides[1] +
-                              query * mask_strides[2] + key * mask_strides[3]);
-    }
+    if (mask != nullptr) score += Mask(matrix, query, key);
     return score;
   }
 };

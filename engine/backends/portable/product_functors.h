@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/backends/portable/attention_functors.h"
+#include "engine/backends/portable/attention_parts_functors.h"
 #include "engine/backends/portable/convolution_functors.h"
 #include "engine/backends/portable/epilogue.h"
 #include "engine/backends/portable/host_device.h"
@@ -98,6 +99,13 @@ struct WholeProductFunctor {
 // Calls FOR with every functor of LaunchFor, ROWS with those of LaunchRows.
 #define GPUPOOL_PRODUCT_FUNCTORS(FOR, ROWS)        \
   FOR(WholeProductFunctor)                         \
+  FOR(FiniteMaskFunctor<BFloat16>)                 \
+  FOR(FiniteMaskFunctor<Float16>)                  \
+  FOR(FiniteLogarithmsFunctor)                     \
+  ROWS(BlindRowsFunctor<BFloat16>)                 \
+  ROWS(BlindRowsFunctor<Float16>)                  \
+  ROWS(AttentionSharesFunctor)                     \
+  ROWS(AttentionSlopesFunctor)                     \
   GPUPOOL_PRODUCT_FUNCTORS_OF(FOR, ROWS, float)    \
   GPUPOOL_PRODUCT_FUNCTORS_OF(FOR, ROWS, BFloat16) \
   GPUPOOL_PRODUCT_FUNCTORS_OF(FOR, ROWS, Float16)  \

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "engine/graph/print.h"
 #include "engine/import/model_programs.h"
+#include "engine/passes/rewrite.h"
 #include "tests/engine/passes/pass_property.h"
 #include "tests/engine/testing/graph_testing.h"
 #include "tests/engine/testing/random_model.h"
@@ -135,6 +136,30 @@ TEST(PipelineTest, DigitsInferenceBecomesAFewFusedNodes) {
                                "max_pool", "layout_convert", "reshape",
                                "matmul", "matmul"))
       << Print(model->graph);
+}
+
+// Folded in float32, rounded once and right behind it; no request casts a
+// weight.
+TEST(PipelineTest, FoldedWeightsAreRoundedWhenTheyAreLoaded) {
+  auto model = BuildInferenceGraph(DigitsModel(), false, 1);
+  ASSERT_TRUE(model.ok());
+  PassOptions options;
+  options.compute = DType::kBFloat16;
+  ASSERT_TRUE(RunPasses(model->graph, options, nullptr).ok());
+  const Graph& graph = model->graph;
+  std::vector<std::string> loads;
+  for (const Node& node : graph.nodes()) {
+    if (node.stage == Stage::kLoad) {
+      loads.push_back(std::string(OpName(node.op)));
+    } else if (node.op == Op::kCast) {
+      EXPECT_FALSE(IsKnownAtLoad(graph.value(node.inputs[0])));
+    }
+  }
+  // The other casts are those of layers without a batch norm.
+  ASSERT_GE(loads.size(), 3u);
+  loads.resize(3);
+  EXPECT_THAT(loads, ElementsAre("fold_batch_norm", "cast", "cast"))
+      << Print(graph);
 }
 
 }  // namespace

@@ -83,6 +83,44 @@ TEST_F(LivenessTest, InputsWaitForTheFirstStepNode) {
   EXPECT_EQ(live.of(folded[0]).place, Place::kResident);
 }
 
+TEST_F(LivenessTest, WhatOnlyLoadNodesReadGoesWithThem) {
+  const ValueId w =
+      *builder_.Persistent("w", {kFloat, {4, 3}}, MemoryClass::kWeight);
+  builder_.SetStage(Stage::kLoad);
+  const ValueId turned =
+      *builder_.EmitOne(Op::kTranspose, {w}, TransposeAttributes{{1, 0}});
+  const ValueId viewed =
+      *builder_.EmitOne(Op::kReshape, {turned}, ShapeAttributes{Shape{12}});
+  Alias(viewed, AliasKind::kView, turned);
+  const ValueId rounded =
+      *builder_.EmitOne(Op::kCast, {viewed}, CastAttributes{DType::kBFloat16});
+  builder_.SetStage(Stage::kStep);
+  const ValueId x = *builder_.Input("x", {DType::kBFloat16, {12}});
+  graph_.AddOutput("y", *builder_.EmitOne(Op::kAdd, {x, rounded}));
+  const Liveness live = AnalyseLiveness(graph_);
+  EXPECT_EQ(live.of(turned).place, Place::kArena);
+  EXPECT_EQ(live.of(turned).lifetime.first, 0);
+  EXPECT_EQ(live.of(turned).lifetime.last, 2);
+  EXPECT_FALSE(live.of(turned).lifetime.Overlaps(live.of(x).lifetime));
+  EXPECT_EQ(live.of(rounded).place, Place::kResident);
+}
+
+// A view that steps read keeps the bytes behind it.
+TEST_F(LivenessTest, WhatStepsReadByAViewStaysResident) {
+  const ValueId w =
+      *builder_.Persistent("w", {kFloat, {4, 3}}, MemoryClass::kWeight);
+  builder_.SetStage(Stage::kLoad);
+  const ValueId turned =
+      *builder_.EmitOne(Op::kTranspose, {w}, TransposeAttributes{{1, 0}});
+  const ValueId viewed =
+      *builder_.EmitOne(Op::kReshape, {turned}, ShapeAttributes{Shape{12}});
+  Alias(viewed, AliasKind::kView, turned);
+  builder_.SetStage(Stage::kStep);
+  const ValueId x = *builder_.Input("x", {kFloat, {12}});
+  graph_.AddOutput("y", *builder_.EmitOne(Op::kAdd, {x, viewed}));
+  EXPECT_EQ(AnalyseLiveness(graph_).of(turned).place, Place::kResident);
+}
+
 TEST_F(LivenessTest, ValuesWithoutUseTakeNoRoomButDeadResultsDo) {
   const ValueId constant = builder_.Constant({kFloat, {4}}, {1});
   const ValueId x = *builder_.Input("x", {kFloat, {4}});

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "engine/backends/cpu/cpu_backend.h"
 #include "gpupool/v1/model.pb.h"
 
@@ -63,6 +66,51 @@ TEST_F(InferenceProgramsTest, ScalingAddsTwoStates) {
   ASSERT_TRUE(programs.ok()) << programs.status();
   EXPECT_NE(programs->layout.Find("input.scale"), nullptr);
   EXPECT_NE(programs->layout.Find("input.shift"), nullptr);
+}
+
+// What programs keep of weights, as values and not packed for a kernel.
+uint64_t DerivedBytes(const InferencePrograms& programs) {
+  absl::flat_hash_map<std::string, uint64_t> bytes;
+  for (const InferenceProgram& program : programs.programs) {
+    for (const ResidentItem& item : program.program.bytes().residents) {
+      if (!absl::StartsWith(item.key, "packed")) bytes[item.key] = item.bytes;
+    }
+  }
+  uint64_t sum = 0;
+  for (const auto& [key, size] : bytes) sum += size;
+  return sum;
+}
+
+// Into the first two layers a batch norm is folded: their weights stay float32
+// in the store, and what products read is there once, in the type they read.
+TEST_F(InferenceProgramsTest, FoldedWeightsAreKeptInTheTypeThatIsRead) {
+  v1::ModelSpec spec;
+  for (const int64_t size : {8, 6, 6}) spec.add_input_shape(size);
+  auto* conv = spec.add_layers()->mutable_conv2d();
+  conv->set_filters(16);
+  conv->add_kernel(3);
+  conv->add_padding(1);
+  spec.add_layers()->mutable_batch_norm();
+  spec.add_layers()->mutable_relu();
+  spec.add_layers()->mutable_flatten();
+  spec.add_layers()->mutable_dense()->set_units(32);
+  spec.add_layers()->mutable_batch_norm();
+  spec.add_layers()->mutable_relu();
+  spec.add_layers()->mutable_dense()->set_units(3);
+  constexpr uint64_t kFolded =
+      (16 * 8 * 3 * 3 + 16) + (16 * 6 * 6 * 32 + 32);  // numbers
+  for (const DType compute :
+       {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    SCOPED_TRACE(DTypeName(compute));
+    auto programs = CompileInference(
+        *Source(spec), {.max_batch_size = 4, .compute = compute}, &backend_);
+    ASSERT_TRUE(programs.ok()) << programs.status();
+    EXPECT_EQ(DerivedBytes(*programs), kFolded * SizeOf(compute));
+    for (const WeightEntry& entry : programs->layout.entries()) {
+      const bool last = absl::StrContains(entry.name, "7");
+      EXPECT_EQ(entry.dtype, last ? compute : DType::kFloat32) << entry.name;
+    }
+  }
 }
 
 TEST_F(InferenceProgramsTest, BatchLimitsAreNamed) {

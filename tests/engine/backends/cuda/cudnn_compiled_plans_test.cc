@@ -2,7 +2,10 @@
 // plan is made, and compiles them. They are loaded by the driver: NVIDIA's stub
 // of it, which comes with the toolkit, is enough to get as far as the loading.
 // A process of its own, since the stub stays.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
 
 #include "absl/strings/match.h"
 #include "engine/backends/cuda/cudnn_attention.h"
@@ -10,9 +13,13 @@
 #include "engine/backends/cuda/shared_library.h"
 #include "engine/graph/builder.h"
 #include "tests/engine/backends/cuda/cudnn_plans_fixture.h"
+#include "tests/engine/backends/portable/attention_cases.h"
 
 namespace gpupool::engine::cuda {
 namespace {
+
+using ::gpupool::engine::testing::AttentionCase;
+using ::testing::HasSubstr;
 
 class CompiledPlansTest : public CudnnPlansTest {
  protected:
@@ -30,25 +37,135 @@ class CompiledPlansTest : public CudnnPlansTest {
   }
 };
 
-TEST_F(CompiledPlansTest, AttentionIsRecognised) {
-  GraphBuilder builder(&graph_);
-  const TensorType half{DType::kBFloat16, {2, 12, 256, 64}};
-  const ValueId q = *builder.Input("q", half), k = *builder.Input("k", half);
-  const ValueId v = *builder.Input("v", half), dy = *builder.Input("dy", half);
-  for (const bool causal : {false, true}) {
-    const AttentionAttributes attention{0.125, causal, true};
-    const auto y = builder.Emit(Op::kAttention, {q, k, v}, attention);
-    ASSERT_TRUE(y.ok()) << y.status();
-    ASSERT_TRUE(builder
-                    .Emit(Op::kAttentionGrad, {dy, q, k, v, (*y)[0], (*y)[1]},
-                          attention)
-                    .ok());
+// Attention and its gradient on a GPU of either generation.
+class CudnnAttentionPlansTest
+    : public CompiledPlansTest,
+      public ::testing::WithParamInterface<absl::string_view> {
+ protected:
+  void SetUp() override {
+    CompiledPlansTest::SetUp();
+    if (!IsSkipped()) Describe(GetParam());
   }
-  for (size_t node = 0; node < 4; ++node) {
-    const auto kernel = MakeCudnnAttention(library_.get(), RequestFor(node));
-    EXPECT_TRUE(Compiled(kernel)) << node << ": " << kernel.status();
+  // Node 0: attention, node 1: its gradient.
+  portable::KernelOr Make(const AttentionCase& at, size_t node) {
+    graph_ = testing::AttentionGraph(at);
+    return MakeCudnnAttention(library_.get(), RequestFor(node), {});
+  }
+  void ExpectCompiled(const AttentionCase& at) {
+    for (const size_t node : {0, 1}) {
+      const auto kernel = Make(at, node);
+      EXPECT_TRUE(Compiled(kernel))
+          << at.Text() << ", node " << node << ": " << kernel.status();
+    }
+  }
+  void ExpectRefused(const AttentionCase& at, size_t node,
+                     const std::string& words) {
+    const auto kernel = Make(at, node);
+    EXPECT_EQ(kernel.status().code(), absl::StatusCode::kUnimplemented)
+        << at.Text();
+    EXPECT_THAT(kernel.status().message(), HasSubstr(words)) << at.Text();
+  }
+  static AttentionCase Large() {
+    return {.sizes = {2, 12, 256, 256, 64, 64}, .type = DType::kBFloat16};
+  }
+};
+
+TEST_P(CudnnAttentionPlansTest, EveryMaskIsRecognised) {
+  AttentionCase at = Large();
+  for (const char* mask :
+       {"", "11TS", "B1TS", "1HTS", "BHTS", "B11S", "111S", "BH1S"}) {
+    at.mask = mask;
+    ExpectCompiled(at);
+  }
+  at.causal = true;
+  for (const char* mask : {"", "11TS", "BHTS", "B11S"}) {
+    at.mask = mask;
+    ExpectCompiled(at);
+  }
+  at.type = DType::kFloat16;
+  ExpectCompiled(at);
+}
+
+TEST_P(CudnnAttentionPlansTest, SoAreOtherSizes) {
+  AttentionCase at = Large();
+  at.mask = "B1TS";
+  for (const testing::AttentionSizes& sizes :
+       {testing::AttentionSizes{2, 4, 77, 77, 64, 64},
+        testing::AttentionSizes{2, 4, 128, 100, 64, 64},
+        testing::AttentionSizes{2, 4, 7, 1000, 128, 128},
+        testing::AttentionSizes{2, 4, 256, 256, 40, 40},
+        testing::AttentionSizes{2, 4, 256, 256, 64, 32}}) {
+    at.sizes = sizes;
+    ExpectCompiled(at);
   }
 }
+
+// The gradient of queries is then no sum whose order is open.
+TEST_P(CudnnAttentionPlansTest, SoAreDeterministicGradients) {
+  options_.deterministic = true;
+  AttentionCase at = Large();
+  for (const char* mask : {"", "B1TS"}) {
+    at.mask = mask;
+    for (const bool causal : {false, true}) {
+      at.causal = causal;
+      ExpectCompiled(at);
+    }
+  }
+}
+
+TEST_P(CudnnAttentionPlansTest, WhatTheEnginesGetWrongIsRefusedInWords) {
+  AttentionCase at = Large();
+  at.mask = "B1TS";
+  at.sizes.keys = 192;
+  ExpectRefused(at, 1, "leave 64 when divided by 128; there are 192");
+  at.causal = true;
+  ExpectRefused(at, 0, "causal attention of 256 queries to 192 keys");
+  at = Large();
+  at.sizes.queries = 1;
+  ExpectRefused(at, 1, "gradients of one query");
+  at = Large();
+  at.sizes.depth = 20;
+  ExpectRefused(at, 0, "these have 20");
+  at.sizes.depth = 264;
+  ExpectRefused(at, 0, "at most 256; these have 264");
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, CudnnAttentionPlansTest,
+                         ::testing::Values(kH200Description, kA100Description),
+                         [](const auto& info) {
+                           return info.index == 0 ? "H200" : "A100";
+                         });
+
+// What only the newer of them takes.
+class LargeHeadPlansTest : public CudnnAttentionPlansTest {};
+
+TEST_P(LargeHeadPlansTest, GradientsNeedAnEngine) {
+  AttentionCase at = Large();
+  at.sizes.depth = at.sizes.width = 256;
+  EXPECT_TRUE(Compiled(Make(at, 0)));
+  if (GetParam() == kH200Description) {
+    EXPECT_TRUE(Compiled(Make(at, 1)));
+  } else {
+    ExpectRefused(at, 1, "cuDNN has no engine that fits");
+  }
+}
+
+TEST_P(LargeHeadPlansTest, SoDoGradientsWithAMaskThatRepeatsAlongKeys) {
+  AttentionCase at = Large();
+  at.mask = "BHT1";
+  EXPECT_TRUE(Compiled(Make(at, 0)));
+  if (GetParam() == kH200Description) {
+    EXPECT_TRUE(Compiled(Make(at, 1)));
+  } else {
+    ExpectRefused(at, 1, "cuDNN has no engine that fits");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, LargeHeadPlansTest,
+                         ::testing::Values(kH200Description, kA100Description),
+                         [](const auto& info) {
+                           return info.index == 0 ? "H200" : "A100";
+                         });
 
 struct NormCase {
   DType type;

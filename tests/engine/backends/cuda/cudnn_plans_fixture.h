@@ -1,4 +1,4 @@
-// The real cuDNN, asked for plans for an H200 that is not there.
+// The real cuDNN, asked for plans for a GPU that is not there.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "engine/backends/cuda/cudnn_plan.h"
 #include "engine/runtime/device_backend.h"
-#include "tests/engine/backends/cuda/h200_description.h"
+#include "tests/engine/backends/cuda/device_descriptions.h"
 
 namespace gpupool::engine::cuda {
 
@@ -16,11 +16,12 @@ namespace gpupool::engine::cuda {
 class CudnnPlansTest : public ::testing::Test {
  protected:
   CudnnPlansTest() : cache_("") {}
-  void SetUp() override {
+  void SetUp() override { Describe(kH200Description); }
+  void Describe(absl::string_view description) {
     const auto functions = FindCudnn(GPUPOOL_CUDA_LIBRARIES);
     if (!functions.ok()) GTEST_SKIP() << functions.status();
     auto library =
-        CudnnLibrary::ForDescription(*functions, kH200Description, &cache_);
+        CudnnLibrary::ForDescription(*functions, description, &cache_);
     if (!library.ok()) GTEST_SKIP() << library.status();
     library_ = *std::move(library);
   }

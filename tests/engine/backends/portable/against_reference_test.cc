@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/backends/portable/portable_backend.h"
+#include "tests/engine/backends/portable/attention_cases.h"
 #include "tests/engine/backends/portable/compare.h"
 
 namespace gpupool::engine::testing {
@@ -27,6 +28,18 @@ TEST_P(PortableOp, NormalisesSixteenBitNumbersBesideFloat32) {
 INSTANTIATE_TEST_SUITE_P(Portable, PortableOp,
                          ::testing::ValuesIn(AllOpCases()),
                          [](const auto& info) { return info.param.name; });
+
+// With lse and y of the forward pass, and queries that see nothing.
+TEST(PortableAttentionTest, TheGradientAgreesInEveryForm) {
+  portable::PortableBackend backend;
+  for (const DType type :
+       {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    for (const AttentionCase& at : AttentionCases(type)) {
+      SCOPED_TRACE(at.Text());
+      ExpectAttentionAgrees(at, backend, type == DType::kFloat32 ? 1e-5 : 3e-2);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace gpupool::engine::testing

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "engine/graph/print.h"
 #include "engine/graph/verify.h"
+#include "tests/engine/backends/portable/error_of.h"
 #include "tests/engine/backends/portable/node_runner.h"
 
 namespace gpupool::engine::testing {
@@ -33,22 +33,6 @@ void ExpectSame(const NamedNumbers& got, const NamedNumbers& wanted,
 }
 
 }  // namespace
-
-double ErrorOf(const Numbers& got, const Numbers& wanted) {
-  if (got.size() != wanted.size()) return HUGE_VAL;
-  double largest = 0, difference = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (std::isnan(got[i]) && std::isnan(wanted[i])) continue;
-    if (got[i] == wanted[i]) continue;
-    if (std::isfinite(wanted[i])) {
-      largest = std::max(largest, std::abs(wanted[i]));
-    }
-    const double here = std::abs(got[i] - wanted[i]);
-    if (std::isnan(here)) return HUGE_VAL;
-    difference = std::max(difference, here);
-  }
-  return difference / (1 + largest);
-}
 
 void ExpectAgreement(const OpCase& made, double tolerance,
                      const BackendUnderTest& on) {

@@ -18,10 +18,6 @@ struct BackendUnderTest {
   double rounding = 1;
 };
 
-// The largest difference of an element, relative to 1 + the largest finite
-// expected number; 0 where both are NaN or the same infinity.
-double ErrorOf(const reference::Numbers& got, const reference::Numbers& wanted);
-
 // Runs the case on the back end and on the reference, and expects the same
 // numbers. Skips, with the reason, where there is no kernel for the op.
 void ExpectAgreement(const OpCase& at, double tolerance,

@@ -34,9 +34,10 @@ struct alignas(64) Block {
   // Neighbours by address; null at the ends of a range.
   Block* previous = nullptr;
   Block* next = nullptr;
-  // Neighbours in a free list, or in the list of unmapped blocks.
-  Block* previous_free = nullptr;
+  // Next in a free list, or in the list of unmapped blocks, and the pointer in
+  // that list that points here.
   Block* next_free = nullptr;
+  Block** link = nullptr;
   // Neighbours in a stream's list by counter.
   Block* earlier = nullptr;
   Block* later = nullptr;

@@ -27,18 +27,15 @@ void BlockHeap::AddHole(Block* block) {
     JoinNext(block->previous);
     return;
   }
-  block->previous_free = nullptr;
   block->next_free = holes_;
-  if (holes_ != nullptr) holes_->previous_free = block;
+  block->link = &holes_;
+  if (holes_ != nullptr) holes_->link = &block->next_free;
   holes_ = block;
 }
 
 void BlockHeap::RemoveHole(Block* block) {
-  if (block->next_free != nullptr) {
-    block->next_free->previous_free = block->previous_free;
-  }
-  (block->previous_free == nullptr ? holes_ : block->previous_free->next_free) =
-      block->next_free;
+  *block->link = block->next_free;
+  if (block->next_free != nullptr) block->next_free->link = block->link;
 }
 
 absl::Status BlockHeap::AddRange(uint64_t bytes) {

@@ -140,6 +140,7 @@ class BlockHeap {
     std::vector<Moment> open;
   };
 
+  // What says where it lies and what it is must be set; all else is empty.
   Block* NewBlock(uint64_t address, uint64_t bytes);
   void Recycle(Block* block);
   // Cuts a block in two; the second part is returned and is in no list.
@@ -150,7 +151,9 @@ class BlockHeap {
   void RemoveHole(Block* block);
   void Link(Block* block);
   void Unlink(Block* block);
-  void MakeFree(Block* block, const Moment& after);
+  void MakeFree(Block* block, Moment after);
+  // Return, of a block that streams may still use.
+  bool Leave(Block* block, absl::Span<const Moment> uses);
   std::vector<Moment> OpenMoments(const Block& block,
                                   absl::Span<const Moment> uses) const;
   bool IsOpen(const Moment& moment) const;

@@ -51,9 +51,11 @@ absl::Status BlockHeap::AddRange(uint64_t bytes) {
   GPUPOOL_CHECK(address % granularity_ == 0);
   Block* const hole = NewBlock(address, whole);
   Block* const end = NewBlock(address + whole, 0);
-  end->state = BlockState::kUsed;
+  hole->previous = nullptr;
   hole->next = end;
   end->previous = hole;
+  end->next = nullptr;
+  end->state = BlockState::kUsed;
   AddHole(hole);
   ranges_.push_back({{address, whole}, hole, end});
   return absl::OkStatus();

@@ -41,9 +41,8 @@ struct alignas(64) Block {
   // Neighbours in a stream's list by counter.
   Block* earlier = nullptr;
   Block* later = nullptr;
-  // Of a used block: what its owner asked for and what it is charged.
+  // Of a used block: what its owner asked for, and who that is.
   uint64_t requested_bytes = 0;
-  uint64_t charged_bytes = 0;
   OwnerAccount* account = nullptr;
 
   uint64_t end() const { return address + bytes; }

@@ -140,7 +140,8 @@ class BlockHeap {
     std::vector<Moment> open;
   };
 
-  // What says where it lies and what it is must be set; all else is empty.
+  // Returns a block in no list; state, stream, moment and neighbours are the
+  // caller's to set.
   Block* NewBlock(uint64_t address, uint64_t bytes);
   void Recycle(Block* block);
   // Cuts a block in two; the second part is returned and is in no list.
@@ -152,7 +153,7 @@ class BlockHeap {
   void Link(Block* block);
   void Unlink(Block* block);
   void MakeFree(Block* block, Moment after);
-  // Return, of a block that streams may still use.
+  // Takes a block back that streams may still use; see Return.
   bool Leave(Block* block, absl::Span<const Moment> uses);
   std::vector<Moment> OpenMoments(const Block& block,
                                   absl::Span<const Moment> uses) const;

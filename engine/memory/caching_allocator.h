@@ -155,7 +155,7 @@ class CachingAllocator {
 
   bool IsWithinLimit(uint64_t bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The device's and the holder's.
+  // Checks the holder's limit, too.
   bool IsWithinLimits(uint64_t bytes, const OwnerAccount& account) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status LimitError(uint64_t bytes, const OwnerAccount& account)
@@ -166,9 +166,10 @@ class CachingAllocator {
   absl::Status WaitForRoom(uint64_t bytes, const absl::Status& grown)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Free(Block* block, absl::Span<const Moment> uses);
-  // False when streams still use it.
+  // Takes a block back without an event. False when streams still use it.
   bool TakeBack(Block* block, absl::Span<const Moment> uses)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes a block back with events.
   void TakeBackRecorded(Block* block, absl::Span<const Moment> uses)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Charge(Block* block, uint64_t requested, OwnerAccount* account)

@@ -46,7 +46,7 @@ class FreeIndex {
     uint32_t second;
   };
   static Class ClassOf(uint64_t bytes);
-  // The end of the lists if there is none.
+  // Returns the end of the lists if there is none.
   Block* FirstOfLargerClass(const Class& at) const;
 
   uint64_t first_ = 0;  // which of second_ have bits

@@ -30,14 +30,11 @@ function(gpupool_test name)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
-  target_link_libraries(${name} PRIVATE ${arg_USES} GTest::gmock
-                        GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${arg_USES} gpupool_test_paths
+                        GTest::gmock GTest::gtest_main)
   if(arg_NEEDS)
     add_dependencies(${name} ${arg_NEEDS})
   endif()
-  target_compile_definitions(${name} PRIVATE
-    GPUPOOL_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-    GPUPOOL_BINARY_DIR="${CMAKE_BINARY_DIR}/bin")
   include(GoogleTest)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT}

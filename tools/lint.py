@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Formatting, headers that compile alone, clang-tidy, and the house rules.
 
-Results of the slow checks are kept in BUILD/lint by a digest of the file, of
-everything of ours that it includes and of the rules, so that a second run
-looks only at what changed.
+Results of the slow checks are kept in the user's cache folder, by a digest of
+the file, of everything of ours that it includes, of the rules and of the tools'
+versions. So a second run looks only at what changed, in another clone, too.
 """
 import argparse
 import concurrent.futures
@@ -48,21 +48,33 @@ class Closure:
         return self.includes[path]
 
     def digest(self, path, extra):
+        """Of the file, all that it includes, and `extra` without ROOT's path."""
         seen, todo = set(), [path]
         while todo:
             current = todo.pop()
             if current not in seen:
                 seen.add(current)
                 todo.extend(self.direct(current))
-        hasher = hashlib.sha256(extra.encode())
+        hasher = hashlib.sha256(extra.replace(str(ROOT), "").encode())
         for item in sorted(seen):
             hasher.update(item.read_bytes())
         return hasher.hexdigest()
 
 
-def run_cached(name, jobs, cache):
+def cache_folder():
+    """Where results are kept: one folder for all clones of a user."""
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(home) / "gpupool-lint"
+
+
+def version_of(tool):
+    return subprocess.run([tool, "--version"], check=True, capture_output=True,
+                          text=True).stdout
+
+
+def run_cached(name, jobs):
     """jobs: (label, key, command). Prints what fails; returns the labels."""
-    folder = cache / name
+    folder = cache_folder() / name
     folder.mkdir(parents=True, exist_ok=True)
     todo = [job for job in jobs if not (folder / job[1]).exists()]
     print(f"lint: {name}: {len(jobs)} files, {len(todo)} to check", flush=True)
@@ -120,17 +132,18 @@ def header_jobs(build, flags, closure):
               "-Werror", *everything, "-isystem", system, "-x", "c++",
               "/dev/null", "-include"]
     toolkit = cuda_includes(flags)
+    version = version_of("g++")
     for path in tracked("engine/*.h", "scheduler/*.h", "server/*.h", "client/*.h"):
         own = common
         if path.startswith(CUDA):
             if not toolkit:
                 continue
             own = [common[0], *toolkit, *common[1:]]
-        yield path, closure.digest(ROOT / path, " ".join(own)), [*own, path]
+        yield path, closure.digest(ROOT / path, version + " ".join(own)), [*own, path]
 
 
 def tidy_jobs(build, flags, closure):
-    rules = (ROOT / ".clang-tidy").read_text()
+    rules = version_of("clang-tidy") + (ROOT / ".clang-tidy").read_text()
     for path in tracked("engine/*.cc", "scheduler/*.cc", "server/*.cc", "client/*.cc"):
         if path in flags:
             key = closure.digest(ROOT / path, rules + " ".join(flags[path]))
@@ -163,12 +176,10 @@ def main():
         return [job for job in jobs if changed is None or job[0] in changed]
 
     failures = check_format()
-    failures += run_cached("headers", wanted(header_jobs(build, flags, closure)),
-                           build / "lint")
+    failures += run_cached("headers", wanted(header_jobs(build, flags, closure)))
     if not options.no_clang_tidy:
         failures += run_cached("clang-tidy",
-                               wanted(tidy_jobs(build, flags, closure)),
-                               build / "lint")
+                               wanted(tidy_jobs(build, flags, closure)))
     house = subprocess.run([sys.executable, "tests/tidy/house_rules.py"], cwd=ROOT)
     if failures or house.returncode:
         print(f"lint: {len(failures)} failures: {' '.join(failures)}"

@@ -6,6 +6,8 @@
 
 #include <fstream>
 
+#include "tests/test_paths.h"
+
 namespace gpupool::client {
 namespace {
 
@@ -79,15 +81,14 @@ TEST(ReadCsvTest, RefusesEmptyAndMissingFiles) {
 }
 
 TEST(ReadCsvTest, ReadsTheGzipFileOfTheExamples) {
-  const auto rows =
-      ReadCsv(GPUPOOL_SOURCE_DIR "/examples/data/digits.csv.gz", {});
+  const auto rows = ReadCsv(SourcePath("examples/data/digits.csv.gz"), {});
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ(rows->rows, 1797u);
   EXPECT_EQ(rows->width, 64u);
 }
 
 TEST(ReadCsvTest, RefusesACutGzipFile) {
-  std::ifstream whole(GPUPOOL_SOURCE_DIR "/examples/data/digits.csv.gz",
+  std::ifstream whole(SourcePath("examples/data/digits.csv.gz"),
                       std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(whole), {});
   const auto rows = ReadCsv(WriteFile(bytes.substr(0, bytes.size() / 2)), {});

@@ -10,6 +10,7 @@
 #include "gpupool/v1/admin.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "inference/grpc_service.pb.h"
+#include "tests/test_paths.h"
 
 namespace gpupool::client {
 namespace {
@@ -241,8 +242,8 @@ class ExampleTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ExampleTest, IsAValidJobFile) {
   v1::JobSpec job;
-  const absl::Status status = YamlFileToMessage(
-      std::string(GPUPOOL_SOURCE_DIR "/examples/") + GetParam(), job);
+  const absl::Status status =
+      YamlFileToMessage(SourcePath("examples/") + GetParam(), job);
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_FALSE(job.name().empty());
   EXPECT_EQ(job.data().dataset(), "digits");

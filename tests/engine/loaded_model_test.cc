@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/engine/session_fixture.h"
+#include "tests/test_paths.h"
 
 namespace gpupool::engine {
 namespace {
@@ -32,8 +33,7 @@ class LoadedModelTest : public SessionFixture {
 
 // The rows that `held_out { every: 5 }` keeps, 64 features and the label.
 std::vector<std::vector<float>> HeldOutDigits() {
-  const std::string path =
-      std::string(GPUPOOL_SOURCE_DIR) + "/examples/data/digits.csv.gz";
+  const std::string path = SourcePath("examples/data/digits.csv.gz");
   std::vector<std::vector<float>> rows;
   gzFile file = gzopen(path.c_str(), "rb");
   char line[1024];

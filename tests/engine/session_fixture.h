@@ -13,6 +13,7 @@
 #include "engine/base/sha256.h"
 #include "engine/session.h"
 #include "tests/engine/scratch_folder.h"
+#include "tests/test_paths.h"
 
 namespace gpupool::engine {
 
@@ -96,9 +97,8 @@ class SessionFixture : public ::testing::Test {
   }
 
   v1::Dataset Digits() {
-    auto dataset =
-        Store("digits.csv.gz", ReadFile(std::string(GPUPOOL_SOURCE_DIR) +
-                                        "/examples/data/digits.csv.gz"));
+    auto dataset = Store("digits.csv.gz",
+                         ReadFile(SourcePath("examples/data/digits.csv.gz")));
     EXPECT_TRUE(dataset.ok()) << dataset.status();
     return *dataset;
   }

@@ -22,6 +22,7 @@
 #include "gpupool/v1/model.grpc.pb.h"
 #include "server/store/store.h"
 #include "tests/server/store/temp_dir.h"
+#include "tests/test_paths.h"
 
 extern char** environ;
 
@@ -52,11 +53,11 @@ class Daemon {
     port_file_ = directory / "ports.json";
     log_ = directory / ("log" + std::to_string(absl::ToUnixNanos(absl::Now())));
     std::filesystem::remove(port_file_);
-    std::vector<std::string> words = {GPUPOOL_BINARY_DIR "/gpupoold",
+    std::vector<std::string> words = {BinaryPath("gpupoold"),
                                       "--state-dir",
                                       directory / "state",
                                       "--worker-binary",
-                                      GPUPOOL_BINARY_DIR "/gpupool-fake-worker",
+                                      BinaryPath("gpupool-fake-worker"),
                                       "--port-file",
                                       port_file_,
                                       "--grpc-port",

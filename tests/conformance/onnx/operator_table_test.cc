@@ -9,14 +9,13 @@
 #include <string>
 
 #include "tests/conformance/onnx/cases.h"
+#include "tests/test_paths.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {
 
-constexpr char kPage[] = GPUPOOL_SOURCE_DIR "/docs/operators.md";
-
 std::string ReadPage() {
-  std::ifstream file(kPage, std::ios::binary);
+  std::ifstream file(SourcePath("docs/operators.md"), std::ios::binary);
   return {std::istreambuf_iterator<char>(file),
           std::istreambuf_iterator<char>()};
 }
@@ -29,7 +28,7 @@ TEST(OperatorTableTest, ThePageIsUpToDate) {
   ASSERT_TRUE(page.ok()) << page.status();
   const char* write = std::getenv("GPUPOOL_WRITE_DOCS");
   if (write != nullptr && std::string(write) == "1") {
-    std::ofstream(kPage, std::ios::binary) << *page;
+    std::ofstream(SourcePath("docs/operators.md"), std::ios::binary) << *page;
   }
   EXPECT_EQ(*page, ReadPage())
       << "write it: GPUPOOL_WRITE_DOCS=1 onnx_conformance_test "

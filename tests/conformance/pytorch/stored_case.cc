@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/conformance/pytorch/formula.h"
 #include "tests/engine/testing/onnx_program.h"
+#include "tests/test_paths.h"
 
 namespace gpupool::testing {
 namespace {
@@ -35,8 +36,8 @@ void WriteWeights(const nlohmann::json& ranges, const std::string& path) {
 }  // namespace
 
 StoredCase OpenStoredCase(const std::string& name) {
-  const std::string stem = absl::StrCat(
-      GPUPOOL_SOURCE_DIR, "/tests/conformance/pytorch/data/", name);
+  const std::string stem =
+      absl::StrCat(SourcePath("tests/conformance/pytorch/data/"), name);
   StoredCase stored;
   std::ifstream(stem + ".json") >> stored.facts;
   const fs::path weights =

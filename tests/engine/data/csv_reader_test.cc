@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/engine/data/files.h"
+#include "tests/test_paths.h"
 
 namespace gpupool::engine {
 namespace {
@@ -114,8 +115,8 @@ TEST(CsvReaderTest, LinesMaySpanReadsOfTheStream) {
 }
 
 TEST(CsvReaderTest, ReadsTheDigits) {
-  const std::string bytes = files::ReadFile(std::string(GPUPOOL_SOURCE_DIR) +
-                                            "/examples/data/digits.csv.gz");
+  const std::string bytes =
+      files::ReadFile(SourcePath("examples/data/digits.csv.gz"));
   auto stream = OpenByteStream(bytes);
   auto table = ReadCsv(*stream, {}, {});
   ASSERT_TRUE(table.ok()) << table.status();

@@ -12,6 +12,7 @@
 #include "engine/memory/caching_allocator.h"
 #include "tests/engine/memory/simulated_driver.h"
 #include "tests/engine/memory/simulated_timeline.h"
+#include "tests/test_paths.h"
 
 namespace gpupool::engine {
 namespace {
@@ -86,9 +87,9 @@ TEST_F(SnapshotFileTest, FollowsTheRulesOfTheViewer) {
   if (!HasPython()) GTEST_SKIP() << "no /usr/bin/python3";
   ASSERT_GT(allocator_.Snapshot().events.size(), 1500u);
   const std::string path = Write(2, SnapshotForm::kFull);
-  const Output output = Execute("/usr/bin/python3 " GPUPOOL_SOURCE_DIR
-                                "/tests/engine/memory/check_snapshot.py " +
-                                path + " 2");
+  const Output output = Execute(
+      "/usr/bin/python3 " +
+      SourcePath("tests/engine/memory/check_snapshot.py ") + path + " 2");
   EXPECT_EQ(output.status, 0) << output.text;
   // Recorded from the start, so that nothing is left before the first event.
   EXPECT_THAT(output.text, HasSubstr("left 0 mapped 0"));
@@ -103,9 +104,9 @@ TEST_F(SnapshotFileTest, FollowsTheRulesWhenTheOldestEventsAreForgotten) {
     allocator_.EmptyCache();
   }
   const std::string path = Write(0, SnapshotForm::kFull);
-  const Output output = Execute("/usr/bin/python3 " GPUPOOL_SOURCE_DIR
-                                "/tests/engine/memory/check_snapshot.py " +
-                                path + " 0");
+  const Output output = Execute(
+      "/usr/bin/python3 " +
+      SourcePath("tests/engine/memory/check_snapshot.py ") + path + " 0");
   EXPECT_EQ(output.status, 0) << output.text;
   EXPECT_THAT(output.text, HasSubstr("events 64"));
   std::remove(path.c_str());

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/runtime/module_build_id.h"
+#include "tests/test_paths.h"
 
 namespace gpupool::engine {
 namespace {
@@ -39,7 +40,7 @@ TEST(DeviceModuleTest, AModuleOfAnotherBuildIsRefused) {
 TEST(DeviceModuleTest, WhatIsNoModuleIsRefusedByName) {
   EXPECT_EQ(LoadDeviceModule("/nowhere/libgpupool_cuda.so").status().code(),
             absl::StatusCode::kNotFound);
-  const auto text = LoadDeviceModule(GPUPOOL_SOURCE_DIR "/README.md");
+  const auto text = LoadDeviceModule(SourcePath("README.md"));
   EXPECT_EQ(text.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(text.status().message()), HasSubstr("README.md"));
 }
@@ -53,7 +54,7 @@ TEST(DeviceModuleTest, TheModuleIsLookedForInEveryFolder) {
 
 // The real module, where it was built: this is what a worker does first.
 TEST(DeviceModuleTest, TheCudaModuleSaysWhetherThereIsAGpu) {
-  const auto path = FindCudaModule({GPUPOOL_BINARY_DIR "/../lib"});
+  const auto path = FindCudaModule({BinaryPath("../lib")});
   if (!path.ok()) GTEST_SKIP() << path.status().message();
   const auto module = LoadDeviceModule(*path);
   ASSERT_TRUE(module.ok()) << module.status();

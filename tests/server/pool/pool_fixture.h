@@ -21,6 +21,7 @@
 #include "gpupool/worker/v1/worker.pb.h"
 #include "gtest/gtest.h"
 #include "server/pool/worker_pool.h"
+#include "tests/test_paths.h"
 
 namespace gpupool::server::testing_pool {
 
@@ -114,7 +115,7 @@ class PoolFixture : public testing::Test {
   PoolOptions Options() const {
     PoolOptions options;
     options.state_dir = state_dir_;
-    options.worker_binary = GPUPOOL_BINARY_DIR "/gpupool-fake-worker";
+    options.worker_binary = BinaryPath("gpupool-fake-worker");
     options.daemon_boot_id = "daemon";
     options.devices = {{.name = "cpu:0", .limit_bytes = 1 << 20}};
     options.ring = {4, 4096};

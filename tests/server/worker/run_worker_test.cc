@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "server/ipc/control_channel.h"
 #include "server/ipc/worker_paths.h"
+#include "tests/test_paths.h"
 
 namespace gpupool::server {
 namespace {
@@ -33,8 +34,8 @@ class RunWorkerTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(state_dir_); }
 
   Outcome Run(const std::string& flags) {
-    const std::string command = absl::StrCat(
-        GPUPOOL_BINARY_DIR "/gpupool-fake-worker ", flags, " 2>&1");
+    const std::string command =
+        absl::StrCat(BinaryPath("gpupool-fake-worker"), " ", flags, " 2>&1");
     FILE* const pipe = ::popen(command.c_str(), "r");
     Outcome outcome;
     std::array<char, 4096> chunk;
@@ -46,10 +47,11 @@ class RunWorkerTest : public testing::Test {
     return outcome;
   }
   pid_t Background() {
+    const std::string binary = BinaryPath("gpupool-fake-worker");
     const pid_t pid = ::fork();
     if (pid == 0) {
-      ::execl(GPUPOOL_BINARY_DIR "/gpupool-fake-worker", "worker", "--device",
-              "cpu:0", "--state-dir", state_dir_.c_str(), nullptr);
+      ::execl(binary.c_str(), "worker", "--device", "cpu:0", "--state-dir",
+              state_dir_.c_str(), nullptr);
       ::_exit(127);
     }
     const std::string socket = WorkerPathsFor(state_dir_, "cpu:0")->socket;

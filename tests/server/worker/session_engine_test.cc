@@ -11,6 +11,7 @@
 
 #include "engine/base/sha256.h"
 #include "tests/server/pool/pool_fixture.h"
+#include "tests/test_paths.h"
 
 namespace gpupool::server {
 namespace {
@@ -58,7 +59,7 @@ class SessionEngineTest : public testing_pool::PoolFixture {
   void SetUp() override {
     PoolFixture::SetUp();
     const std::string bytes =
-        ReadFile(GPUPOOL_SOURCE_DIR "/examples/data/digits.csv.gz");
+        ReadFile(SourcePath("examples/data/digits.csv.gz"));
     const std::string digest = engine::Sha256Hex(bytes);
     std::filesystem::create_directories(state_dir_ + "/blobs");
     std::ofstream(state_dir_ + "/blobs/" + digest, std::ios::binary) << bytes;
@@ -76,7 +77,7 @@ class SessionEngineTest : public testing_pool::PoolFixture {
   }
   PoolOptions RealOptions() const {
     PoolOptions options = Options();
-    options.worker_binary = GPUPOOL_BINARY_DIR "/gpupool-worker";
+    options.worker_binary = BinaryPath("gpupool-worker");
     options.devices[0].limit_bytes = uint64_t{512} << 20;
     options.ring.slot_bytes = 1 << 20;
     return options;

@@ -56,7 +56,7 @@ MemoryStatistics CachingAllocator::StatisticsLocked() const {
   statistics.peak_reserved_bytes = all.reserved_bytes.peak;
   statistics.largest_free_bytes = heap_.largest_free_bytes();
   statistics.allocations = all.allocation.allocated;
-  statistics.frees = frees_;
+  statistics.frees = all.allocation.freed();
   statistics.segment_allocations = heap_.chunks().created();
   statistics.segment_frees = heap_.chunks().released();
   statistics.retries = heap_.forced_trims();

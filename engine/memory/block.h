@@ -34,15 +34,15 @@ struct alignas(64) Block {
   // Neighbours by address; null at the ends of a range.
   Block* previous = nullptr;
   Block* next = nullptr;
-  // Neighbours in a free list, or in the list of unmapped blocks.
-  Block* previous_free = nullptr;
+  // Next in a free list, or in the list of unmapped blocks, and the pointer in
+  // that list that points here.
   Block* next_free = nullptr;
+  Block** link = nullptr;
   // Neighbours in a stream's list by counter.
   Block* earlier = nullptr;
   Block* later = nullptr;
-  // Of a used block: what its owner asked for and what it is charged.
+  // Of a used block: what its owner asked for, and who that is.
   uint64_t requested_bytes = 0;
-  uint64_t charged_bytes = 0;
   OwnerAccount* account = nullptr;
 
   uint64_t end() const { return address + bytes; }

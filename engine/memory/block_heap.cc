@@ -37,7 +37,6 @@ Block* BlockHeap::NewBlock(uint64_t address, uint64_t bytes) {
     block = &storage_.emplace_back();
   } else {
     spare_ = block->next_free;
-    *block = Block();
   }
   block->address = address;
   block->bytes = bytes;
@@ -82,26 +81,25 @@ void BlockHeap::Unlink(Block* block) {
   streams_.find(block->after.stream)->second.Remove(block);
 }
 
-void BlockHeap::MakeFree(Block* block, const Moment& after) {
-  block->state = BlockState::kFree;
-  block->after = after;
-  block->stream = after.stream;
+void BlockHeap::MakeFree(Block* block, Moment after) {
+  const StreamId stream = after.stream;
+  uint64_t counter = after.counter;
   const FreeIndex* const home =
-      after.counter == 0 ? &common_ : &streams_[after.stream].index();
+      counter == 0 ? &common_ : &streams_[stream].index();
   if (block->next->home == home) {
-    Block* const next = block->next;
-    Unlink(next);
-    block->after.counter = std::max(block->after.counter, next->after.counter);
+    Unlink(block->next);
+    counter = std::max(counter, block->next->after.counter);
     JoinNext(block);
   }
   if (block->previous != nullptr && block->previous->home == home) {
-    Block* const previous = block->previous;
-    Unlink(previous);
-    previous->after.counter =
-        std::max(previous->after.counter, block->after.counter);
-    JoinNext(previous);
-    block = previous;
+    block = block->previous;
+    Unlink(block);
+    counter = std::max(counter, block->after.counter);
+    JoinNext(block);
   }
+  block->state = BlockState::kFree;
+  block->stream = stream;
+  block->after = {stream, counter};
   Link(block);
 }
 
@@ -163,10 +161,12 @@ std::vector<Moment> BlockHeap::OpenMoments(
 bool BlockHeap::Return(Block* block, absl::Span<const Moment> uses) {
   Subtract(used_, *block);
   block->account = nullptr;
-  if (uses.empty() && block->after.counter == 0) {
-    MakeFree(block, Moment());
-    return true;
-  }
+  if (!uses.empty() || block->after.counter > 0) return Leave(block, uses);
+  MakeFree(block, Moment());
+  return true;
+}
+
+bool BlockHeap::Leave(Block* block, absl::Span<const Moment> uses) {
   std::vector<Moment> open = OpenMoments(*block, uses);
   if (open.size() < 2) {
     MakeFree(block, open.empty() ? Moment() : open.front());

@@ -140,6 +140,8 @@ class BlockHeap {
     std::vector<Moment> open;
   };
 
+  // Returns a block in no list; state, stream, moment and neighbours are the
+  // caller's to set.
   Block* NewBlock(uint64_t address, uint64_t bytes);
   void Recycle(Block* block);
   // Cuts a block in two; the second part is returned and is in no list.
@@ -150,7 +152,9 @@ class BlockHeap {
   void RemoveHole(Block* block);
   void Link(Block* block);
   void Unlink(Block* block);
-  void MakeFree(Block* block, const Moment& after);
+  void MakeFree(Block* block, Moment after);
+  // Takes a block back that streams may still use; see Return.
+  bool Leave(Block* block, absl::Span<const Moment> uses);
   std::vector<Moment> OpenMoments(const Block& block,
                                   absl::Span<const Moment> uses) const;
   bool IsOpen(const Moment& moment) const;

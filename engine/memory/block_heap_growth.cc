@@ -27,18 +27,15 @@ void BlockHeap::AddHole(Block* block) {
     JoinNext(block->previous);
     return;
   }
-  block->previous_free = nullptr;
   block->next_free = holes_;
-  if (holes_ != nullptr) holes_->previous_free = block;
+  block->link = &holes_;
+  if (holes_ != nullptr) holes_->link = &block->next_free;
   holes_ = block;
 }
 
 void BlockHeap::RemoveHole(Block* block) {
-  if (block->next_free != nullptr) {
-    block->next_free->previous_free = block->previous_free;
-  }
-  (block->previous_free == nullptr ? holes_ : block->previous_free->next_free) =
-      block->next_free;
+  *block->link = block->next_free;
+  if (block->next_free != nullptr) block->next_free->link = block->link;
 }
 
 absl::Status BlockHeap::AddRange(uint64_t bytes) {
@@ -54,9 +51,11 @@ absl::Status BlockHeap::AddRange(uint64_t bytes) {
   GPUPOOL_CHECK(address % granularity_ == 0);
   Block* const hole = NewBlock(address, whole);
   Block* const end = NewBlock(address + whole, 0);
-  end->state = BlockState::kUsed;
+  hole->previous = nullptr;
   hole->next = end;
   end->previous = hole;
+  end->next = nullptr;
+  end->state = BlockState::kUsed;
   AddHole(hole);
   ranges_.push_back({{address, whole}, hole, end});
   return absl::OkStatus();

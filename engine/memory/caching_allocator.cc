@@ -26,19 +26,20 @@ size_t PoolOf(uint64_t block_bytes) {
                                  : MemoryPool::kLarge);
 }
 
+MemoryEvent EventOf(MemoryAction action, const Block& used) {
+  return {action,
+          used.address,
+          used.requested_bytes,
+          used.stream,
+          0,
+          used.account->owner.Label()};
+}
+
 uint64_t RangeBytes(uint64_t limit_bytes) {
   return 2 * std::min(std::max<uint64_t>(limit_bytes, 1), kMostRangeBytes / 2);
 }
 
 }  // namespace
-
-Allocation& Allocation::operator=(Allocation&& other) noexcept {
-  if (this == &other) return *this;
-  Reset();
-  allocator_ = other.allocator_;
-  block_ = std::exchange(other.block_, nullptr);
-  return *this;
-}
 
 std::optional<Moment> Allocation::wait() const {
   if (block_ == nullptr || block_->after.counter == 0 ||
@@ -75,7 +76,9 @@ absl::StatusOr<Allocation> CachingAllocator::Allocate(
     return OutOfMemory(bytes, owner, "this request was chosen to fail");
   }
   OwnerAccount* account = ledger_.Account(owner);
-  RETURN_IF_ERROR(CheckLimits(AlignUp(bytes), *account));
+  if (!IsWithinLimits(AlignUp(bytes), *account)) {
+    return LimitError(AlignUp(bytes), *account);
+  }
   const uint64_t block_bytes = AlignUp(bytes, kBlockUnitBytes);
   Block* block = heap_.Find(block_bytes, options.stream);
   if (block == nullptr) {
@@ -87,15 +90,23 @@ absl::StatusOr<Allocation> CachingAllocator::Allocate(
   return Allocation(this, block);
 }
 
-absl::Status CachingAllocator::CheckLimits(uint64_t bytes,
-                                           const OwnerAccount& account) {
+bool CachingAllocator::IsWithinLimit(uint64_t bytes) const {
   const uint64_t allocated = figures_[kAll].allocated_bytes.current;
-  if (bytes > limit_bytes_ || allocated > limit_bytes_ - bytes) {
+  return bytes <= limit_bytes_ && allocated <= limit_bytes_ - bytes;
+}
+
+bool CachingAllocator::IsWithinLimits(uint64_t bytes,
+                                      const OwnerAccount& account) const {
+  return IsWithinLimit(bytes) && OwnerLedger::Allows(*account.holder, bytes);
+}
+
+absl::Status CachingAllocator::LimitError(uint64_t bytes,
+                                          const OwnerAccount& account) {
+  if (!IsWithinLimit(bytes)) {
     return OutOfMemory(bytes, account.owner,
                        "the device's limit would be passed");
   }
   const OwnerHolder& holder = *account.holder;
-  if (OwnerLedger::Allows(holder, bytes)) return absl::OkStatus();
   return OutOfMemory(
       bytes, account.owner,
       absl::StrCat("the limit of ", holder.name, ", ", holder.limit_bytes,
@@ -126,7 +137,10 @@ absl::StatusOr<Block*> CachingAllocator::Obtain(
     }
     RETURN_IF_ERROR(waited);
     // Others came while this thread waited without the lock.
-    RETURN_IF_ERROR(CheckLimits(AlignUp(bytes), *ledger_.Account(owner)));
+    const OwnerAccount* const account = ledger_.Account(owner);
+    if (!IsWithinLimits(AlignUp(bytes), *account)) {
+      return LimitError(AlignUp(bytes), *account);
+    }
   }
 }
 
@@ -151,60 +165,61 @@ void CachingAllocator::Charge(Block* block, uint64_t requested,
                               OwnerAccount* account) {
   const uint64_t charged = AlignUp(requested);
   block->requested_bytes = requested;
-  block->charged_bytes = charged;
   block->account = account;
   ledger_.Add(account, charged);
-  for (const size_t pool : {kAll, PoolOf(block->bytes)}) {
-    MemoryFigures& figures = figures_[pool];
+  const auto count = [&](MemoryFigures& figures) {
     figures.allocation.Add(1);
     figures.active.Add(1);
     figures.allocated_bytes.Add(charged);
     figures.active_bytes.Add(block->bytes);
     figures.requested_bytes.Add(requested);
-  }
-  if (history_.on()) {
-    history_.Record({MemoryAction::kAlloc, block->address, requested,
-                     block->stream, 0, account->owner.Label()});
-  }
+  };
+  count(figures_[kAll]);
+  count(figures_[PoolOf(block->bytes)]);
+  if (history_.on()) history_.Record(EventOf(MemoryAction::kAlloc, *block));
 }
 
 void CachingAllocator::Discharge(const Block& block) {
-  ledger_.Subtract(block.account, block.charged_bytes);
+  const uint64_t charged = AlignUp(block.requested_bytes);
+  ledger_.Subtract(block.account, charged);
   for (const size_t pool : {kAll, PoolOf(block.bytes)}) {
     MemoryFigures& figures = figures_[pool];
     figures.allocation.Subtract(1);
-    figures.allocated_bytes.Subtract(block.charged_bytes);
+    figures.allocated_bytes.Subtract(charged);
     figures.requested_bytes.Subtract(block.requested_bytes);
   }
-  ++frees_;
+}
+
+bool CachingAllocator::TakeBack(Block* block, absl::Span<const Moment> uses) {
+  Discharge(*block);
+  const uint64_t block_bytes = block->bytes;
+  const bool completed = heap_.Return(block, uses);
+  CountFree();
+  if (!completed) return false;
+  for (const size_t pool : {kAll, PoolOf(block_bytes)}) {
+    figures_[pool].active.Subtract(1);
+    figures_[pool].active_bytes.Subtract(block_bytes);
+  }
+  return true;
 }
 
 void CachingAllocator::Free(Block* block, absl::Span<const Moment> uses) {
   FastMutexLock lock(&mutex_);
   GPUPOOL_CHECK(block->state == BlockState::kUsed);
-  MemoryEvent event;
   if (history_.on()) {
-    event = {MemoryAction::kFreeRequested,
-             block->address,
-             block->requested_bytes,
-             block->stream,
-             0,
-             block->account->owner.Label()};
-    history_.Record(event);
+    TakeBackRecorded(block, uses);
+  } else {
+    TakeBack(block, uses);
   }
-  Discharge(*block);
-  const uint64_t block_bytes = block->bytes;
-  const bool completed = heap_.Return(block, uses);
-  CountFree();
-  if (!completed) return;
-  for (const size_t pool : {kAll, PoolOf(block_bytes)}) {
-    figures_[pool].active.Subtract(1);
-    figures_[pool].active_bytes.Subtract(block_bytes);
-  }
-  if (history_.on()) {
-    event.action = MemoryAction::kFreeCompleted;
-    history_.Record(std::move(event));
-  }
+}
+
+void CachingAllocator::TakeBackRecorded(Block* block,
+                                        absl::Span<const Moment> uses) {
+  MemoryEvent event = EventOf(MemoryAction::kFreeRequested, *block);
+  history_.Record(event);
+  if (!TakeBack(block, uses)) return;
+  event.action = MemoryAction::kFreeCompleted;
+  history_.Record(std::move(event));
 }
 
 absl::Status CachingAllocator::SetHolderLimit(const std::string& holder,

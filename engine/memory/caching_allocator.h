@@ -52,7 +52,13 @@ class Allocation {
   Allocation() = default;
   Allocation(Allocation&& other) noexcept
       : allocator_(other.allocator_), block_(std::exchange(other.block_, {})) {}
-  Allocation& operator=(Allocation&& other) noexcept;
+  Allocation& operator=(Allocation&& other) noexcept {
+    if (this == &other) return *this;
+    Reset();
+    allocator_ = other.allocator_;
+    block_ = std::exchange(other.block_, nullptr);
+    return *this;
+  }
   ~Allocation() { Reset(); }
 
   // Null when empty. Contents are undefined at first.
@@ -147,7 +153,12 @@ class CachingAllocator {
  private:
   friend class Allocation;
 
-  absl::Status CheckLimits(uint64_t bytes, const OwnerAccount& account)
+  bool IsWithinLimit(uint64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Checks the holder's limit, too.
+  bool IsWithinLimits(uint64_t bytes, const OwnerAccount& account) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status LimitError(uint64_t bytes, const OwnerAccount& account)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Block*> Obtain(uint64_t bytes, const Owner& owner,
                                 const AllocateOptions& options)
@@ -155,6 +166,12 @@ class CachingAllocator {
   absl::Status WaitForRoom(uint64_t bytes, const absl::Status& grown)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Free(Block* block, absl::Span<const Moment> uses);
+  // Takes a block back without an event. False when streams still use it.
+  bool TakeBack(Block* block, absl::Span<const Moment> uses)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes a block back with events.
+  void TakeBackRecorded(Block* block, absl::Span<const Moment> uses)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Charge(Block* block, uint64_t requested, OwnerAccount* account)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Discharge(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -181,7 +198,6 @@ class CachingAllocator {
   PooledFigures figures_ ABSL_GUARDED_BY(mutex_);
   uint64_t limit_bytes_ ABSL_GUARDED_BY(mutex_);
   uint64_t until_failure_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is planned
-  uint64_t frees_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t stream_waits_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t out_of_memory_ ABSL_GUARDED_BY(mutex_) = 0;
 };

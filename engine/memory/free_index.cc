@@ -12,21 +12,26 @@ constexpr int kOwnClassLooks = 4;
 
 }  // namespace
 
+FreeIndex::FreeIndex() {
+  end_.next_free = &end_;
+  for (auto& heads : heads_) heads.fill(&end_);
+}
+
 FreeIndex::Class FreeIndex::ClassOf(uint64_t bytes) {
   const uint64_t units = bytes / kBlockUnitBytes;
-  if (units < kSeconds) return {0, static_cast<uint32_t>(units)};
-  const auto log = static_cast<uint32_t>(std::bit_width(units) - 1);
-  const uint64_t part = (units >> (log - kSecondBits)) - kSeconds;
-  return {log - kSecondBits + 1, static_cast<uint32_t>(part)};
+  const auto shift =
+      static_cast<uint32_t>(std::bit_width(units | kSeconds)) - kSecondBits - 1;
+  const auto index = shift * kSeconds + static_cast<uint32_t>(units >> shift);
+  return {index / kSeconds, index % kSeconds};
 }
 
 void FreeIndex::Insert(Block* block) {
   const Class at = ClassOf(block->bytes);
   Block*& head = heads_[at.first][at.second];
   block->home = this;
-  block->previous_free = nullptr;
   block->next_free = head;
-  if (head != nullptr) head->previous_free = block;
+  block->link = &head;
+  head->link = &block->next_free;
   head = block;
   first_ |= uint64_t{1} << at.first;
   second_[at.first] |= uint32_t{1} << at.second;
@@ -34,37 +39,30 @@ void FreeIndex::Insert(Block* block) {
 
 void FreeIndex::Remove(Block* block) {
   block->home = nullptr;
-  if (block->next_free != nullptr) {
-    block->next_free->previous_free = block->previous_free;
-  }
-  if (block->previous_free != nullptr) {
-    block->previous_free->next_free = block->next_free;
-    return;
-  }
+  *block->link = block->next_free;
+  block->next_free->link = block->link;
   const Class at = ClassOf(block->bytes);
-  heads_[at.first][at.second] = block->next_free;
-  if (block->next_free != nullptr) return;
-  second_[at.first] &= ~(uint32_t{1} << at.second);
-  if (second_[at.first] == 0) first_ &= ~(uint64_t{1} << at.first);
+  const bool empty = heads_[at.first][at.second] == &end_;
+  second_[at.first] &= ~(uint32_t{empty} << at.second);
+  first_ &= ~(uint64_t{second_[at.first] == 0} << at.first);
 }
 
 Block* FreeIndex::Find(uint64_t bytes) const {
   const Class at = ClassOf(bytes);
-  Block* best = nullptr;
   Block* block = heads_[at.first][at.second];
-  for (int i = 0; i < kOwnClassLooks && block != nullptr; ++i) {
-    if (block->bytes == bytes) return block;
-    if (block->bytes > bytes &&
-        (best == nullptr || block->bytes < best->bytes)) {
-      best = block;
-    }
+  if (block->bytes == bytes) return block;
+  Block* best = FirstOfLargerClass(at);
+  uint64_t least_over = bytes;  // nothing of its own class is twice as large
+  for (int i = 0; i < kOwnClassLooks; ++i) {
+    const uint64_t over = block->bytes - bytes;  // huge if the block is smaller
+    best = over < least_over ? block : best;
+    least_over = std::min(least_over, over);
     block = block->next_free;
   }
-  if (best != nullptr) return best;
-  if (Block* larger = FirstOfLargerClass(at); larger != nullptr) return larger;
+  if (best != &end_) return best;
   // Nothing left but more memory, next to which a longer look is cheap.
-  while (block != nullptr && block->bytes < bytes) block = block->next_free;
-  return block;
+  while (block != &end_ && block->bytes < bytes) block = block->next_free;
+  return block == &end_ ? nullptr : block;
 }
 
 Block* FreeIndex::FirstOfLargerClass(const Class& at) const {
@@ -72,7 +70,7 @@ Block* FreeIndex::FirstOfLargerClass(const Class& at) const {
       static_cast<uint32_t>(second_[at.first] & (~uint64_t{1} << at.second));
   if (larger != 0) return heads_[at.first][std::countr_zero(larger)];
   const uint64_t firsts = first_ & (~uint64_t{1} << at.first);
-  if (firsts == 0) return nullptr;
+  if (firsts == 0) return end_.next_free;
   const int first = std::countr_zero(firsts);
   return heads_[first][std::countr_zero(second_[first])];
 }
@@ -82,7 +80,7 @@ uint64_t FreeIndex::largest_bytes() const {
   const auto first = static_cast<size_t>(std::bit_width(first_) - 1);
   const auto second = static_cast<size_t>(std::bit_width(second_[first]) - 1);
   uint64_t largest = 0;
-  for (const Block* block = heads_[first][second]; block != nullptr;
+  for (const Block* block = heads_[first][second]; block != &end_;
        block = block->next_free) {
     largest = std::max(largest, block->bytes);
   }

@@ -22,12 +22,13 @@ struct MemoryFigure {
   void Add(uint64_t amount) {
     current += amount;
     allocated += amount;
-    peak = std::max(peak, current);
+    if (current > peak) peak = current;
   }
   void Subtract(uint64_t amount) { current -= amount; }
   // To a value, by one addition or subtraction.
   void MoveTo(uint64_t value) {
-    if (value > current) return Add(value - current);
+    allocated += std::max(value, current) - current;
+    peak = std::max(peak, value);
     current = value;
   }
 };

@@ -16,8 +16,7 @@ OwnerHolder& OwnerLedger::Holder(const std::string& name) {
   return *holder;
 }
 
-OwnerAccount* OwnerLedger::Account(const Owner& owner) {
-  if (last_ != nullptr && last_->owner == owner) return last_;
+OwnerAccount* OwnerLedger::FindOrOpen(const Owner& owner) {
   std::unique_ptr<OwnerAccount>& account = accounts_[owner];
   if (account == nullptr) {
     account = std::make_unique<OwnerAccount>();
@@ -31,18 +30,6 @@ OwnerAccount* OwnerLedger::Account(const Owner& owner) {
 const OwnerHolder* OwnerLedger::Find(const std::string& holder) const {
   const auto found = holders_.find(holder);
   return found == holders_.end() ? nullptr : found->second.get();
-}
-
-void OwnerLedger::Add(OwnerAccount* account, uint64_t bytes) {
-  account->bytes += bytes;
-  OwnerHolder& holder = *account->holder;
-  holder.bytes += bytes;
-  holder.peak_bytes = std::max(holder.peak_bytes, holder.bytes);
-}
-
-void OwnerLedger::Subtract(OwnerAccount* account, uint64_t bytes) {
-  account->bytes -= bytes;
-  account->holder->bytes -= bytes;
 }
 
 bool OwnerLedger::SetLimit(const std::string& holder, uint64_t limit_bytes) {

@@ -34,7 +34,10 @@ struct OwnerAccount {
 class OwnerLedger {
  public:
   // Opened at the first call.
-  OwnerAccount* Account(const Owner& owner);
+  OwnerAccount* Account(const Owner& owner) {
+    const bool again = last_ != nullptr && last_->owner == owner;
+    return again ? last_ : FindOrOpen(owner);
+  }
   // Null when the holder is unknown.
   const OwnerHolder* Find(const std::string& holder) const;
   // Whether the holder may have so many bytes more.
@@ -43,8 +46,16 @@ class OwnerLedger {
            (bytes <= holder.limit_bytes &&
             holder.bytes <= holder.limit_bytes - bytes);
   }
-  static void Add(OwnerAccount* account, uint64_t bytes);
-  static void Subtract(OwnerAccount* account, uint64_t bytes);
+  static void Add(OwnerAccount* account, uint64_t bytes) {
+    account->bytes += bytes;
+    OwnerHolder& holder = *account->holder;
+    holder.bytes += bytes;
+    if (holder.bytes > holder.peak_bytes) holder.peak_bytes = holder.bytes;
+  }
+  static void Subtract(OwnerAccount* account, uint64_t bytes) {
+    account->bytes -= bytes;
+    account->holder->bytes -= bytes;
+  }
 
   // False when it holds more already.
   bool SetLimit(const std::string& holder, uint64_t limit_bytes);
@@ -57,6 +68,7 @@ class OwnerLedger {
   std::vector<OwnerHolder> Holders() const;
 
  private:
+  OwnerAccount* FindOrOpen(const Owner& owner);
   OwnerHolder& Holder(const std::string& name);
 
   std::map<std::string, std::unique_ptr<OwnerHolder>> holders_;

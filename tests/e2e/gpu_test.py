@@ -102,7 +102,7 @@ class Gpu(harness.TestCase):
         server.upload_digits()
         for kind, name in (("cuda", "cuda:2"), ("cpu", "cpu:0")):
             job = server.wait_job(server.submit(
-                harness.digits_job(kind, steps=20, filters=4, device_kind=kind)))
+                harness.digits_job(kind, steps=20, filters=4, device=kind)))
             self.assertEqual(("SUCCEEDED", name), (job["state"], job["device"]), job)
 
     def test_words_that_mean_no_device_say_what_to_write(self):

@@ -129,6 +129,34 @@ TEST_F(BlockHeapTest, FreeMemoryOfStreamsIsApartUntilSettled) {
   EXPECT_EQ(Picture(), "f-");
 }
 
+TEST_F(BlockHeapTest, RecycledBlockForgetsItsStream) {
+  Block* const a = Allocate(kMiB, 1);
+  Block* const b = Allocate(kMiB, 1);
+  heap_.Return(a, {{1, 5}});
+  heap_.Return(b, {{1, 6}});  // merged into `a`, so that `b` is recycled
+  Block* const c = Allocate(kMiB, 2);
+  EXPECT_EQ(Picture(), "fuf-");
+  for (const Block* block : {c, c->next, c->next->next}) {
+    EXPECT_EQ(block->after, Moment());
+    EXPECT_EQ(block->earlier, nullptr);
+    EXPECT_EQ(block->later, nullptr);
+    EXPECT_EQ(block->account, nullptr);
+  }
+  heap_.Return(c, {});
+}
+
+TEST_F(BlockHeapTest, RecycledBlockForgetsItsNeighbours) {
+  Block* const a = Allocate(kMiB);
+  Block* const b = Allocate(kMiB);
+  heap_.Return(a, {});
+  heap_.Return(b, {});  // merged into `a`, so that `b` is recycled
+  Block* const c = Allocate(100 * kMiB);
+  EXPECT_EQ(Picture(), "f-u");
+  EXPECT_EQ(c->previous, nullptr);
+  heap_.Return(c, {});
+  EXPECT_EQ(Picture(), "f-f");
+}
+
 TEST_F(BlockHeapTest, GrowRefusesToPassTheMostWhileStreamsHoldFreeMemory) {
   Block* const a = Allocate(8 * kMiB, 1);
   heap_.Return(a, {{1, 5}});

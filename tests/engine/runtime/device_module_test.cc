@@ -65,7 +65,7 @@ TEST(DeviceModuleTest, TheCudaModuleSaysWhetherThereIsAGpu) {
     return;
   }
   EXPECT_EQ(count.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(count.status().message()), HasSubstr("CUDA error"));
+  EXPECT_THAT(std::string(count.status().message()), HasSubstr("driver"));
   EXPECT_EQ((*module)->Open({.index = 0}).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }

@@ -71,6 +71,11 @@ absl::Status CheckGpu(uint32_t index, uint64_t memory_bytes,
         absl::StrCat("there is no cuda:", index, ": the NVIDIA driver shows ",
                      machine.gpus.size(), " CUDA devices (numbered from 0)"));
   }
+  const std::string& refusal = machine.gpus[index].refusal;
+  if (!refusal.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cuda:", index, " cannot be used: ", refusal));
+  }
   if (memory_bytes <= machine.gpus[index].bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("device-memory is ", memory_bytes, " bytes; of cuda:", index,
@@ -127,14 +132,13 @@ absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
     const MachineFacts& machine) {
   absl::string_view rest = devices;
   if (devices == "auto") {
-    if (machine.gpus.empty()) {
-      return CpuDevices(machine.cores > 1 ? 2 : 1, memory_bytes, machine);
+    std::string list;
+    for (size_t i = 0; i < machine.gpus.size(); ++i) {
+      if (!machine.gpus[i].refusal.empty()) continue;
+      absl::StrAppend(&list, list.empty() ? "" : ",", i);
     }
-    std::string list = "0";
-    for (size_t i = 1; i < machine.gpus.size(); ++i) {
-      absl::StrAppend(&list, ",", i);
-    }
-    return GpuDevices(list, memory_bytes, machine);
+    if (!list.empty()) return GpuDevices(list, memory_bytes, machine);
+    return CpuDevices(machine.cores > 1 ? 2 : 1, memory_bytes, machine);
   }
   if (absl::ConsumePrefix(&rest, "cuda:")) {
     return GpuDevices(rest, memory_bytes, machine);

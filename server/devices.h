@@ -1,8 +1,7 @@
 // Which devices the daemon owns: the words of --devices and the facts of the
 // machine, as a list for the pool.
 //
-//   auto        the GPUs when workers can open any, else cpu:2 (cpu:1 on one
-//               core)
+//   auto        the GPUs that workers can use, else cpu:2 (cpu:1 on one core)
 //   cpu:N       N virtual devices cpu:0 .. cpu:N-1 that share the cores
 //   cuda:I,J    these GPUs
 #pragma once
@@ -21,6 +20,7 @@ struct UsableGpu {
   uint64_t bytes = 0;  // that can be used
   // To each GPU, by index; empty where nobody tells.
   std::vector<scheduler::Link> links = {};
+  std::string refusal = {};  // why workers cannot use it; empty: they can
 };
 
 struct MachineFacts {
@@ -46,7 +46,7 @@ bool MayMeanGpus(absl::string_view devices);
 // `memory_bytes` is the limit of each device; 0 means what the GPU has, or half
 // of the machine's memory, divided. InvalidArgument for words that mean
 // nothing, and for more memory than a GPU has; FailedPrecondition for a GPU
-// that is not there.
+// that is not there or that workers cannot use.
 absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
     absl::string_view devices, uint64_t memory_bytes,
     const MachineFacts& machine);

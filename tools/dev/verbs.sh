@@ -27,6 +27,7 @@ TXT
 verb_setup() { need build test lint; }
 
 verb_build() {
+  build_for_all "${1:-release}"
   build_preset "${1:-release}"
   if [ -f "build/${1:-release}/lib/libgpupool_cuda.so" ]; then
     say "the CUDA module was built: build/${1:-release}/lib/libgpupool_cuda.so"
@@ -51,6 +52,7 @@ verb_test() {
     export GPUPOOL_KILLS=10000
   fi
   need build test
+  build_for_tests release
   build_preset release
   local select=()
   [ $# -gt 0 ] && select=(-R "$1")
@@ -61,6 +63,7 @@ verb_test() {
 
 verb_lint() {
   need build lint
+  build_for_tests release
   build_preset release
   "$python" tools/lint.py --build build/release "$@"
 }
@@ -99,12 +102,14 @@ verb_bench() {
 
 verb_bundle() {
   need build bundle
+  build_for_all release
   build_preset release
   tools/bundle.sh build/release
 }
 
 verb_gpu_test() {
   need build
+  build_for_all release
   build_preset release
   if [ ! -f build/release/lib/libgpupool_cuda.so ]; then
     say "there is nothing to run: the CUDA module was not built (no nvcc here)"

@@ -145,7 +145,8 @@ class StandinModule : public DeviceModule {
         .compute_capability = index == 1 && Asked("old") ? "7.5" : "9.0",
         .multiprocessors = 1,
         .total_bytes = kTotalBytes,
-        .cuda_version = "13.0"};
+        .cuda_version = "13.0",
+        .threads_per_multiprocessor = 1024};
   }
   absl::StatusOr<DeviceLinks> Links(
       const std::string& vendor_library_dirs) override {

@@ -1,7 +1,8 @@
 # Finds nvcc. Sets GPUPOOL_BUILD_CUDA; nothing else changes where there is none.
 set(GPUPOOL_CUDA AUTO CACHE STRING "build the CUDA module: AUTO, ON or OFF")
-set(GPUPOOL_CUDA_ARCHITECTURES 90 CACHE STRING
-    "compute capabilities without the dot, separated by ;")
+set(GPUPOOL_CUDA_ARCHITECTURES AUTO CACHE STRING
+    "GPUs of the CUDA module: AUTO (all), TESTS (one), or compute capabilities as in 80,90")
+include(cuda_architectures)
 set(GPUPOOL_BUILD_CUDA OFF)
 
 # gpupool_find_cuda_obstacle(OUTPUT): why the compiler GPUPOOL_NVCC cannot build
@@ -58,8 +59,14 @@ if(NOT GPUPOOL_CUDA STREQUAL "OFF" AND NOT GPUPOOL_SANITIZE)
 endif()
 file(WRITE ${CMAKE_BINARY_DIR}/cuda_module.txt "${state}\n")
 if(GPUPOOL_BUILD_CUDA)
-  message(STATUS "CUDA module: yes (${GPUPOOL_NVCC}, architectures "
-                 "${GPUPOOL_CUDA_ARCHITECTURES})")
+  gpupool_list_architectures(known ${GPUPOOL_NVCC})
+  gpupool_choose_architectures(GPUPOOL_CUDA_MACHINE_CODE
+                               "${GPUPOOL_CUDA_ARCHITECTURES}" "${known}")
+  gpupool_cuda_code(GPUPOOL_CUDA_CODE_FLAGS GPUPOOL_CUDA_PTX
+                    "${GPUPOOL_CUDA_MACHINE_CODE}")
+  string(JOIN ", " architectures ${GPUPOOL_CUDA_MACHINE_CODE})
+  message(STATUS "CUDA module: yes (${GPUPOOL_NVCC}, machine code for "
+                 "${architectures}, PTX for ${GPUPOOL_CUDA_PTX})")
 else()
   message(STATUS "CUDA module: ${state}")
 endif()
@@ -70,15 +77,12 @@ endif()
 # machines without nvcc need no language that CMake would look for.
 function(gpupool_cuda_objects output)
   cmake_parse_arguments(arg "" "" "SOURCES" ${ARGN})
-  set(flags -std=c++20 -O3 -ccbin ${CMAKE_CXX_COMPILER}
+  set(flags -std=c++20 -O3 --compress-mode=size -ccbin ${CMAKE_CXX_COMPILER}
       -Xcompiler=-fPIC,-Wall,-fvisibility=hidden -I${CMAKE_SOURCE_DIR})
   if(GPUPOOL_WERROR)
     list(APPEND flags -Werror=all-warnings)
   endif()
-  foreach(architecture ${GPUPOOL_CUDA_ARCHITECTURES})
-    list(APPEND flags
-         -gencode=arch=compute_${architecture},code=sm_${architecture})
-  endforeach()
+  list(APPEND flags ${GPUPOOL_CUDA_CODE_FLAGS})
   set(launcher "")
   if(GPUPOOL_CCACHE)
     set(launcher ${CMAKE_CXX_COMPILER_LAUNCHER})

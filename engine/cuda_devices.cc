@@ -42,6 +42,12 @@ absl::StatusOr<std::vector<DeviceFacts>> ListCudaDevices(
   return devices;
 }
 
+absl::StatusOr<ModuleArchitectures> ListCudaArchitectures(
+    const CudaOptions& options) {
+  ASSIGN_OR_RETURN(DeviceModule* const module, FindModule(options));
+  return module->Architectures();
+}
+
 absl::StatusOr<DeviceLinks> ListCudaLinks(const CudaOptions& options) {
   ASSIGN_OR_RETURN(DeviceModule* const module, FindModule(options));
   return module->Links(options.vendor_library_dirs);
@@ -50,6 +56,8 @@ absl::StatusOr<DeviceLinks> ListCudaLinks(const CudaOptions& options) {
 absl::StatusOr<std::unique_ptr<ModuleDevice>> OpenCudaDevice(
     int index, const CudaOptions& options) {
   ASSIGN_OR_RETURN(DeviceModule* const module, FindModule(options));
+  ASSIGN_OR_RETURN(const DeviceFacts facts, module->Describe(index));
+  RETURN_IF_ERROR(CheckArchitecture(module->Architectures(), facts));
   return module->Open({.index = index,
                        .vendor_library_dirs = options.vendor_library_dirs,
                        .plan_cache_dir = options.plan_cache_dir,

@@ -35,11 +35,18 @@ struct CudaOptions {
 absl::StatusOr<std::vector<DeviceFacts>> ListCudaDevices(
     const CudaOptions& options);
 
+// What the module was built for; needs neither driver nor GPU.
+//   NOT_FOUND            there is no module; names the folders
+//   FAILED_PRECONDITION  it is of another build, or cannot be loaded
+absl::StatusOr<ModuleArchitectures> ListCudaArchitectures(
+    const CudaOptions& options);
+
 // Between those devices; as ListCudaDevices.
 absl::StatusOr<DeviceLinks> ListCudaLinks(const CudaOptions& options);
 
 // As ListCudaDevices, and NOT_FOUND for an index that no GPU has, with how
-// many there are.
+// many there are; FAILED_PRECONDITION too when the module has no kernels for
+// the GPU (CheckArchitecture).
 absl::StatusOr<std::unique_ptr<ModuleDevice>> OpenCudaDevice(
     int index, const CudaOptions& options);
 

@@ -75,6 +75,11 @@ absl::Status CheckGpu(uint32_t index, uint64_t memory_bytes,
         "there is no ", name, ": the NVIDIA driver shows ", machine.gpus.size(),
         " CUDA devices (numbered from 0); write cuda for all"));
   }
+  const std::string& refusal = machine.gpus[index].refusal;
+  if (!refusal.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, " cannot be used: ", refusal));
+  }
   if (memory_bytes <= machine.gpus[index].bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("device-memory is ", memory_bytes, " bytes; of ", name, " ",
@@ -105,9 +110,12 @@ absl::StatusOr<std::vector<DeviceChoice>> GpuDevices(
   return choices;
 }
 
+// Returns the indices of the GPUs that workers can use.
 std::vector<uint32_t> AllGpus(const MachineFacts& machine) {
   std::vector<uint32_t> indices;
-  for (uint32_t i = 0; i < machine.gpus.size(); ++i) indices.push_back(i);
+  for (uint32_t i = 0; i < machine.gpus.size(); ++i) {
+    if (machine.gpus[i].refusal.empty()) indices.push_back(i);
+  }
   return indices;
 }
 
@@ -120,8 +128,10 @@ absl::StatusOr<DeviceList> OnThisMachine(DeviceList list,
   }
   if (!list.all_gpus) return list;
   list.gpus = AllGpus(machine);
-  if (list.gpus.empty()) return NoGpu("at all", machine);
-  return list;
+  if (!list.gpus.empty()) return list;
+  // The check of the first GPU says why none of them can be used.
+  if (!machine.gpus.empty()) return CheckGpu(0, 0, machine);
+  return NoGpu("at all", machine);
 }
 
 }  // namespace

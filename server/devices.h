@@ -2,8 +2,8 @@
 // facts of the machine, as a list for the pool. GPUs come first, in the order
 // of the words.
 //
-//   auto    all GPUs and cpu:0 when workers can open any GPU, else cpu:2
-//           (cpu:1 on one core)
+//   auto    all GPUs that workers can use and cpu:0, or cpu:2 where there is no
+//           such GPU (cpu:1 on one core)
 //   cpu:N   N virtual devices that share the cores and half of the memory;
 //           beside G GPUs they share half of the cores but G, and a quarter of
 //           the memory: the GPUs' workers need threads and copies on the host
@@ -23,6 +23,7 @@ struct UsableGpu {
   uint64_t bytes = 0;  // that can be used
   // To each GPU, by index; empty where nobody tells.
   std::vector<scheduler::Link> links = {};
+  std::string refusal = {};  // why workers cannot use it; empty: they can
 };
 
 struct MachineFacts {
@@ -46,7 +47,8 @@ MachineFacts ReadMachineFacts();
 // `memory_bytes` is the limit of each device; 0 means what the GPU has, or the
 // CPU device's share. A CPU device beside GPUs never gets more than its share.
 // InvalidArgument for words that mean nothing, and for more memory than a GPU
-// has; FailedPrecondition for a GPU that is not there.
+// has; FailedPrecondition for a GPU that is not there or that workers cannot
+// use.
 absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
     absl::string_view devices, uint64_t memory_bytes,
     const MachineFacts& machine);

@@ -33,6 +33,13 @@ absl::Status Nonsense(absl::string_view output) {
                    absl::StripAsciiWhitespace(output.substr(0, 200))));
 }
 
+// A refusal that is no text refuses nothing.
+std::string ReadRefusal(const nlohmann::json& gpu) {
+  const auto refusal = gpu.find("refusal");
+  if (refusal == gpu.end() || !refusal->is_string()) return "";
+  return refusal->get<std::string>();
+}
+
 // Words that nobody knows here mean nothing; a list of another length, neither.
 std::vector<scheduler::Link> ReadLinks(const nlohmann::json& gpu,
                                        size_t count) {
@@ -67,8 +74,8 @@ absl::StatusOr<std::vector<UsableGpu>> ParseGpus(absl::string_view output) {
           !gpu["usable_bytes"].is_number_unsigned()) {
         return Nonsense(output);
       }
-      usable.push_back(
-          {gpu["usable_bytes"].get<uint64_t>(), ReadLinks(gpu, gpus.size())});
+      usable.push_back({gpu["usable_bytes"].get<uint64_t>(),
+                        ReadLinks(gpu, gpus.size()), ReadRefusal(gpu)});
     }
     return usable;
   }

@@ -130,6 +130,12 @@ class Server::Impl {
     auto gpus = AskForGpus(worker_binary_, config_.cuda_lib_dir);
     if (gpus.ok()) {
       machine.gpus = *std::move(gpus);
+      for (size_t i = 0; i < machine.gpus.size(); ++i) {
+        const std::string& refusal = machine.gpus[i].refusal;
+        if (refusal.empty()) continue;
+        spdlog::warn("a GPU cannot be used device=cuda:{} reason=\"{}\"", i,
+                     refusal);
+      }
     } else {
       machine.no_gpus = std::string(gpus.status().message());
       spdlog::info("no GPU is used reason=\"{}\"", machine.no_gpus);

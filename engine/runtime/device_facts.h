@@ -21,6 +21,7 @@ struct DeviceFacts {
   std::string driver_version;  // as the management library says; may be empty
   std::string cuda_version;    // that the driver can run: "13.0"
   std::string libraries;  // of an open device: the vendor's, or why one is not
+  uint32_t threads_per_multiprocessor = 0;  // that it runs at once
 };
 
 // How each device is connected to each other one, by index, in the words of

@@ -24,6 +24,7 @@
 #include "engine/runtime/device_backend.h"
 #include "engine/runtime/device_facts.h"
 #include "engine/runtime/launch_timer.h"
+#include "engine/runtime/module_architectures.h"
 
 namespace gpupool::engine {
 
@@ -69,6 +70,8 @@ class DeviceModule {
 
   // FAILED_PRECONDITION when there is no driver or it is too old.
   virtual absl::StatusOr<int> CountDevices() = 0;
+  // What it was built for; needs no driver.
+  virtual ModuleArchitectures Architectures() const = 0;
   // NOT_FOUND for an index that no device has.
   virtual absl::StatusOr<DeviceFacts> Describe(int index) = 0;
   // As both. All empty where the machine has nothing that could tell.

@@ -29,6 +29,7 @@ int RunDevicesCommand(int argc, char** argv) {
     return ExitWithoutEngine(devices.status());
   }
   const auto links = engine::ListCudaLinks(options);
+  const auto architectures = engine::ListCudaArchitectures(options);
   nlohmann::json gpus = nlohmann::json::array();
   for (size_t i = 0; i < devices->size(); ++i) {
     const engine::DeviceFacts& facts = devices->at(i);
@@ -40,8 +41,13 @@ int RunDevicesCommand(int argc, char** argv) {
                     {"total_bytes", facts.total_bytes},
                     {"usable_bytes", engine::UsableBytes(facts)}});
     if (links.ok()) gpus.back()["links"] = links->at(i);
+    const absl::Status runs =
+        architectures.ok() ? engine::CheckArchitecture(*architectures, facts)
+                           : architectures.status();
+    if (!runs.ok()) gpus.back()["refusal"] = std::string(runs.message());
   }
-  const nlohmann::json all = {{"gpus", std::move(gpus)}};
+  nlohmann::json all = {{"gpus", std::move(gpus)}};
+  if (architectures.ok()) all["kernels_for"] = engine::ToText(*architectures);
   std::printf("%s\n",
               all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
                   .c_str());

@@ -118,6 +118,18 @@ class Gpu(harness.TestCase):
             with self.assertRaisesRegex(AssertionError, "no NVIDIA driver"):
                 self.gpus("cuda,cpu:1")
 
+    def test_a_gpu_without_kernels_is_left_out_and_refused_in_words(self):
+        reason = ("Stand-in, CPU kernels has compute capability 7.5; this "
+                  "libgpupool_cuda.so has kernels for 9.0, and 9.0 as PTX")
+        with unittest.mock.patch.dict(os.environ, GPUPOOL_STANDIN="old"):
+            server = self.gpus("auto")
+            self.assertEqual(["cpu:0", "cuda:0", "cuda:2"],
+                             [d["name"] for d in server.devices()])
+            self.assertIn(reason, server.log())
+            with self.assertRaisesRegex(AssertionError,
+                                        f"cuda:1 cannot be used: {reason}"):
+                self.gpus("cuda:1")
+
     def test_jobs_on_several_devices_get_those_that_are_connected_best(self):
         server = self.gpus("cuda")
         matrix = [line.split("\t") for line in

@@ -50,6 +50,27 @@ TEST(CudaDevicesTest, AWrongIndexSaysHowManyThereAre) {
   EXPECT_THAT(Message(opened.status()), HasSubstr("shows 3"));
 }
 
+TEST(CudaDevicesTest, TheModuleSaysWhatItWasBuiltFor) {
+  const auto built = ListCudaArchitectures(kStandin);
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_EQ(ToText(*built), "9.0, and 9.0 as PTX");
+  EXPECT_TRUE(absl::IsNotFound(
+      ListCudaArchitectures({.module_dirs = {"/nowhere"}}).status()));
+}
+
+TEST(CudaDevicesTest, AGpuWithoutKernelsIsRefusedAndTheOthersAreNot) {
+  ::setenv("GPUPOOL_STANDIN", "old", 1);
+  const auto old = OpenCudaDevice(1, kStandin);
+  const auto other = OpenCudaDevice(2, kStandin);
+  ::unsetenv("GPUPOOL_STANDIN");
+  EXPECT_TRUE(absl::IsFailedPrecondition(old.status()));
+  EXPECT_THAT(Message(old.status()),
+              HasSubstr("Stand-in, CPU kernels has compute capability 7.5"));
+  EXPECT_THAT(Message(old.status()),
+              HasSubstr("-DGPUPOOL_CUDA_ARCHITECTURES=75"));
+  EXPECT_TRUE(other.ok()) << other.status();
+}
+
 TEST(CudaDevicesTest, ContextsKeepTheirShareOfTheMemory) {
   EXPECT_EQ(UsableBytes({.total_bytes = uint64_t{16} << 30}),
             uint64_t{15} << 30);

@@ -108,6 +108,7 @@ TEST_F(MemoryOnGpu, FactsAndReadingsTellWhatTheDeviceIs) {
   EXPECT_NE(facts.name, "");
   EXPECT_GT(facts.total_bytes, uint64_t{1} << 30);
   EXPECT_GT(facts.multiprocessors, 0u);
+  EXPECT_GE(facts.threads_per_multiprocessor, 1024u);
   const auto readings = gpu().device().Read();
   if (readings.ok()) {
     EXPECT_GT(readings->used_bytes.value_or(1), 0u);

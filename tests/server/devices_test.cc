@@ -71,6 +71,22 @@ TEST(DevicesTest, GpuThatIsNotThereIsRefusedWithTheReason) {
               HasSubstr("no cuda:3: the NVIDIA driver shows 2"));
 }
 
+TEST(DevicesTest, AutoLeavesOutGpusThatWorkersCannotUse) {
+  const UsableGpu old = {.bytes = kGiB, .refusal = "no kernels for it"};
+  MachineFacts machine{.cores = 8, .gpus = {{kGiB}, old, {kGiB}}};
+  const auto chosen = ChooseDevices("auto", 0, machine);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  ASSERT_EQ(chosen->size(), 3u);
+  EXPECT_EQ(chosen->at(0).name, "cuda:0");
+  EXPECT_EQ(chosen->at(1).name, "cuda:2");
+  const auto asked = ChooseDevices("cuda:1", 0, machine);
+  EXPECT_TRUE(absl::IsFailedPrecondition(asked.status()));
+  EXPECT_EQ(asked.status().message(),
+            "cuda:1 cannot be used: no kernels for it");
+  machine.gpus = {old};
+  EXPECT_EQ(ChooseDevices("auto", 0, machine)->at(0).name, "cpu:0");
+}
+
 TEST(DevicesTest, LinksGoWithTheGpusThatWereChosen) {
   using scheduler::Link;
   const Link no = Link::kUnknown;

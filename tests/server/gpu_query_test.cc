@@ -39,6 +39,17 @@ TEST(GpuQueryTest, TheManagementLibraryKnowsTheLinks) {
               ElementsAre(Link::kSystem, Link::kNvlink, Link::kUnknown));
 }
 
+TEST(GpuQueryTest, AGpuWithoutKernelsComesWithTheReason) {
+  ::setenv("GPUPOOL_STANDIN", "old", 1);
+  const auto gpus = AskForGpus(kWorker, "");
+  ::unsetenv("GPUPOOL_STANDIN");
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  ASSERT_EQ(gpus->size(), 3u);
+  EXPECT_EQ(gpus->at(0).refusal, "");
+  EXPECT_THAT(gpus->at(1).refusal,
+              ::testing::HasSubstr("has compute capability 7.5"));
+}
+
 TEST(GpuQueryTest, TheWorkersReasonIsPassedOn) {
   ::setenv("GPUPOOL_STANDIN", "none", 1);
   const auto gpus = AskForGpus(kWorker, "/nowhere");

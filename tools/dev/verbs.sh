@@ -29,12 +29,14 @@ TXT
 verb_setup() { need build test lint; }
 
 verb_build() {
+  build_for_all "${1:-release}"
   build_preset "${1:-release}"
   say "$(cuda_news "${1:-release}")"
 }
 
 # A module that cannot be built costs the demo the GPU and nothing else.
 verb_demo() {
+  build_for_all release
   build_preset release gpupool gpupoold gpupool-worker
   if [ "$(cuda_of_build release)" = yes ]; then
     say "building the CUDA module"
@@ -57,6 +59,7 @@ verb_test() {
     export GPUPOOL_KILLS=10000
   fi
   need build test
+  build_for_tests release
   build_preset release
   local select=()
   [ $# -gt 0 ] && select=(-R "$1")
@@ -67,6 +70,7 @@ verb_test() {
 
 verb_lint() {
   need build lint
+  build_for_tests release
   build_preset release
   "$python" tools/lint.py --build build/release "$@"
 }
@@ -105,12 +109,14 @@ verb_bench() {
 
 verb_bundle() {
   need build bundle
+  build_for_all release
   build_preset release
   tools/bundle.sh build/release
 }
 
 verb_gpu_test() {
   need build
+  build_for_all release
   build_preset release
   if [ ! -f build/release/lib/libgpupool_cuda.so ]; then
     say "there is nothing to run: $(cuda_news release)"

@@ -16,7 +16,8 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// NVIDIA's advice for Hopper (cublasSetWorkspace in the cuBLAS manual).
+// At most. NVIDIA's advice for Hopper and Blackwell (cublasSetWorkspace in the
+// cuBLAS manual); on other GPUs the library asks for less.
 constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;
 constexpr uint64_t kWorkspaceAlignment = 256;
 constexpr int kCandidates = 8;
@@ -47,16 +48,6 @@ cublasLtEpilogue_t EpilogueOf(const ProductEpilogue& epilogue) {
       if (epilogue.bias) code = CUBLASLT_EPILOGUE_BIAS;
   }
   return static_cast<cublasLtEpilogue_t>(code);
-}
-
-// The largest power of two up to 256 that divides all addresses of an operand.
-uint32_t AlignmentOf(const MatmulProblem& problem,
-                     int64_t ProductOffsets::*offset) {
-  uint64_t bits = kAlignmentBytes;
-  for (const ProductOffsets& at : problem.calls) {
-    bits |= static_cast<uint64_t>(at.*offset) * SizeOf(problem.type);
-  }
-  return static_cast<uint32_t>(bits & (~bits + 1));
 }
 
 // Library objects that go with their owner; setters keep the first error.
@@ -257,10 +248,10 @@ absl::Status MatmulKernel::Ask() {
   Preference preference(f_);
   preference.Set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
   preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-                 AlignmentOf(problem_, &ProductOffsets::b));
+                 problem_.AlignmentOf(&ProductOffsets::b));
   preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                 AlignmentOf(problem_, &ProductOffsets::a));
-  const uint32_t result = AlignmentOf(problem_, &ProductOffsets::y);
+                 problem_.AlignmentOf(&ProductOffsets::a));
+  const uint32_t result = problem_.AlignmentOf(&ProductOffsets::y);
   preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, result);
   preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, result);
   if (deterministic_) {

@@ -18,20 +18,19 @@ bool IsAllReduce(Op op) {
   return op == Op::kAllReduceStart || op == Op::kAllReduceWait;
 }
 
-// What the current device runs at once.
-absl::StatusOr<int64_t> ResidentThreads() {
-  constexpr absl::string_view kAim = "asking how many threads a device runs";
-  int device = 0, multiprocessors = 0, threads = 0;
-  RETURN_IF_ERROR(StatusOf(cudaGetDevice(&device), kAim));
-  RETURN_IF_ERROR(
-      StatusOf(cudaDeviceGetAttribute(&multiprocessors,
-                                      cudaDevAttrMultiProcessorCount, device),
-               kAim));
-  RETURN_IF_ERROR(
-      StatusOf(cudaDeviceGetAttribute(
-                   &threads, cudaDevAttrMaxThreadsPerMultiProcessor, device),
-               kAim));
-  return int64_t{multiprocessors} * threads;
+bool IsProduct(Op op) {
+  switch (op) {
+    case Op::kMatMul:
+    case Op::kBatchMatMul:
+    case Op::kConv2d:
+    case Op::kConv2dInputGrad:
+    case Op::kConv2dWeightGrad:
+    case Op::kAttention:
+    case Op::kAttentionGrad:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -45,7 +44,6 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
                              cudaHostAllocMapped | cudaHostAllocPortable),
                "pinning the place of errors"));
   backend->error_ = new (error) portable::DeviceError;
-  ASSIGN_OR_RETURN(backend->resident_threads_, ResidentThreads());
   return backend;
 }
 
@@ -54,26 +52,39 @@ CudaBackend::~CudaBackend() {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> CudaBackend::Compile(
-    const CompileRequest& request) {
+    const CompileRequest& asked) {
+  ReportPrecision(asked);
+  const CompileRequest request = {asked.graph, asked.node, asked.stable_inputs,
+                                  Limited(asked.options, cores_)};
   portable::PortableContext context;
   context.stream.handle = options_.stream->handle();
   context.error = error_;
-  context.resident_threads = resident_threads_;
+  context.resident_threads = ResidentThreads(*options_.facts);
   if (options_.libraries != nullptr) {
     auto kernel = options_.libraries->MakeKernel(request, context);
     if (kernel.ok() && *kernel != nullptr) return kernel;
     if (!kernel.ok() && IsAllReduce(request.node.op)) return kernel.status();
-    if (!kernel.ok()) Report(request.node, kernel.status());
+    if (!kernel.ok()) ReportRefusal(request.node, kernel.status());
   }
   return portable::MakePortableKernel(request, context);
 }
 
-void CudaBackend::Report(const Node& node, const absl::Status& refusal) {
+void CudaBackend::Report(const std::string& line) {
   if (options_.log == nullptr || reported_.size() >= kMostReports) return;
-  std::string line =
-      absl::StrCat(OpName(node.op), " of '", node.source,
-                   "' runs on a portable kernel: ", refusal.message());
   if (reported_.insert(line).second) options_.log(line);
+}
+
+void CudaBackend::ReportRefusal(const Node& node, const absl::Status& refusal) {
+  Report(absl::StrCat(OpName(node.op), " of '", node.source,
+                      "' runs on a portable kernel: ", refusal.message()));
+}
+
+void CudaBackend::ReportPrecision(const CompileRequest& asked) {
+  if (!IsProduct(asked.node.op) || asked.node.outputs.empty()) return;
+  const DType type = asked.graph.value(asked.node.outputs[0]).dtype;
+  const std::string line =
+      MissingPrecision(*options_.facts, type, asked.options);
+  if (!line.empty()) Report(line);
 }
 
 // A launch that was refused leaves no trace but the thread's last error, which

@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/backends/cuda/cuda_libraries.h"
 #include "engine/backends/cuda/cuda_transfer.h"
+#include "engine/backends/cuda/device_limits.h"
 #include "engine/backends/cuda/graph_capture.h"
 #include "engine/backends/cuda/streams.h"
 #include "engine/backends/portable/kernel_makers.h"
@@ -28,12 +29,13 @@ namespace gpupool::engine::cuda {
 
 struct CudaBackendOptions {
   // These outlive the back end.
+  const DeviceFacts* facts = nullptr;  // of the current device
   const Stream* stream = nullptr;
   const Stream* copy = nullptr;  // for copies beside it; null: there are none
   CudaLibraries* libraries = nullptr;  // of the stream; null: portable kernels
   HostRanges* registered = nullptr;    // of the GPU
-  // Receives a line when a library refuses what it should take, no line twice;
-  // may be empty.
+  // Receives a line when a library refuses what it should take, or when the GPU
+  // has no tensor cores for a precision; no line twice. May be empty.
   std::function<void(absl::string_view)> log;
 };
 
@@ -65,8 +67,11 @@ class CudaBackend : public DeviceBackend {
         transfer_(options_.stream, options_.registered,
                   options_.copy == nullptr ? nullptr : &beside_),
         capturer_(options_.stream),
-        graphs_(&capturer_) {}
-  void Report(const Node& node, const absl::Status& refusal);
+        graphs_(&capturer_),
+        cores_(TensorCoresOf(*options_.facts)) {}
+  void Report(const std::string& line);
+  void ReportRefusal(const Node& node, const absl::Status& refusal);
+  void ReportPrecision(const CompileRequest& asked);
   // Null without a group.
   NcclGroup* ranks() const {
     return options_.libraries == nullptr ? nullptr
@@ -79,7 +84,7 @@ class CudaBackend : public DeviceBackend {
   CudaTransfer transfer_;
   GraphCapturer capturer_;
   RecordingCache graphs_;
-  int64_t resident_threads_ = 0;
+  const TensorCores cores_;
   // In pinned memory, which kernels reach by the same address: nothing is
   // copied as long as nothing is wrong.
   portable::DeviceError* error_ = nullptr;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_status.h"
 #include "engine/backends/cuda/cupti_timer.h"
+#include "engine/backends/cuda/device_limits.h"
 #include "engine/backends/cuda/device_query.h"
 #include "engine/backends/cuda/event_timer.h"
 #include "engine/base/status_macros.h"
@@ -29,7 +30,7 @@ std::unique_ptr<CudaLibraries> CudaDevice::OpenLibraries(
   CudaLibraryOptions wanted;
   wanted.folders = options_.vendor_library_dirs;
   wanted.cache_folder = options_.plan_cache_dir;
-  wanted.device = absl::StrCat(facts_.name, " ", facts_.compute_capability);
+  wanted.device = PlanDevice(facts_);
   wanted.compute = compute;
   wanted.communication = communication;
   return std::make_unique<CudaLibraries>(wanted);
@@ -44,14 +45,15 @@ absl::Status CudaDevice::Start() {
   ASSIGN_OR_RETURN(streams_, Streams::Create());
   ASSIGN_OR_RETURN(pages_, CudaPageSource::Create(driver, options_.index));
   ASSIGN_OR_RETURN(timeline_, CudaTimeline::Create(driver, streams_));
+  StartReadings();  // first: it tells the driver's version, which names plans
   libraries_ = OpenLibraries(&streams_.compute, &streams_.communication);
   facts_.libraries = libraries_->Describe();
-  ASSIGN_OR_RETURN(backend_, CudaBackend::Create({.stream = &streams_.compute,
+  ASSIGN_OR_RETURN(backend_, CudaBackend::Create({.facts = &facts_,
+                                                  .stream = &streams_.compute,
                                                   .copy = &streams_.copy,
                                                   .libraries = libraries_.get(),
                                                   .registered = &registered_,
                                                   .log = options_.log}));
-  StartReadings();
   return absl::OkStatus();
 }
 
@@ -59,7 +61,8 @@ absl::StatusOr<DeviceBackend*> CudaDevice::ServingBackend() {
   if (serving_ != nullptr) return serving_.get();
   serving_libraries_ = OpenLibraries(&streams_.inference, nullptr);
   ASSIGN_OR_RETURN(serving_,
-                   CudaBackend::Create({.stream = &streams_.inference,
+                   CudaBackend::Create({.facts = &facts_,
+                                        .stream = &streams_.inference,
                                         .libraries = serving_libraries_.get(),
                                         .registered = &registered_,
                                         .log = options_.log}));

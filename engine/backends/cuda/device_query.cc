@@ -65,6 +65,8 @@ absl::StatusOr<DeviceFacts> DescribeGpu(int index) {
   facts.compute_capability =
       absl::StrCat(properties.major, ".", properties.minor);
   facts.multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
+  facts.threads_per_multiprocessor =
+      static_cast<uint32_t>(properties.maxThreadsPerMultiProcessor);
   facts.total_bytes = properties.totalGlobalMem;
   std::array<char, 32> bus = {};
   if (cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), index) ==

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/strides.h"
+#include "engine/base/align.h"
 
 namespace gpupool::engine::cuda {
 namespace {
@@ -118,7 +119,17 @@ std::string MatmulProblem::Text() const {
       "matmul ", DTypeName(type), tensor_float32 ? " tf32 " : " ",
       TextOf(first), " ", TextOf(second), " ", TextOf(result), " batch ", batch,
       epilogue.bias ? " bias" : "", epilogue.residual ? " residual" : "",
-      " activation ", static_cast<int>(epilogue.activation));
+      " activation ", static_cast<int>(epilogue.activation), " aligned ",
+      AlignmentOf(&ProductOffsets::a), "/", AlignmentOf(&ProductOffsets::b),
+      "/", AlignmentOf(&ProductOffsets::y));
+}
+
+uint32_t MatmulProblem::AlignmentOf(int64_t ProductOffsets::*operand) const {
+  uint64_t bits = kAlignmentBytes;
+  for (const ProductOffsets& at : calls) {
+    bits |= static_cast<uint64_t>(at.*operand) * SizeOf(type);
+  }
+  return static_cast<uint32_t>(bits & (~bits + 1));
 }
 
 std::optional<MatmulProblem> DescribeMatmul(const CompileRequest& request) {

@@ -56,6 +56,9 @@ struct MatmulProblem {
 
   // Says all that matters for the choice of an algorithm.
   std::string Text() const;
+  // The largest power of two, up to that of every allocation, that divides the
+  // addresses of an operand in all calls. Algorithms need a certain one.
+  uint32_t AlignmentOf(int64_t ProductOffsets::*operand) const;
 };
 
 // More calls than this for one node are the portable kernel's business.

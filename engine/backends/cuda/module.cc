@@ -1,4 +1,5 @@
 // The border of libgpupool_cuda.so.
+#include "engine/backends/cuda/built_architectures.h"
 #include "engine/backends/cuda/cuda_device.h"
 #include "engine/backends/cuda/device_query.h"
 #include "engine/backends/cuda/nvml.h"
@@ -11,6 +12,9 @@ namespace {
 class CudaModule : public DeviceModule {
  public:
   absl::StatusOr<int> CountDevices() override { return CountGpus(); }
+  ModuleArchitectures Architectures() const override {
+    return BuiltArchitectures();
+  }
   absl::StatusOr<DeviceFacts> Describe(int index) override {
     return DescribeGpu(index);
   }

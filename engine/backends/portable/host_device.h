@@ -11,6 +11,10 @@
 // several hundred cycles to answer. (On a GPU only; hosts run ahead.)
 #ifdef __CUDA_ARCH__
 #define GPUPOOL_UNROLL _Pragma("unroll 8")
+// Before a short loop that is compiled into many places: copies of its body
+// gain nothing and make kernels several times as large.
+#define GPUPOOL_ROLLED _Pragma("unroll 1")
 #else
 #define GPUPOOL_UNROLL
+#define GPUPOOL_ROLLED
 #endif

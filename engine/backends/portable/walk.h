@@ -50,6 +50,7 @@ struct Walk {
     for (int k = 0; k < kOperands; ++k) at[k] = 0;
     if (wide) return FindWide(index, at);
     auto rest = static_cast<uint32_t>(index);
+    GPUPOOL_ROLLED
     for (int loop = loops - 1; loop > 0; --loop) {
       const uint32_t quotient = fast[loop].Divide(rest);
       const auto step =
@@ -66,6 +67,7 @@ struct Walk {
   GPUPOOL_HOST_DEVICE int64_t FindOne(int64_t index, int k) const {
     int64_t at = 0;
     if (wide) {
+      GPUPOOL_ROLLED
       for (int loop = loops - 1; loop >= 0; --loop) {
         at += index % sizes[loop] * strides[k][loop];
         index /= sizes[loop];
@@ -73,6 +75,7 @@ struct Walk {
       return at;
     }
     auto rest = static_cast<uint32_t>(index);
+    GPUPOOL_ROLLED
     for (int loop = loops - 1; loop > 0; --loop) {
       const uint32_t quotient = fast[loop].Divide(rest);
       at += static_cast<int64_t>(rest - quotient * fast[loop].divisor) *
@@ -100,12 +103,14 @@ struct Walk {
         visit(quotient * outer + (index - quotient * fast[1].divisor) * inner);
       }
     } else {
+      GPUPOOL_ROLLED
       for (; k < end; k += step) visit(FindOne(k, 0));
     }
   }
 
  private:
   GPUPOOL_HOST_DEVICE void FindWide(int64_t index, int64_t* at) const {
+    GPUPOOL_ROLLED
     for (int loop = loops - 1; loop >= 0; --loop) {
       const int64_t step = index % sizes[loop];
       for (int k = 0; k < kOperands; ++k) at[k] += step * strides[k][loop];

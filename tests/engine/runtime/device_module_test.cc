@@ -24,6 +24,7 @@ TEST(DeviceModuleTest, AModuleOfThisBuildIsLoaded) {
   ASSERT_TRUE(module.ok()) << module.status();
   EXPECT_EQ(*(*module)->CountDevices(), 3);
   EXPECT_EQ((*module)->Describe(0)->name, "a device of the test");
+  EXPECT_EQ(ToText((*module)->Architectures()), "9.0, and 9.0 as PTX");
 }
 
 TEST(DeviceModuleTest, AModuleOfAnotherBuildIsRefused) {

@@ -12,6 +12,7 @@ namespace {
 class FakeModule : public DeviceModule {
  public:
   absl::StatusOr<int> CountDevices() override { return 3; }
+  ModuleArchitectures Architectures() const override { return {{90}, {90}}; }
   absl::StatusOr<DeviceFacts> Describe(int) override {
     return DeviceFacts{.name = "a device of the test"};
   }

@@ -10,7 +10,8 @@
 // and "GPU-fake-2". Those with protected memory serve by a queue of its own,
 // and tell the log what they pin and, at the end, how they copied.
 // GPUPOOL_STANDIN=none: there is no driver; GPUPOOL_STANDIN=unpinnable: no
-// memory of others can be pinned.
+// memory of others can be pinned; GPUPOOL_STANDIN=old: cuda:1 is a GPU that the
+// module has no kernels for.
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -129,6 +130,7 @@ class StandinModule : public DeviceModule {
     if (!Asked("none")) return kDevices;
     return absl::FailedPreconditionError("there is no NVIDIA driver");
   }
+  ModuleArchitectures Architectures() const override { return {{90}, {90}}; }
   absl::StatusOr<DeviceFacts> Describe(int index) override {
     ASSIGN_OR_RETURN(const int count, CountDevices());
     if (index < 0 || index >= count) {
@@ -136,13 +138,15 @@ class StandinModule : public DeviceModule {
                                               ": the NVIDIA driver shows ",
                                               count, " (numbered from 0)"));
     }
-    return DeviceFacts{.name = kNames[static_cast<size_t>(index)],
-                       .uuid = kUuids[static_cast<size_t>(index)],
-                       .pci_bus_id = "0000:00:00.0",
-                       .compute_capability = "9.0",
-                       .multiprocessors = 1,
-                       .total_bytes = kTotalBytes,
-                       .cuda_version = "13.0"};
+    return DeviceFacts{
+        .name = kNames[static_cast<size_t>(index)],
+        .uuid = kUuids[static_cast<size_t>(index)],
+        .pci_bus_id = "0000:00:00.0",
+        .compute_capability = index == 1 && Asked("old") ? "7.5" : "9.0",
+        .multiprocessors = 1,
+        .total_bytes = kTotalBytes,
+        .cuda_version = "13.0",
+        .threads_per_multiprocessor = 1024};
   }
   absl::StatusOr<DeviceLinks> Links(
       const std::string& vendor_library_dirs) override {

@@ -215,5 +215,24 @@ TEST(MatmulProblemTest, TheTextTellsProblemsApart) {
   EXPECT_NE(plain, text({3, 4, 8}, {3, 8, 8}, false, false));
 }
 
+// A kept algorithm that loads 16 bytes at once is of no use where the second
+// call's rows begin at any element.
+TEST(MatmulProblemTest, CallsBetweenAlignedAddressesAreAnotherProblem) {
+  const auto describe = [](Shape a, Shape b) {
+    return *Product(Op::kBatchMatMul, BatchMatMulAttributes{}, {F(a), F(b)})
+                .Describe();
+  };
+  const MatmulProblem one = describe({1, 3, 5, 7}, {1, 3, 7, 7});
+  const MatmulProblem two = describe({2, 3, 5, 7}, {1, 3, 7, 7});
+  ASSERT_EQ(one.calls.size(), 1u);
+  ASSERT_EQ(two.calls.size(), 2u);
+  EXPECT_EQ(one.first, two.first);
+  EXPECT_EQ(one.second, two.second);
+  EXPECT_EQ(one.AlignmentOf(&ProductOffsets::a), 64u);
+  EXPECT_EQ(two.AlignmentOf(&ProductOffsets::a), 4u);
+  EXPECT_EQ(two.AlignmentOf(&ProductOffsets::b), 64u);
+  EXPECT_NE(one.Text(), two.Text());
+}
+
 }  // namespace
 }  // namespace gpupool::engine::cuda

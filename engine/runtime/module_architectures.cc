@@ -1,0 +1,85 @@
+#include "engine/runtime/module_architectures.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace gpupool::engine {
+namespace {
+
+// A module for compute capabilities below this cannot be built with CUDA 13.
+constexpr int kOldest = 75;
+
+std::string Dotted(int capability) {
+  return absl::StrCat(capability / 10, ".", capability % 10);
+}
+
+std::string Listed(const std::vector<int>& capabilities) {
+  return absl::StrJoin(capabilities, ", ", [](std::string* out, int each) {
+    absl::StrAppend(out, Dotted(each));
+  });
+}
+
+bool Runs(const ModuleArchitectures& architectures, int capability) {
+  const auto same_major = [&](int code) {
+    return code / 10 == capability / 10 && code <= capability;
+  };
+  const auto earlier = [&](int ptx) { return ptx <= capability; };
+  const std::vector<int>& codes = architectures.machine_code;
+  const std::vector<int>& ptx = architectures.ptx;
+  return std::any_of(codes.begin(), codes.end(), same_major) ||
+         std::any_of(ptx.begin(), ptx.end(), earlier);
+}
+
+std::string Remedy(int capability) {
+  if (capability < kOldest) {
+    return absl::StrCat("gpupool needs ", Dotted(kOldest),
+                        " or later; use another GPU or --devices cpu:N");
+  }
+  return absl::StrCat("build it with -DGPUPOOL_CUDA_ARCHITECTURES=", capability,
+                      ", or without that option for all GPUs");
+}
+
+}  // namespace
+
+std::optional<int> ParseCapability(absl::string_view text) {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(text, absl::MaxSplits('.', 1));
+  int major = 0, minor = 0;
+  if (parts.first.size() > 3 || parts.second.size() != 1 ||
+      !absl::SimpleAtoi(parts.first, &major) ||
+      !absl::SimpleAtoi(parts.second, &minor) || major < 1 || minor < 0) {
+    return std::nullopt;
+  }
+  return major * 10 + minor;
+}
+
+std::string ToText(const ModuleArchitectures& architectures) {
+  const std::string code = Listed(architectures.machine_code);
+  if (architectures.ptx.empty()) return code.empty() ? "nothing" : code;
+  return absl::StrCat(code, code.empty() ? "" : ", and ",
+                      Listed(architectures.ptx), " as PTX");
+}
+
+absl::Status CheckArchitecture(const ModuleArchitectures& architectures,
+                               const DeviceFacts& facts) {
+  const std::optional<int> capability =
+      ParseCapability(facts.compute_capability);
+  if (!capability.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the driver says that the compute capability of ",
+                     facts.name, " is \"", facts.compute_capability,
+                     "\", which is none; update the NVIDIA driver"));
+  }
+  if (Runs(architectures, *capability)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      facts.name, " has compute capability ", facts.compute_capability,
+      "; this libgpupool_cuda.so has kernels for ", ToText(architectures), "; ",
+      Remedy(*capability)));
+}
+
+}  // namespace gpupool::engine

@@ -3,20 +3,12 @@
 #include <new>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_status.h"
 #include "engine/backends/portable/device_status.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
 namespace {
-
-constexpr size_t kMostReports = 64;
-
-// No kernel of our own reaches the other ranks.
-bool IsAllReduce(Op op) {
-  return op == Op::kAllReduceStart || op == Op::kAllReduceWait;
-}
 
 // What the current device runs at once.
 absl::StatusOr<int64_t> ResidentThreads() {
@@ -59,21 +51,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> CudaBackend::Compile(
   context.stream.handle = options_.stream->handle();
   context.error = error_;
   context.resident_threads = resident_threads_;
-  if (options_.libraries != nullptr) {
-    auto kernel = options_.libraries->MakeKernel(request, context);
-    if (kernel.ok() && *kernel != nullptr) return kernel;
-    if (!kernel.ok() && IsAllReduce(request.node.op)) return kernel.status();
-    if (!kernel.ok()) Report(request.node, kernel.status());
-  }
-  return portable::MakePortableKernel(request, context);
-}
-
-void CudaBackend::Report(const Node& node, const absl::Status& refusal) {
-  if (options_.log == nullptr || reported_.size() >= kMostReports) return;
-  std::string line =
-      absl::StrCat(OpName(node.op), " of '", node.source,
-                   "' runs on a portable kernel: ", refusal.message());
-  if (reported_.insert(line).second) options_.log(line);
+  return choice_.Choose(request, context);
 }
 
 // A launch that was refused leaves no trace but the thread's last error, which

@@ -9,15 +9,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
-#include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "engine/backends/cuda/cuda_libraries.h"
 #include "engine/backends/cuda/cuda_transfer.h"
 #include "engine/backends/cuda/graph_capture.h"
+#include "engine/backends/cuda/kernel_choice.h"
 #include "engine/backends/cuda/streams.h"
 #include "engine/backends/portable/kernel_makers.h"
 #include "engine/runtime/device_backend.h"
@@ -32,6 +32,9 @@ struct CudaBackendOptions {
   const Stream* copy = nullptr;  // for copies beside it; null: there are none
   CudaLibraries* libraries = nullptr;  // of the stream; null: portable kernels
   HostRanges* registered = nullptr;    // of the GPU
+  // Bound of the captured runs, and who counts them; null: nobody.
+  uint64_t recording_bytes = std::numeric_limits<uint64_t>::max();
+  RecordingCounters* recordings = nullptr;
   // Receives a line when a library refuses what it should take, no line twice;
   // may be empty.
   std::function<void(absl::string_view)> log;
@@ -65,8 +68,10 @@ class CudaBackend : public DeviceBackend {
         transfer_(options_.stream, options_.registered,
                   options_.copy == nullptr ? nullptr : &beside_),
         capturer_(options_.stream),
-        graphs_(&capturer_) {}
-  void Report(const Node& node, const absl::Status& refusal);
+        choice_(options_.libraries, options_.log),
+        graphs_(&capturer_, {.bytes = options_.recording_bytes,
+                             .counters = options_.recordings,
+                             .log = options_.log}) {}
   // Null without a group.
   NcclGroup* ranks() const {
     return options_.libraries == nullptr ? nullptr
@@ -74,10 +79,10 @@ class CudaBackend : public DeviceBackend {
   }
 
   const CudaBackendOptions options_;
-  absl::flat_hash_set<std::string> reported_;  // a bounded number
-  CudaTransfer beside_;                        // used with options_.copy only
+  CudaTransfer beside_;  // used with options_.copy only
   CudaTransfer transfer_;
   GraphCapturer capturer_;
+  KernelChoice choice_;
   RecordingCache graphs_;
   int64_t resident_threads_ = 0;
   // In pinned memory, which kernels reach by the same address: nothing is

@@ -29,7 +29,7 @@ std::unique_ptr<CudaLibraries> CudaDevice::OpenLibraries(
   CudaLibraryOptions wanted;
   wanted.folders = options_.vendor_library_dirs;
   wanted.cache_folder = options_.plan_cache_dir;
-  wanted.device = absl::StrCat(facts_.name, " ", facts_.compute_capability);
+  wanted.device = LibraryNameOf(facts_);
   wanted.compute = compute;
   wanted.communication = communication;
   return std::make_unique<CudaLibraries>(wanted);
@@ -46,10 +46,13 @@ absl::Status CudaDevice::Start() {
   ASSIGN_OR_RETURN(timeline_, CudaTimeline::Create(driver, streams_));
   libraries_ = OpenLibraries(&streams_.compute, &streams_.communication);
   facts_.libraries = libraries_->Describe();
+  const uint64_t recordings = BackendRecordingBytes(facts_.total_bytes);
   ASSIGN_OR_RETURN(backend_, CudaBackend::Create({.stream = &streams_.compute,
                                                   .copy = &streams_.copy,
                                                   .libraries = libraries_.get(),
                                                   .registered = &registered_,
+                                                  .recording_bytes = recordings,
+                                                  .recordings = &recordings_,
                                                   .log = options_.log}));
   StartReadings();
   return absl::OkStatus();
@@ -58,10 +61,13 @@ absl::Status CudaDevice::Start() {
 absl::StatusOr<DeviceBackend*> CudaDevice::ServingBackend() {
   if (serving_ != nullptr) return serving_.get();
   serving_libraries_ = OpenLibraries(&streams_.inference, nullptr);
+  const uint64_t recordings = BackendRecordingBytes(facts_.total_bytes);
   ASSIGN_OR_RETURN(serving_,
                    CudaBackend::Create({.stream = &streams_.inference,
                                         .libraries = serving_libraries_.get(),
                                         .registered = &registered_,
+                                        .recording_bytes = recordings,
+                                        .recordings = &recordings_,
                                         .log = options_.log}));
   return serving_.get();
 }

@@ -1,5 +1,6 @@
-// NVIDIA's libraries as this machine has them, started for one stream. What is
-// missing is no error: its kernels are not offered.
+// NVIDIA's libraries as this machine has them, started for one stream, or only
+// asked what scratch memory their kernels take on a device that is described.
+// What is missing is no error: its kernels are not offered.
 //
 // Thread-safety: the compute thread's. Kernels refer to the libraries, which
 // must outlive them.
@@ -15,6 +16,7 @@
 #include "engine/backends/cuda/nccl_all_reduce.h"
 #include "engine/backends/cuda/plan_cache.h"
 #include "engine/backends/portable/kernel_makers.h"
+#include "engine/runtime/device_facts.h"
 
 namespace gpupool::engine::cuda {
 
@@ -26,7 +28,14 @@ struct CudaLibraryOptions {
   // ranks.
   const Stream* compute = nullptr;
   const Stream* communication = nullptr;
+  // cuDNN's description of a device, as CudnnDescription writes it. When it is
+  // not empty the libraries only plan, streams are not used, and no call of
+  // theirs makes a context.
+  std::string planned_device;
 };
+
+// The name of a device in keys of plans.
+std::string LibraryNameOf(const DeviceFacts& facts);
 
 class CudaLibraries {
  public:
@@ -36,6 +45,9 @@ class CudaLibraries {
 
   // "cuBLASLt 13.1.0; cuDNN is missing: ..."
   std::string Describe() const;
+  // FAILED_PRECONDITION when cuDNN is there but cannot plan for a device that
+  // is described; OK where nothing is planned.
+  const absl::Status& cannot_plan() const { return cannot_plan_; }
 
   // A kernel of a library; null where none takes the node.
   //   UNIMPLEMENTED  the library that would have refused
@@ -57,6 +69,7 @@ class CudaLibraries {
   std::unique_ptr<CudnnLibrary> cudnn_;
   std::unique_ptr<NcclAllReduce> nccl_;
   std::string nccl_version_;
+  absl::Status cannot_plan_;
   absl::Status no_cublaslt_, no_cudnn_, no_nccl_;
 };
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/backends/cuda/cuda_status.h"
+#include "engine/backends/cuda/device_description.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
@@ -25,6 +26,15 @@ std::string UuidText(const cudaUUID_t& uuid) {
 
 std::string VersionText(int version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
+}
+
+// 0 where the driver does not tell.
+DeviceClocks ClocksOf(int index, int driver_version) {
+  DeviceClocks clocks{.driver_version = driver_version};
+  cudaDeviceGetAttribute(&clocks.multiprocessor_khz, cudaDevAttrClockRate,
+                         index);
+  cudaDeviceGetAttribute(&clocks.memory_khz, cudaDevAttrMemoryClockRate, index);
+  return clocks;
 }
 
 }  // namespace
@@ -53,6 +63,8 @@ absl::StatusOr<DeviceFacts> DescribeGpu(int index) {
   facts.compute_capability =
       absl::StrCat(properties.major, ".", properties.minor);
   facts.multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
+  facts.threads_per_multiprocessor =
+      static_cast<uint32_t>(properties.maxThreadsPerMultiProcessor);
   facts.total_bytes = properties.totalGlobalMem;
   std::array<char, 32> bus = {};
   if (cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), index) ==
@@ -63,6 +75,7 @@ absl::StatusOr<DeviceFacts> DescribeGpu(int index) {
   if (cudaDriverGetVersion(&version) == cudaSuccess) {
     facts.cuda_version = VersionText(version);
   }
+  facts.properties = CudnnDescription(properties, ClocksOf(index, version));
   return facts;
 }
 

@@ -21,6 +21,8 @@ struct UsableGpu {
   uint64_t bytes = 0;  // that can be used
   // To each GPU, by index; empty where nobody tells.
   std::vector<scheduler::Link> links = {};
+  // What the worker told of it, a line of JSON; may be empty.
+  std::string facts = {};
 };
 
 struct MachineFacts {
@@ -36,6 +38,7 @@ struct DeviceChoice {
   uint32_t threads = 1;
   // To each device of the list; empty where nobody tells.
   std::vector<scheduler::Link> links = {};
+  std::string facts = {};  // of a GPU, as UsableGpu's
 };
 
 // But for the GPUs: see gpu_query.h.

@@ -68,7 +68,8 @@ absl::StatusOr<std::vector<UsableGpu>> ParseGpus(absl::string_view output) {
         return Nonsense(output);
       }
       usable.push_back(
-          {gpu["usable_bytes"].get<uint64_t>(), ReadLinks(gpu, gpus.size())});
+          {gpu["usable_bytes"].get<uint64_t>(), ReadLinks(gpu, gpus.size()),
+           gpu.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)});
     }
     return usable;
   }

@@ -1,7 +1,13 @@
 // How long do steps of our programs take on a GPU?
 //
 //   gpu_speed CASE [BATCH] [--profile]    {"ms": median}
-//   gpu_speed plan CASE [BATCH]           what it would take; needs no GPU
+//   gpu_speed plan CASE [BATCH]
+//       what it would take on an H200 that is described to NVIDIA's libraries,
+//       or with portable kernels where they are not; needs no GPU
+//   gpu_speed next-batch CASE [BATCH]
+//       {"ms": median of a training step whose next batch is copied while it
+//       runs, "without": the same of steps whose batches come with them}, in
+//       turns
 //   gpu_speed copy to-device|from-device KIB
 //       {"gib_per_s": median, "bare": the same of a loop of cudaMemcpyAsync}
 //
@@ -15,13 +21,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "benchmarks/bare_copy.h"
 #include "benchmarks/gpu_case.h"
+#include "benchmarks/next_batch.h"
 #include "engine/backends/portable/portable_backend.h"
 #include "engine/base/check.h"
+#include "engine/runtime/device_module.h"
+#include "tests/engine/backends/cuda/h200_description.h"
 #include "tests/gpu/gpu.h"
 
 namespace gpupool::engine::testing {
@@ -35,22 +45,48 @@ double Median(std::vector<double> numbers) {
   return numbers[numbers.size() / 2];
 }
 
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point from) {
+  return std::chrono::duration<double>(Clock::now() - from).count();
+}
+
 // Seconds of one call, the median over kSeconds of calls.
 template <typename Function>
 double Measure(const Function& call) {
-  using Clock = std::chrono::steady_clock;
-  const auto seconds = [](Clock::time_point from) {
-    return std::chrono::duration<double>(Clock::now() - from).count();
-  };
   for (int i = 0; i < 5; ++i) call();
   std::vector<double> times;
   for (const auto begin = Clock::now();
-       seconds(begin) < kSeconds || times.size() < 20;) {
+       SecondsSince(begin) < kSeconds || times.size() < 20;) {
     const auto start = Clock::now();
     call();
-    times.push_back(seconds(start));
+    times.push_back(SecondsSince(start));
   }
   return Median(std::move(times));
+}
+
+// Seconds of each call of two functions.
+struct Turns {
+  std::vector<double> first, second;
+};
+
+// As Measure, one call of each after the other.
+template <typename First, typename Second>
+void MeasureInTurns(const First& first, const Second& second, Turns& turns) {
+  for (int i = 0; i < 5; ++i) {
+    first();
+    second();
+  }
+  for (const auto begin = Clock::now();
+       SecondsSince(begin) < 2 * kSeconds || turns.first.size() < 20;) {
+    const auto start = Clock::now();
+    first();
+    const auto middle = Clock::now();
+    second();
+    turns.second.push_back(SecondsSince(middle));
+    turns.first.push_back(
+        std::chrono::duration<double>(middle - start).count());
+  }
 }
 
 void Demand(const absl::Status& status) {
@@ -95,15 +131,52 @@ void RunCase(const GpuCase& gpu_case, bool profiled) {
   std::cerr << profile.Table(program->program().graph());
 }
 
-// With the portable kernels: those of NVIDIA's libraries take workspaces too.
+// Both ways have done as many steps, and come to the same.
+void RunNextBatch(const GpuCase& gpu_case) {
+  Gpu& gpu = TheGpu();
+  Demand(gpu.device().MakeCurrent());
+  const auto steps = Demand(NextBatchSteps::Create(
+      gpu_case, {&gpu.backend(), &gpu.allocator(), {.deterministic = true}}));
+  Turns turns;
+  MeasureInTurns([&] { Demand(steps->StepAhead()); },
+                 [&] { Demand(steps->StepWithout()); }, turns);
+  GPUPOOL_CHECK(steps->Agree());
+  std::printf("{\"ms\": %.6f, \"without\": %.6f}\n", 1e3 * Median(turns.first),
+              1e3 * Median(turns.second));
+}
+
+// Kernels of an H200, as far as NVIDIA's libraries tell without one; null where
+// they do not.
+std::unique_ptr<DeviceBackend> DescribedGpu() {
+  const auto module = LoadDeviceModule(CudaModulePath());
+  if (!module.ok()) return nullptr;
+  auto planner = (*module)->MakePlanner(
+      {.name = "NVIDIA H200",
+       .compute_capability = "9.0",
+       .multiprocessors = 132,
+       .threads_per_multiprocessor = 2048,
+       .properties = std::string(cuda::kH200Description)},
+      {.vendor_library_dirs = VendorLibraryDirs()});
+  return planner.ok() ? *std::move(planner) : nullptr;
+}
+
 void PrintPlan(const GpuCase& gpu_case) {
-  portable::PortableBackend backend;
-  const auto program = Demand(CompileCase(gpu_case, {.backend = &backend}));
+  std::unique_ptr<DeviceBackend> backend = DescribedGpu();
+  const char* const kernels = backend == nullptr ? "portable" : "H200";
+  if (backend == nullptr) {
+    backend = std::make_unique<portable::PortableBackend>();
+  }
+  const auto program =
+      Demand(CompileCase(gpu_case, {.backend = backend.get()}));
   const PlannedBytes bytes = program->bytes();
+  const uint64_t next_batch =
+      gpu_case.training ? LandingOf(program->program()).bytes : 0;
   std::printf(
-      "{\"parameters\": %llu, \"peak_bytes\": %llu, \"weights\": %llu, "
+      "{\"kernels\": \"%s\", \"next_batch\": %llu, "
+      "\"parameters\": %llu, \"peak_bytes\": %llu, \"weights\": %llu, "
       "\"optimizer\": %llu, \"gradients\": %llu, \"activations\": %llu, "
       "\"workspace\": %llu, \"gflops\": %.1f}\n",
+      kernels, static_cast<unsigned long long>(next_batch),
       static_cast<unsigned long long>(program->model().parameters()),
       static_cast<unsigned long long>(bytes.peak),
       static_cast<unsigned long long>(bytes.weights),
@@ -143,15 +216,18 @@ int Main(const std::vector<std::string>& arguments) {
                 static_cast<uint64_t>(std::atoll(at(2).c_str())) << 10);
     return 0;
   }
-  const size_t first = at(0) == "plan" ? 1 : 0;
+  const size_t first = at(0) == "plan" || at(0) == "next-batch" ? 1 : 0;
   const int64_t batch = std::max(std::atoll(at(first + 1).c_str()), 0LL);
   const auto gpu_case = FindGpuCase(at(first), batch == 0 ? 64 : batch);
   if (!gpu_case.ok()) {
-    std::cerr << gpu_case.status() << "\ngpu_speed [plan] CASE [BATCH] "
+    std::cerr << gpu_case.status()
+              << "\ngpu_speed [plan | next-batch] CASE [BATCH] "
               << "[--profile] | copy to-device|from-device KIB\n";
     return 2;
   }
-  if (first == 1) {
+  if (at(0) == "next-batch") {
+    RunNextBatch(*gpu_case);
+  } else if (first == 1) {
     PrintPlan(*gpu_case);
   } else {
     RunCase(*gpu_case, arguments.back() == "--profile");

@@ -20,6 +20,9 @@ CASES = [("train-mlp", 64, None), ("train-cnn", 64, None),
          ("infer-cnn", 1, None), ("infer-cnn", 32, None),
          ("train-resnet50", 256, 1.0), ("infer-resnet50", 1, 0.8),
          ("infer-resnet50", 32, 0.8), ("train-gpt2", 32, 1.0)]
+# Case, batch: steps whose next batch is copied while they run.
+NEXT_BATCHES = [("train-mlp", 4096), ("train-resnet50", 256)]
+MOST_NEXT_BATCH_RATIO = 1.0  # of steps whose batches come with them
 COPIES_KIB = [4, 64, 1024, 16 << 10, 256 << 10]
 LEAST_COPY_RATIO = 0.95  # of cudaMemcpyAsync alone
 MOST_SECONDS = 240  # of one measurement
@@ -58,6 +61,21 @@ def report(row, why):
     print(json.dumps(row), flush=True)
 
 
+def measure_next_batch(binary, clock, case, batch):
+    bench = f"next-batch-{case}"
+    ours, why = clock.measure([binary, "next-batch", case, str(batch)])
+    report({"bench": bench, "case": f"b{batch}, batches with their steps",
+            "ours": ours and ours["ms"], "peer": ours and ours["without"],
+            "target": MOST_NEXT_BATCH_RATIO, "unit": "ms"}, why)
+    peer, peer_why = clock.measure(
+        ["python3", str(HERE / "peers/gpu_peer.py"), f"next-batch-{case}",
+         str(batch), "eager"])
+    report({"bench": bench, "case": f"b{batch} torch eager, the same",
+            "ours": ours and ours["ms"], "peer": peer and peer["ms"],
+            "target": None, "unit": "ms"},
+           "; ".join(sorted({text for text in (why, peer_why) if text})))
+
+
 def main():
     binary = str(pathlib.Path(sys.argv[1]) / "benchmarks/gpu_speed")
     clock = Clock(float(sys.argv[2]) if len(sys.argv) > 2 else 3600)
@@ -68,6 +86,8 @@ def main():
                     "ours": found and found["gib_per_s"],
                     "peer": found and found["bare"],
                     "target": LEAST_COPY_RATIO, "unit": "gib_per_s"}, why)
+    for case, batch in NEXT_BATCHES:
+        measure_next_batch(binary, clock, case, batch)
     for case, batch, target in CASES:
         ours, why = clock.measure([binary, case, str(batch)])
         for how in ["eager", "compiled"]:

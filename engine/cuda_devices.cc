@@ -9,10 +9,12 @@
 namespace gpupool::engine {
 namespace {
 
-// A context with its kernels is about 0.5 GB on today's GPUs, and there may be
-// two.
-constexpr uint64_t kMostReserved = uint64_t{2} << 30;
-constexpr uint64_t kReservedShare = 16;
+// One context, the worker's, with its kernels is about 0.5 GB on today's GPUs;
+// as much again is for what NVIDIA's libraries take, and a half of it for what
+// differs between drivers.
+constexpr uint64_t kMostReserved = uint64_t{3} << 29;
+constexpr uint64_t kReservedShare = 64;
+constexpr uint64_t kReservedShares = 3;
 constexpr uint64_t kPage = uint64_t{2} << 20;
 
 std::vector<std::string> ModuleDirs(const CudaOptions& options) {
@@ -26,6 +28,13 @@ std::vector<std::string> ModuleDirs(const CudaOptions& options) {
 absl::StatusOr<DeviceModule*> FindModule(const CudaOptions& options) {
   ASSIGN_OR_RETURN(const auto path, FindCudaModule(ModuleDirs(options)));
   return LoadDeviceModule(path);
+}
+
+ModuleDeviceOptions OptionsFor(int index, const CudaOptions& options) {
+  return {.index = index,
+          .vendor_library_dirs = options.vendor_library_dirs,
+          .plan_cache_dir = options.plan_cache_dir,
+          .log = options.log};
 }
 
 }  // namespace
@@ -58,15 +67,30 @@ absl::StatusOr<std::unique_ptr<ModuleDevice>> OpenCudaDevice(
   ASSIGN_OR_RETURN(DeviceModule* const module, FindModule(options));
   ASSIGN_OR_RETURN(const DeviceFacts facts, module->Describe(index));
   RETURN_IF_ERROR(CheckArchitecture(module->Architectures(), facts));
-  return module->Open({.index = index,
-                       .vendor_library_dirs = options.vendor_library_dirs,
-                       .plan_cache_dir = options.plan_cache_dir,
-                       .log = options.log});
+  return module->Open(OptionsFor(index, options));
+}
+
+absl::StatusOr<CudaPlanner> MakeCudaPlanner(
+    int index, const std::optional<DeviceFacts>& known,
+    const CudaOptions& options) {
+  ASSIGN_OR_RETURN(DeviceModule* const module, FindModule(options));
+  CudaPlanner planner;
+  if (known.has_value()) {
+    planner.facts = *known;
+  } else {
+    ASSIGN_OR_RETURN(planner.facts, module->Describe(index));
+  }
+  ASSIGN_OR_RETURN(
+      planner.backend,
+      module->MakePlanner(planner.facts, OptionsFor(index, options)));
+  return planner;
 }
 
 uint64_t UsableBytes(const DeviceFacts& facts) {
   const uint64_t reserved =
-      std::min(kMostReserved, facts.total_bytes / kReservedShare);
+      std::min(kMostReserved,
+               facts.total_bytes / kReservedShare * kReservedShares) +
+      RecordingBytes(facts.total_bytes);
   return (facts.total_bytes - reserved) / kPage * kPage;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,8 +51,20 @@ absl::StatusOr<DeviceLinks> ListCudaLinks(const CudaOptions& options);
 absl::StatusOr<std::unique_ptr<ModuleDevice>> OpenCudaDevice(
     int index, const CudaOptions& options);
 
-// What an allocator may take of a GPU: all but what contexts (of the worker
-// and, on one GPU, of the planner), their kernels and libraries need.
+// Plans for a GPU that this process does not open.
+struct CudaPlanner {
+  DeviceFacts facts;
+  std::unique_ptr<DeviceBackend> backend;  // as DeviceModule::MakePlanner
+};
+
+// For a GPU with these facts, or without any for the one with this index, which
+// is described then as by ListCudaDevices.
+absl::StatusOr<CudaPlanner> MakeCudaPlanner(
+    int index, const std::optional<DeviceFacts>& known,
+    const CudaOptions& options);
+
+// What an allocator may take of a GPU: all but what the worker's context, its
+// kernels and libraries, and captured runs (RecordingBytes) need.
 uint64_t UsableBytes(const DeviceFacts& facts);
 
 }  // namespace gpupool::engine

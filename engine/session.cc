@@ -63,6 +63,18 @@ void DescribeModel(const InferencePrograms& programs, const ServedSizes& served,
   }
 }
 
+// What captured runs take of a GPU beside its allocator.
+void AddRecordings(const SessionDevice& device, v1::MemoryStats& stats) {
+  const RecordingCounters* const counters = device.recordings();
+  if (counters == nullptr) return;
+  auto& named = *stats.mutable_by_pytorch_name();
+  named["recordings.count"] = counters->captures;
+  named["recordings.bytes"] = counters->bytes;
+  named["recordings.limit_bytes"] = RecordingBytes(device.facts()->total_bytes);
+  named["recordings.evicted"] = counters->evictions;
+  named["recordings.refused"] = counters->refusals;
+}
+
 // Zeros stand for the defaults.
 InferenceOptions OptionsOf(const ServingLimits& limits) {
   InferenceOptions options{.max_batch_size = limits.max_batch_size,
@@ -119,15 +131,20 @@ class Session::Impl {
   SessionDevice& device() const { return *device_; }
   CachingAllocator& allocator() const { return device_->allocator(); }
   // Whose kernels are planned with.
-  DeviceBackend* backend() const { return &compiling().backend(); }
+  DeviceBackend* backend() const {
+    return planner_.backend != nullptr ? planner_.backend.get()
+                                       : &device_->backend();
+  }
   // To be called first wherever something is compiled or computed.
-  absl::Status Enter() const { return compiling().MakeCurrent(); }
+  absl::Status Enter() const { return device_->MakeCurrent(); }
   DeviceContext context() const {
     return {backend(), &allocator(), options_.blob_dir, device_->limit_bytes()};
   }
   // What a job may take where it will run.
   uint64_t planned_limit() const {
-    return limit() != 0 ? limit() : compiling().limit_bytes();
+    if (limit() != 0) return limit();
+    return planner_.backend != nullptr ? UsableBytes(planner_.facts)
+                                       : device_->limit_bytes();
   }
   absl::StatusOr<std::shared_ptr<const ModelSource>> Open(
       const v1::ModelSpec& spec) const {
@@ -152,7 +169,7 @@ class Session::Impl {
                                    std::move(gpu));
   }
 
-  // Kernels of a GPU are asked for their scratch, never run here.
+  // The kernels of a GPU are asked for their scratch. The GPU is not opened.
   absl::Status OpenPlanner() {
     const Device& device = options_.plan_for;
     if (device.type == DeviceType::kCpu) return absl::OkStatus();
@@ -160,25 +177,22 @@ class Session::Impl {
       return absl::InvalidArgumentError(absl::StrCat(
           "plans are made for cpu or cuda, not for ", ToString(device)));
     }
-    auto gpu = OpenGpu(device, 0);
-    if (gpu.ok()) {
-      planner_ = *std::move(gpu);
+    auto planner =
+        MakeCudaPlanner(device.index, options_.planned_device, options_.cuda);
+    if (planner.ok()) {
+      planner_ = *std::move(planner);
     } else {
       no_planner_ = absl::StrCat(
           "planned with the kernels of a CPU, whose scratch differs: ",
-          gpu.status().message());
+          planner.status().message());
     }
     return absl::OkStatus();
   }
 
-  SessionDevice& compiling() const {
-    return planner_ != nullptr ? *planner_ : *device_;
-  }
-
   const SessionOptions options_;
   std::unique_ptr<SessionDevice> device_;
-  std::unique_ptr<SessionDevice> planner_;  // null: the device itself
-  std::string no_planner_;                  // why there should be one
+  CudaPlanner planner_;     // without a back end: the device itself
+  std::string no_planner_;  // why there should be one
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -346,6 +360,7 @@ v1::MemoryStats Session::AllMemoryStats() const {
   for (const auto& [name, number] : statistics.Named()) {
     (*stats.mutable_by_pytorch_name())[name] = number;
   }
+  AddRecordings(impl_->device(), stats);
   return stats;
 }
 

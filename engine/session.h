@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,12 @@ struct SessionOptions {
   int threads = 1;       // for computing; >= 1
   std::string blob_dir;  // existing folder of content-named files
   CudaOptions cuda;      // cuda devices only
-  // meta only: cpu or cuda. Where no such GPU can be opened, plans are those
-  // of the CPU and carry a warning that says so.
+  // meta only: cpu or cuda. Where nothing can plan for such a GPU, plans are
+  // those of the CPU and carry a warning that says so.
   Device plan_for;
+  // Of that GPU, as another process was told; absent: the driver is asked, and
+  // no context is made either.
+  std::optional<DeviceFacts> planned_device;
 };
 
 struct TrainingPlan {

@@ -46,6 +46,10 @@ class SessionDevice {
   const std::string& description() const { return description_; }
   // Null on the host.
   const DeviceFacts* facts() const;
+  // As ModuleDevice::recordings; null on the host.
+  const RecordingCounters* recordings() const {
+    return module_ == nullptr ? nullptr : module_->recordings();
+  }
   // As ModuleDevice::Read; UNIMPLEMENTED on the host.
   absl::StatusOr<DeviceReadings> Read();
 

@@ -105,6 +105,7 @@ absl::StatusOr<std::vector<DeviceChoice>> GpuDevices(
     choices.push_back(
         {absl::StrCat("cuda:", index),
          memory_bytes != 0 ? memory_bytes : machine.gpus[index].bytes, 1});
+    choices.back().facts = machine.gpus[index].facts;
   }
   AddLinks(indices, machine, choices);
   return choices;

@@ -24,6 +24,8 @@ struct UsableGpu {
   // To each GPU, by index; empty where nobody tells.
   std::vector<scheduler::Link> links = {};
   std::string refusal = {};  // why workers cannot use it; empty: they can
+  // What the worker told of it, a line of JSON; may be empty.
+  std::string facts = {};
 };
 
 struct MachineFacts {
@@ -39,6 +41,7 @@ struct DeviceChoice {
   uint32_t threads = 1;
   // To each device of the list; empty where nobody tells.
   std::vector<scheduler::Link> links = {};
+  std::string facts = {};  // of a GPU, as UsableGpu's
 };
 
 // But for the GPUs: see gpu_query.h.

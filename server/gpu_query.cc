@@ -74,8 +74,10 @@ absl::StatusOr<std::vector<UsableGpu>> ParseGpus(absl::string_view output) {
           !gpu["usable_bytes"].is_number_unsigned()) {
         return Nonsense(output);
       }
-      usable.push_back({gpu["usable_bytes"].get<uint64_t>(),
-                        ReadLinks(gpu, gpus.size()), ReadRefusal(gpu)});
+      usable.push_back(
+          {gpu["usable_bytes"].get<uint64_t>(), ReadLinks(gpu, gpus.size()),
+           ReadRefusal(gpu),
+           gpu.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)});
     }
     return usable;
   }

@@ -227,11 +227,11 @@ class Server::Impl {
 
   // A number, not 0, that changes with what plans depend on beside their
   // specs: the build, the kind of the devices, the threads of the meta worker,
-  // the bytes of a GPU.
+  // what a GPU is and its bytes.
   uint64_t Planner() const {
     const std::string digest = engine::Sha256Hex(absl::StrCat(
         build_.version, " ", build_.commit, " ", devices_.front().threads, " ",
-        PlannedKind(), " ", PlannedLimit()));
+        PlannedKind(), " ", PlannedLimit(), " ", devices_.front().facts));
     uint64_t number = 0;
     GPUPOOL_CHECK(absl::SimpleHexAtoi(digest.substr(0, 15), &number));
     return std::max<uint64_t>(number, 1);
@@ -264,7 +264,8 @@ class Server::Impl {
     options.devices.push_back({.name = kMetaDevice,
                                .limit_bytes = PlannedLimit(),
                                .threads = devices_.front().threads,
-                               .plan_for = devices_.front().name});
+                               .plan_for = devices_.front().name,
+                               .plan_facts = devices_.front().facts});
     return options;
   }
 

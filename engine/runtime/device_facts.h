@@ -17,11 +17,13 @@ struct DeviceFacts {
   std::string pci_bus_id;          // "0000:3b:00.0"
   std::string compute_capability;  // "9.0"
   uint32_t multiprocessors = 0;
+  uint32_t threads_per_multiprocessor = 0;  // that are resident at once
   uint64_t total_bytes = 0;
-  std::string driver_version;  // as the management library says; may be empty
+  std::string driver_version;  // "580.65.06"; may be empty
   std::string cuda_version;    // that the driver can run: "13.0"
   std::string libraries;  // of an open device: the vendor's, or why one is not
-  uint32_t threads_per_multiprocessor = 0;  // that it runs at once
+  // What else the module's planner needs to know, in a form of the module's.
+  std::string properties;
 };
 
 // How each device is connected to each other one, by index, in the words of

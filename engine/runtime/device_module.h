@@ -7,8 +7,9 @@
 // same headers: the loader asks for the build id before anything else.
 //
 // Thread-safety: a module's functions may be called from any thread; an open
-// device is as its back end, but facts() and Read() may be called from any
-// thread. Ownership: a module outlives its devices and is never unloaded.
+// device is as its back end, but facts(), recordings() and Read() may be
+// called from any thread. Ownership: a module outlives its devices and is never
+// unloaded.
 #pragma once
 
 #include <functional>
@@ -25,6 +26,7 @@
 #include "engine/runtime/device_facts.h"
 #include "engine/runtime/launch_timer.h"
 #include "engine/runtime/module_architectures.h"
+#include "engine/runtime/recording_cache.h"
 
 namespace gpupool::engine {
 
@@ -59,6 +61,8 @@ class ModuleDevice {
   // Times launches on the device; null where nothing can.
   virtual LaunchTimer* timer() { return nullptr; }
   virtual const DeviceFacts& facts() const = 0;
+  // Captured runs of both back ends; null where none are kept.
+  virtual const RecordingCounters* recordings() const { return nullptr; }
   // UNIMPLEMENTED where the machine has nothing that could tell; DATA_LOSS
   // when the device is lost.
   virtual absl::StatusOr<DeviceReadings> Read() = 0;
@@ -81,6 +85,15 @@ class DeviceModule {
   // As Describe; RESOURCE_EXHAUSTED when it has no memory for a context.
   virtual absl::StatusOr<std::unique_ptr<ModuleDevice>> Open(
       const ModuleDeviceOptions& options) = 0;
+  // A back end whose kernels have the sizes of those that a device with these
+  // facts would choose, and cannot run. Opens no device and needs none: the
+  // facts may have been told by another process (Describe). What the vendor's
+  // libraries tell only with a device counts as what the device's own process
+  // noted in options.plan_cache_dir, or as the most that it may be.
+  // `options.index` means nothing.
+  //   FAILED_PRECONDITION  a library cannot plan without a device
+  virtual absl::StatusOr<std::unique_ptr<DeviceBackend>> MakePlanner(
+      const DeviceFacts& facts, const ModuleDeviceOptions& options) = 0;
 };
 
 // What a module exports, under this name: fills `entry`.

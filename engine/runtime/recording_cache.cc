@@ -1,10 +1,26 @@
 #include "engine/runtime/recording_cache.h"
 
-#include <utility>
+#include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{256} << 20;
+constexpr uint64_t kShare = 256;
+constexpr uint64_t kBackends = 2;
+
+}  // namespace
+
+uint64_t RecordingBytes(uint64_t device_bytes) {
+  return std::min(kMostBytes, device_bytes / kShare);
+}
+
+uint64_t BackendRecordingBytes(uint64_t device_bytes) {
+  return RecordingBytes(device_bytes) / kBackends;
+}
 
 class RecordingCache::CachedRecording : public Recording {
  public:
@@ -26,6 +42,7 @@ class RecordingCache::CachedRecording : public Recording {
   bool ran_ = false;
   bool plain_ = false;  // cannot be captured
   std::unique_ptr<CapturedRun> captured_;
+  uint64_t bytes_ = 0;  // of captured_, as they were counted
   std::list<CachedRecording*>::iterator place_;  // in recent_, when captured
 };
 
@@ -33,20 +50,29 @@ void RecordingCache::CachedRecording::Drop() {
   if (captured_ == nullptr) return;
   captured_.reset();
   cache_->recent_.erase(place_);
+  cache_->bytes_ -= bytes_;
+  cache_->counters_->captures -= 1;
+  cache_->counters_->bytes -= bytes_;
 }
 
 absl::Status RecordingCache::CachedRecording::Capture() {
-  auto& recent = cache_->recent_;
-  ASSIGN_OR_RETURN(captured_, cache_->capturer_->Capture(queue_));
-  if (captured_ == nullptr) {
+  ASSIGN_OR_RETURN(auto captured, cache_->capturer_->Capture(queue_));
+  if (captured == nullptr) {
     plain_ = true;
     return absl::OkStatus();
   }
-  place_ = recent.insert(recent.begin(), this);
-  if (recent.size() > cache_->most_) {
-    recent.back()->Drop();
-    ++cache_->evictions_;
+  bytes_ = captured->bytes();
+  if (bytes_ > cache_->options_.bytes) {
+    plain_ = true;
+    cache_->RefuseCapture(bytes_);
+    return absl::OkStatus();
   }
+  captured_ = std::move(captured);
+  place_ = cache_->recent_.insert(cache_->recent_.begin(), this);
+  cache_->bytes_ += bytes_;
+  cache_->counters_->captures += 1;
+  cache_->counters_->bytes += bytes_;
+  cache_->Evict();
   return absl::OkStatus();
 }
 
@@ -59,6 +85,25 @@ absl::Status RecordingCache::CachedRecording::Start() {
   auto& recent = cache_->recent_;
   recent.splice(recent.begin(), recent, place_);
   return captured_->Launch();
+}
+
+void RecordingCache::Evict() {
+  while (recent_.size() > options_.captures || bytes_ > options_.bytes) {
+    recent_.back()->Drop();
+    ++evictions_;
+    counters_->evictions += 1;
+  }
+}
+
+void RecordingCache::RefuseCapture(uint64_t bytes) {
+  counters_->refusals += 1;
+  if (refusal_was_said_ || options_.log == nullptr) return;
+  refusal_was_said_ = true;
+  options_.log(absl::StrCat("a recorded run takes ", bytes,
+                            " bytes of the device, more than the ",
+                            options_.bytes,
+                            " that recordings may take; it is queued launch by "
+                            "launch, as are others like it"));
 }
 
 std::unique_ptr<Recording> RecordingCache::Record(

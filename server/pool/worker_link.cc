@@ -136,6 +136,9 @@ std::vector<std::string> WorkerLink::Arguments() const {
       device_.plan_for,
       "--orphan-seconds",
       absl::StrCat(absl::ToDoubleSeconds(options_.orphan_timeout))};
+  if (!device_.plan_facts.empty()) {
+    arguments.insert(arguments.end(), {"--plan-facts", device_.plan_facts});
+  }
   if (!options_.cuda_lib_dir.empty()) {
     arguments.insert(arguments.end(),
                      {"--cuda-lib-dir", options_.cuda_lib_dir});

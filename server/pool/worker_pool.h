@@ -75,6 +75,8 @@ struct PoolDevice {
   uint64_t last_report_sequence = 0;
   // meta: a device of the kind that plans are made for.
   std::string plan_for = "cpu";
+  // meta: what that device is, as its worker told it; may be empty.
+  std::string plan_facts;
 };
 
 struct PoolOptions {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/cuda_devices.h"
+#include "server/worker/gpu_facts_text.h"
 #include "server/worker/run_worker.h"
 
 namespace gpupool::server {
@@ -33,13 +34,9 @@ int RunDevicesCommand(int argc, char** argv) {
   nlohmann::json gpus = nlohmann::json::array();
   for (size_t i = 0; i < devices->size(); ++i) {
     const engine::DeviceFacts& facts = devices->at(i);
-    gpus.push_back({{"device", absl::StrCat("cuda:", i)},
-                    {"name", facts.name},
-                    {"uuid", facts.uuid},
-                    {"pci_bus_id", facts.pci_bus_id},
-                    {"compute_capability", facts.compute_capability},
-                    {"total_bytes", facts.total_bytes},
-                    {"usable_bytes", engine::UsableBytes(facts)}});
+    gpus.push_back(ToJson(facts));
+    gpus.back()["device"] = absl::StrCat("cuda:", i);
+    gpus.back()["usable_bytes"] = engine::UsableBytes(facts);
     if (links.ok()) gpus.back()["links"] = links->at(i);
     const absl::Status runs =
         architectures.ok() ? engine::CheckArchitecture(*architectures, facts)

@@ -165,6 +165,8 @@ struct EngineOptions {
   std::string blob_dir;
   // meta: a device of the kind that is planned for.
   std::string plan_for = "cpu";
+  // meta: what that device is, as JSON of gpu_facts_text.h; may be empty.
+  std::string plan_facts;
   // Folders of NVIDIA's libraries, separated by colons; may be empty.
   std::string cuda_lib_dir;
   // Where what those libraries chose is kept from one worker to the next.

@@ -101,6 +101,14 @@ absl::Status MakeFolders(const WorkerPaths& paths) {
   return absl::OkStatus();
 }
 
+// A planner reads what the worker of the device that it plans for has noted.
+std::string PlanCacheDir(const WorkerOptions& worker,
+                         const WorkerPaths& paths) {
+  const auto planned = WorkerPathsFor(worker.state_dir, worker.engine.plan_for);
+  const bool reads = !worker.engine.plan_facts.empty() && planned.ok();
+  return absl::StrCat(reads ? planned->folder : paths.folder, "/plans");
+}
+
 absl::Status Serve(const WorkerOptions& worker, const WorkerPaths& paths,
                    int stop_fd, int work_fd, Engine* engine) {
   ASSIGN_OR_RETURN(
@@ -155,7 +163,7 @@ int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
   const UniqueFd stop = CatchStopSignals();
   StartLog(paths->log);
   worker.engine.blob_dir = paths->blobs;
-  worker.engine.plan_cache_dir = absl::StrCat(paths->folder, "/plans");
+  worker.engine.plan_cache_dir = PlanCacheDir(worker, *paths);
   auto made = make_engine(worker.engine);
   if (!made.ok()) {
     spdlog::error("no engine error=\"{}\"",

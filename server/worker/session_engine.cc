@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "engine/session.h"
 #include "engine/train/rank_group.h"
 #include "server/ipc/work_page.h"
+#include "server/worker/gpu_facts_text.h"
 #include "server/worker/host_room.h"
 #include "server/worker/injected_fault.h"
 
@@ -382,6 +384,12 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
   session_options.threads = static_cast<int>(options.threads);
   session_options.blob_dir = options.blob_dir;
   session_options.plan_for = plan_for;
+  if (!options.plan_facts.empty()) {
+    ASSIGN_OR_RETURN(session_options.planned_device,
+                     ParseGpuFacts(options.plan_facts));
+    // Before anything asks the driver: no library can make a context then.
+    ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  }
   session_options.cuda.vendor_library_dirs = options.cuda_lib_dir;
   session_options.cuda.plan_cache_dir = options.plan_cache_dir;
   session_options.cuda.log = [](absl::string_view line) {

@@ -34,6 +34,9 @@ int main(int argc, char** argv) {
   app.add_option("--plan-for", worker.engine.plan_for,
                  "meta: a device of the kind that plans are made for, cpu or "
                  "cuda:N; default cpu");
+  app.add_option("--plan-facts", worker.engine.plan_facts,
+                 "meta: that GPU as 'gpupool-worker devices' prints it; with "
+                 "them the worker sees no GPU itself");
   app.add_option("--cuda-lib-dir", worker.engine.cuda_lib_dir,
                  "folder of NVIDIA's libraries, or several with colons between "
                  "them; default where the system keeps them");

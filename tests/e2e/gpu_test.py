@@ -29,7 +29,7 @@ class Gpu(harness.TestCase):
             what="readings")
         self.assertEqual("GPU-fake", device["gpu"]["uuid"])
         self.assertEqual("580.0.1", device["gpu"]["driver_version"])
-        self.assertEqual(str(15 << 28), device["limit_bytes"])
+        self.assertEqual(str(3888 << 20), device["limit_bytes"])
         readings = device["readings"]
         self.assertEqual(61, readings["temperature_celsius"])
         self.assertEqual(351.5, readings["power_watts"])
@@ -144,7 +144,11 @@ class Gpu(harness.TestCase):
         self.assertEqual(["cuda:1", "cuda:2"], plan["start"]["devices"], plan)
 
     def test_a_job_trains_and_serves_on_memory_that_nobody_may_touch(self):
-        server = self.gpus("cuda:0")
+        folder = tempfile.TemporaryDirectory(prefix="gpupool-opened-")
+        self.addCleanup(folder.cleanup)
+        opened = pathlib.Path(folder.name) / "opened"
+        with unittest.mock.patch.dict(os.environ, GPUPOOL_STANDIN_OPENED=str(opened)):
+            server = self.gpus("cuda:0")
         server.upload_digits()
         text = harness.digits_job(steps=60, publish="true", filters=4)
         path = server.state / "job.yaml"
@@ -156,6 +160,9 @@ class Gpu(harness.TestCase):
         self.assertTrue(job["device"].startswith("cuda:"), job["device"])
         self.assertEqual(plan["plan"]["training"]["peak"],
                          job["memory"]["measured_peak_bytes"])
+        # The planner made those bytes out and opened no GPU.
+        self.assertEqual([f"{server.worker_pids()['cuda:0']} cuda:0"],
+                         opened.read_text().splitlines())
         self.infer(server)
         # Requests went straight from the ring's slots to the device and back.
         log = self.worker_log(server)

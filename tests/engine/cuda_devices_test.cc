@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace gpupool::engine {
@@ -71,12 +72,24 @@ TEST(CudaDevicesTest, AGpuWithoutKernelsIsRefusedAndTheOthersAreNot) {
   EXPECT_TRUE(other.ok()) << other.status();
 }
 
-TEST(CudaDevicesTest, ContextsKeepTheirShareOfTheMemory) {
-  EXPECT_EQ(UsableBytes({.total_bytes = uint64_t{16} << 30}),
-            uint64_t{15} << 30);
-  EXPECT_EQ(UsableBytes({.total_bytes = uint64_t{140} << 30}),
-            uint64_t{138} << 30);
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+TEST(CudaDevicesTest, OneContextKeepsItsShareOfTheMemory) {
+  // 3/64 for the context and 1/256 for captured runs.
+  EXPECT_EQ(UsableBytes({.total_bytes = 16384 * kMiB}),
+            (16384 - 768 - 64) * kMiB);
+  // Neither share grows for ever.
+  EXPECT_EQ(UsableBytes({.total_bytes = 140 * 1024 * kMiB}),
+            (140 * 1024 - 1536 - 256) * kMiB);
   EXPECT_EQ(UsableBytes({.total_bytes = 0}), 0u);
+}
+
+TEST(CudaDevicesTest, CapturedRunsFitBesideAFullAllocator) {
+  for (uint64_t total = 512 * kMiB; total < 300 * 1024 * kMiB; total *= 2) {
+    const uint64_t left = total - UsableBytes({.total_bytes = total});
+    EXPECT_GE(left, RecordingBytes(total) + std::min(total / 32, 512 * kMiB))
+        << total;
+  }
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST(SessionDeviceTest, ALimitAboveTheGpusMemoryIsRefused) {
       SessionDevice::OfModule("cuda:0", uint64_t{4} << 30, Standin());
   EXPECT_TRUE(absl::IsInvalidArgument(device.status()));
   EXPECT_THAT(std::string(device.status().message()),
-              HasSubstr("4294967296, of which 4026531840 can be used"));
+              HasSubstr("4294967296, of which 4076863488 can be used"));
 }
 
 TEST(SessionDeviceTest, ReadingsComeFromTheManagementLibraryInTheFolder) {

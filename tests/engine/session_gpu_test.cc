@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -429,7 +430,7 @@ TEST_F(SessionGpuTest, SaysWhatTheGpuIs) {
   EXPECT_EQ(info.name(), "cuda:0");
   EXPECT_EQ(info.kind(), "cuda");
   EXPECT_EQ(info.description(), "Stand-in, portable kernels");
-  EXPECT_EQ(info.limit_bytes(), uint64_t{15} << 28);
+  EXPECT_EQ(info.limit_bytes(), uint64_t{3888} << 20);
   EXPECT_EQ(info.gpu().uuid(), "GPU-fake");
   EXPECT_EQ(info.gpu().total_bytes(), uint64_t{4} << 30);
   EXPECT_EQ(info.gpu().compute_capability(), "9.0");
@@ -460,6 +461,16 @@ class PlannerTest : public SessionGpuTest {
     EXPECT_TRUE(meta.ok()) << meta.status();
     return *std::move(meta);
   }
+  // Of a GPU that another process described, which this one cannot see.
+  std::unique_ptr<Session> PlannerFor(const DeviceFacts& facts) {
+    auto meta = Session::Create({.device = *ParseDevice("meta"),
+                                 .blob_dir = blob_dir_,
+                                 .cuda = {.module_dirs = {GPUPOOL_STANDIN_DIR}},
+                                 .plan_for = {DeviceType::kCuda, 0},
+                                 .planned_device = facts});
+    EXPECT_TRUE(meta.ok()) << meta.status();
+    return *std::move(meta);
+  }
   v1::Plan PlanOn(Session& session) {
     auto plan = session.PlanTraining(Job(), Digits());
     EXPECT_TRUE(plan.ok()) << plan.status();
@@ -474,6 +485,84 @@ TEST_F(PlannerTest, MetaPlansWithTheKernelsOfTheGpu) {
   UseGpu(0);
   EXPECT_EQ(plan.training().peak(), PlanOn(*session_).training().peak());
   EXPECT_EQ(meta->memory_stats().allocations(), 0u);
+}
+
+// Lines of the file that the stand-in notes contexts in.
+class ContextsTest : public PlannerTest {
+ protected:
+  ContextsTest() { ::setenv("GPUPOOL_STANDIN_OPENED", opened_.c_str(), 1); }
+  ~ContextsTest() override {
+    ::unsetenv("GPUPOOL_STANDIN_OPENED");
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+  }
+  ContextsTest(const ContextsTest&) = delete;
+  ContextsTest& operator=(const ContextsTest&) = delete;
+
+  int64_t Contexts() const {
+    const std::string lines = ReadFile(opened_);
+    return std::count(lines.begin(), lines.end(), '\n');
+  }
+
+  const std::string opened_ = blob_dir_ + "/opened";
+};
+
+TEST_F(ContextsTest, PlansAreThoseOfTheOpenGpuAndOpenNone) {
+  const auto gpus = ListCudaDevices({.module_dirs = {GPUPOOL_STANDIN_DIR}});
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  std::vector<v1::Plan> planned;
+  for (const DeviceFacts& facts : *gpus) {
+    planned.push_back(PlanOn(*PlannerFor(facts)));
+    EXPECT_TRUE(planned.back().warnings().empty());
+  }
+  EXPECT_EQ(Contexts(), 0);
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  for (size_t i = 0; i < planned.size(); ++i) {
+    UseGpu(static_cast<int>(i));
+    const v1::Plan own = PlanOn(*session_);
+    EXPECT_EQ(planned[i].training().SerializeAsString(),
+              own.training().SerializeAsString());
+    EXPECT_EQ(planned[i].inference().SerializeAsString(),
+              own.inference().SerializeAsString());
+    EXPECT_EQ(Contexts(), static_cast<int64_t>(i) + 1);
+  }
+  // Their kernels differ, so the planner told them apart.
+  EXPECT_NE(planned[0].training().peak(), planned[1].training().peak());
+}
+
+TEST_F(ContextsTest, ADriverThatIsAskedForTheFactsOpensNoneEither) {
+  EXPECT_TRUE(PlanOn(*Planner(GPUPOOL_STANDIN_DIR)).warnings().empty());
+  EXPECT_EQ(Contexts(), 0);
+}
+
+TEST_F(ContextsTest, ALibraryThatCannotPlanIsSaid) {
+  ::setenv("GPUPOOL_STANDIN", "unplannable", 1);
+  const v1::Plan plan = PlanOn(*Planner(GPUPOOL_STANDIN_DIR));
+  ::unsetenv("GPUPOOL_STANDIN");
+  ASSERT_EQ(plan.warnings_size(), 1);
+  EXPECT_THAT(plan.warnings(0), HasSubstr("kernels of a CPU"));
+  EXPECT_THAT(plan.warnings(0), HasSubstr("9.7.0 cannot plan"));
+  EXPECT_EQ(Contexts(), 0);
+}
+
+TEST_F(SessionGpuTest, WhatIsRecordedIsCounted) {
+  UseGpu(0);
+  Outcome outcome;
+  TrainAndServe(outcome);
+  const v1::MemoryStats stats = session_->AllMemoryStats();
+  const auto& named = stats.by_pytorch_name();
+  EXPECT_EQ(named.at("recordings.limit_bytes"), uint64_t{16} << 20);
+  EXPECT_EQ(named.at("recordings.count"), 0u);  // the model went
+  EXPECT_EQ(named.at("recordings.bytes"), 0u);
+  EXPECT_EQ(named.at("recordings.refused"), 0u);
+  auto run = Start(Job());
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, 3);
+  const v1::MemoryStats running = session_->AllMemoryStats();
+  const auto& now = running.by_pytorch_name();
+  EXPECT_GT(now.at("recordings.count"), 0u);
+  EXPECT_GT(now.at("recordings.bytes"), 0u);
+  EXPECT_LE(now.at("recordings.bytes"), now.at("recordings.limit_bytes"));
 }
 
 TEST_F(PlannerTest, WithoutTheGpuPlansAreTheCpusAndSaySo) {

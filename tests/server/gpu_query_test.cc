@@ -18,7 +18,7 @@ constexpr char kWorker[] = GPUPOOL_STANDIN_WORKER;
 TEST(GpuQueryTest, AsksTheWorkersModule) {
   const auto gpus = AskForGpus(kWorker, "");
   ASSERT_TRUE(gpus.ok()) << gpus.status();
-  static constexpr uint64_t usable = uint64_t{15} << 28;
+  static constexpr uint64_t usable = uint64_t{3888} << 20;
   const auto has = [](const auto& links) {
     return AllOf(Field(&UsableGpu::bytes, usable),
                  Field(&UsableGpu::links, links));

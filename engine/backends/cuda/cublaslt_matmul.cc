@@ -6,12 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/matmul_problem.h"
+#include "engine/backends/cuda/scratch_notes.h"
 #include "engine/backends/cuda/single_op.h"
 #include "engine/backends/cuda/stopwatch.h"
 #include "engine/base/align.h"
 #include "engine/base/status_macros.h"
+#include "engine/runtime/plan_only.h"
 
 namespace gpupool::engine::cuda {
 namespace {
@@ -152,6 +155,22 @@ class Preference {
   absl::Status error_;
 };
 
+std::string KeyOf(const CublasLt& library, const MatmulProblem& problem) {
+  return absl::StrCat(library.name(), ": ", problem.Text());
+}
+
+// Of what is noted about scratch memory, which depends on options too.
+std::string NoteKeyOf(const CublasLt& library, const MatmulProblem& problem,
+                      const KernelOptions& options) {
+  return absl::StrCat(KeyOf(library, problem),
+                      options.deterministic ? " deterministic" : "",
+                      options.benchmark ? " measured" : "");
+}
+
+uint64_t PaddedWorkspace(uint64_t bytes) {
+  return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
+}
+
 class MatmulKernel : public Kernel {
  public:
   MatmulKernel(const CublasLt* library, MatmulProblem problem,
@@ -174,8 +193,10 @@ class MatmulKernel : public Kernel {
   }
 
   uint64_t workspace_bytes() const override {
-    return workspace_ == 0 ? 0 : workspace_ + kWorkspaceAlignment;
+    return PaddedWorkspace(workspace_);
   }
+  // That the library asked for.
+  uint64_t algorithm_bytes() const { return workspace_; }
   absl::Status Bind(const KernelBuffers& buffers) override;
   absl::Status Prepare() override;
   absl::Status Run() override {
@@ -189,9 +210,7 @@ class MatmulKernel : public Kernel {
     uint64_t workspace = 0;
   };
 
-  std::string Key() const {
-    return absl::StrCat(library_->name(), ": ", problem_.Text());
-  }
+  std::string Key() const { return KeyOf(*library_, problem_); }
   absl::Status Ask();
   // Takes the kept choice; false when there is none that still works.
   bool Restore();
@@ -353,11 +372,24 @@ absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Open(
   return library;
 }
 
+std::unique_ptr<CublasLt> CublasLt::ForPlanning(
+    const CublasLtFunctions& functions, absl::string_view device,
+    PlanCache* cache) {
+  return absl::WrapUnique(new CublasLt(functions, nullptr, device, cache));
+}
+
 portable::KernelOr MakeCublasLtMatmul(
     const CublasLt* library, const CompileRequest& request,
     const portable::PortableContext& context) {
   std::optional<MatmulProblem> problem = DescribeMatmul(request);
   if (!problem.has_value()) return nullptr;
+  const std::string note = NoteKeyOf(*library, *problem, request.options);
+  if (library->only_plans()) {
+    const uint64_t bytes =
+        FindScratch(library->cache(), note).value_or(kMostWorkspace);
+    return std::make_unique<PlanOnlyKernel>(
+        KernelSizes{.workspace_bytes = PaddedWorkspace(bytes)});
+  }
   Epilogue left_over;
   left_over.activation = problem->left_over;
   left_over.unary = problem->left_over_unary;
@@ -367,6 +399,7 @@ portable::KernelOr MakeCublasLtMatmul(
   auto kernel = std::make_unique<MatmulKernel>(library, *std::move(problem),
                                                request.options);
   RETURN_IF_ERROR(kernel->Choose());
+  NoteScratch(library->cache(), note, kernel->algorithm_bytes());
   kernel->SetFollower(std::move(follower));
   return kernel;
 }

@@ -19,6 +19,10 @@ class CublasLt {
   static absl::StatusOr<std::unique_ptr<CublasLt>> Open(
       const CublasLtFunctions& functions, cudaStream_t stream,
       absl::string_view device, PlanCache* cache);
+  // Makes kernels that have sizes and cannot run; touches no device.
+  static std::unique_ptr<CublasLt> ForPlanning(
+      const CublasLtFunctions& functions, absl::string_view device,
+      PlanCache* cache);
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
@@ -28,6 +32,7 @@ class CublasLt {
   cudaStream_t stream() const { return stream_; }
   PlanCache& cache() const { return *cache_; }
   const std::string& name() const { return name_; }
+  bool only_plans() const { return handle_ == nullptr; }
 
  private:
   CublasLt(const CublasLtFunctions& functions, cudaStream_t stream,
@@ -46,7 +51,9 @@ class CublasLt {
 // With `benchmark` the candidates are measured when the kernel is prepared for
 // the first time, and the choice is kept in the cache; with `deterministic`
 // only sums in a fixed order are taken, nothing is measured, so that another
-// process chooses the same.
+// process chooses the same. The library tells its workspace only with a device:
+// a planner takes what a process with one noted, else the most that is asked
+// for, 32 MiB.
 portable::KernelOr MakeCublasLtMatmul(const CublasLt* library,
                                       const CompileRequest& request,
                                       const portable::PortableContext& context);

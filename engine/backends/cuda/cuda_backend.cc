@@ -3,38 +3,11 @@
 #include <new>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_status.h"
 #include "engine/backends/portable/device_status.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
-namespace {
-
-constexpr size_t kMostReports = 64;
-
-// No kernel of our own reaches the other ranks.
-bool IsAllReduce(Op op) {
-  return op == Op::kAllReduceStart || op == Op::kAllReduceWait;
-}
-
-bool IsProduct(Op op) {
-  switch (op) {
-    case Op::kMatMul:
-    case Op::kBatchMatMul:
-    case Op::kConv2d:
-    case Op::kConv2dInputGrad:
-    case Op::kConv2dWeightGrad:
-    case Op::kAttention:
-    case Op::kAttentionGrad:
-      return true;
-    default:
-      return false;
-  }
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
     CudaBackendOptions options) {
   std::unique_ptr<CudaBackend> backend(new CudaBackend(std::move(options)));
@@ -52,39 +25,12 @@ CudaBackend::~CudaBackend() {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> CudaBackend::Compile(
-    const CompileRequest& asked) {
-  ReportPrecision(asked);
-  const CompileRequest request = {asked.graph, asked.node, asked.stable_inputs,
-                                  Limited(asked.options, cores_)};
+    const CompileRequest& request) {
   portable::PortableContext context;
   context.stream.handle = options_.stream->handle();
   context.error = error_;
   context.resident_threads = ResidentThreads(*options_.facts);
-  if (options_.libraries != nullptr) {
-    auto kernel = options_.libraries->MakeKernel(request, context);
-    if (kernel.ok() && *kernel != nullptr) return kernel;
-    if (!kernel.ok() && IsAllReduce(request.node.op)) return kernel.status();
-    if (!kernel.ok()) ReportRefusal(request.node, kernel.status());
-  }
-  return portable::MakePortableKernel(request, context);
-}
-
-void CudaBackend::Report(const std::string& line) {
-  if (options_.log == nullptr || reported_.size() >= kMostReports) return;
-  if (reported_.insert(line).second) options_.log(line);
-}
-
-void CudaBackend::ReportRefusal(const Node& node, const absl::Status& refusal) {
-  Report(absl::StrCat(OpName(node.op), " of '", node.source,
-                      "' runs on a portable kernel: ", refusal.message()));
-}
-
-void CudaBackend::ReportPrecision(const CompileRequest& asked) {
-  if (!IsProduct(asked.node.op) || asked.node.outputs.empty()) return;
-  const DType type = asked.graph.value(asked.node.outputs[0]).dtype;
-  const std::string line =
-      MissingPrecision(*options_.facts, type, asked.options);
-  if (!line.empty()) Report(line);
+  return choice_.Choose(request, context);
 }
 
 // A launch that was refused leaves no trace but the thread's last error, which

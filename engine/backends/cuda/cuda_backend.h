@@ -9,16 +9,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
-#include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "engine/backends/cuda/cuda_libraries.h"
 #include "engine/backends/cuda/cuda_transfer.h"
 #include "engine/backends/cuda/device_limits.h"
 #include "engine/backends/cuda/graph_capture.h"
+#include "engine/backends/cuda/kernel_choice.h"
 #include "engine/backends/cuda/streams.h"
 #include "engine/backends/portable/kernel_makers.h"
 #include "engine/runtime/device_backend.h"
@@ -34,8 +34,10 @@ struct CudaBackendOptions {
   const Stream* copy = nullptr;  // for copies beside it; null: there are none
   CudaLibraries* libraries = nullptr;  // of the stream; null: portable kernels
   HostRanges* registered = nullptr;    // of the GPU
-  // Receives a line when a library refuses what it should take, or when the GPU
-  // has no tensor cores for a precision; no line twice. May be empty.
+  // Bound of the captured runs, and who counts them; null: nobody.
+  uint64_t recording_bytes = std::numeric_limits<uint64_t>::max();
+  RecordingCounters* recordings = nullptr;
+  // Receives the lines of KernelChoice; may be empty.
   std::function<void(absl::string_view)> log;
 };
 
@@ -67,11 +69,10 @@ class CudaBackend : public DeviceBackend {
         transfer_(options_.stream, options_.registered,
                   options_.copy == nullptr ? nullptr : &beside_),
         capturer_(options_.stream),
-        graphs_(&capturer_),
-        cores_(TensorCoresOf(*options_.facts)) {}
-  void Report(const std::string& line);
-  void ReportRefusal(const Node& node, const absl::Status& refusal);
-  void ReportPrecision(const CompileRequest& asked);
+        choice_(options_.facts, options_.libraries, options_.log),
+        graphs_(&capturer_, {.bytes = options_.recording_bytes,
+                             .counters = options_.recordings,
+                             .log = options_.log}) {}
   // Null without a group.
   NcclGroup* ranks() const {
     return options_.libraries == nullptr ? nullptr
@@ -79,12 +80,11 @@ class CudaBackend : public DeviceBackend {
   }
 
   const CudaBackendOptions options_;
-  absl::flat_hash_set<std::string> reported_;  // a bounded number
-  CudaTransfer beside_;                        // used with options_.copy only
+  CudaTransfer beside_;  // used with options_.copy only
   CudaTransfer transfer_;
   GraphCapturer capturer_;
+  KernelChoice choice_;
   RecordingCache graphs_;
-  const TensorCores cores_;
   // In pinned memory, which kernels reach by the same address: nothing is
   // copied as long as nothing is wrong.
   portable::DeviceError* error_ = nullptr;

@@ -45,26 +45,32 @@ absl::Status CudaDevice::Start() {
   ASSIGN_OR_RETURN(streams_, Streams::Create());
   ASSIGN_OR_RETURN(pages_, CudaPageSource::Create(driver, options_.index));
   ASSIGN_OR_RETURN(timeline_, CudaTimeline::Create(driver, streams_));
-  StartReadings();  // first: it tells the driver's version, which names plans
   libraries_ = OpenLibraries(&streams_.compute, &streams_.communication);
   facts_.libraries = libraries_->Describe();
+  const uint64_t recordings = BackendRecordingBytes(facts_.total_bytes);
   ASSIGN_OR_RETURN(backend_, CudaBackend::Create({.facts = &facts_,
                                                   .stream = &streams_.compute,
                                                   .copy = &streams_.copy,
                                                   .libraries = libraries_.get(),
                                                   .registered = &registered_,
+                                                  .recording_bytes = recordings,
+                                                  .recordings = &recordings_,
                                                   .log = options_.log}));
+  StartReadings();
   return absl::OkStatus();
 }
 
 absl::StatusOr<DeviceBackend*> CudaDevice::ServingBackend() {
   if (serving_ != nullptr) return serving_.get();
   serving_libraries_ = OpenLibraries(&streams_.inference, nullptr);
+  const uint64_t recordings = BackendRecordingBytes(facts_.total_bytes);
   ASSIGN_OR_RETURN(serving_,
                    CudaBackend::Create({.facts = &facts_,
                                         .stream = &streams_.inference,
                                         .libraries = serving_libraries_.get(),
                                         .registered = &registered_,
+                                        .recording_bytes = recordings,
+                                        .recordings = &recordings_,
                                         .log = options_.log}));
   return serving_.get();
 }
@@ -87,7 +93,9 @@ void CudaDevice::StartReadings() {
   if (!nvml.ok()) return;
   no_readings_ = (*nvml)->Watch(facts_.uuid);
   if (!no_readings_.ok()) return;
-  facts_.driver_version = (*nvml)->driver_version();
+  if (facts_.driver_version.empty()) {
+    facts_.driver_version = (*nvml)->driver_version();
+  }
   nvml_ = *std::move(nvml);
 }
 

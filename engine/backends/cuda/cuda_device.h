@@ -33,6 +33,7 @@ class CudaDevice : public ModuleDevice {
   // By CUPTI where it may be used, else by events.
   LaunchTimer* timer() override;
   const DeviceFacts& facts() const override { return facts_; }
+  const RecordingCounters* recordings() const override { return &recordings_; }
   absl::StatusOr<DeviceReadings> Read() override;
 
  private:
@@ -49,6 +50,7 @@ class CudaDevice : public ModuleDevice {
   DeviceFacts facts_;
   Streams streams_;
   HostRanges registered_;
+  RecordingCounters recordings_;  // of both back ends
   std::unique_ptr<CudaPageSource> pages_;
   std::unique_ptr<CudaTimeline> timeline_;
   std::unique_ptr<CudaLibraries> libraries_;

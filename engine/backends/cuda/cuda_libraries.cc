@@ -1,5 +1,7 @@
 #include "engine/backends/cuda/cuda_libraries.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/composed_attention.h"
 #include "engine/backends/cuda/cudnn_attention.h"
@@ -18,6 +20,10 @@ CudaLibraries::CudaLibraries(const CudaLibraryOptions& options)
 absl::Status CudaLibraries::OpenCublasLt(const CudaLibraryOptions& options) {
   ASSIGN_OR_RETURN(const CublasLtFunctions functions,
                    FindCublasLt(options.folders));
+  if (!options.planned_device.empty()) {
+    cublaslt_ = CublasLt::ForPlanning(functions, options.device, &cache_);
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(cublaslt_,
                    CublasLt::Open(functions, options.compute->handle(),
                                   options.device, &cache_));
@@ -26,6 +32,20 @@ absl::Status CudaLibraries::OpenCublasLt(const CudaLibraryOptions& options) {
 
 absl::Status CudaLibraries::OpenCudnn(const CudaLibraryOptions& options) {
   ASSIGN_OR_RETURN(const CudnnFunctions functions, FindCudnn(options.folders));
+  if (!options.planned_device.empty()) {
+    auto planner = CudnnLibrary::ForPlanning(functions, options.planned_device,
+                                             options.device, &cache_);
+    if (!planner.ok()) {
+      cannot_plan_ = absl::FailedPreconditionError(
+          absl::StrCat("cuDNN ", CudnnVersion(functions),
+                       " cannot plan for a GPU that is not open (9.8 and later "
+                       "can): ",
+                       planner.status().message()));
+      return cannot_plan_;
+    }
+    cudnn_ = *std::move(planner);
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(cudnn_,
                    CudnnLibrary::Open(functions, options.compute->handle(),
                                       options.device, &cache_));
@@ -33,7 +53,7 @@ absl::Status CudaLibraries::OpenCudnn(const CudaLibraryOptions& options) {
 }
 
 absl::Status CudaLibraries::OpenNccl(const CudaLibraryOptions& options) {
-  if (options.communication == nullptr) {
+  if (options.communication == nullptr && options.planned_device.empty()) {
     return absl::UnimplementedError("programs that serve sum over no ranks");
   }
   ASSIGN_OR_RETURN(const NcclFunctions functions, FindNccl(options.folders));

@@ -1,5 +1,6 @@
-// NVIDIA's libraries as this machine has them, started for one stream. What is
-// missing is no error: its kernels are not offered.
+// NVIDIA's libraries as this machine has them, started for one stream, or only
+// asked what scratch memory their kernels take on a device that is described.
+// What is missing is no error: its kernels are not offered.
 //
 // Thread-safety: the compute thread's. Kernels refer to the libraries, which
 // must outlive them.
@@ -21,11 +22,15 @@ namespace gpupool::engine::cuda {
 struct CudaLibraryOptions {
   std::string folders;       // as SharedLibrary::Open
   std::string cache_folder;  // of plans; empty: they are not kept
-  std::string device;        // names the device in keys of plans
+  std::string device;        // PlanDevice of the device
   // Outlive the libraries. Without `communication` there are no sums over
   // ranks.
   const Stream* compute = nullptr;
   const Stream* communication = nullptr;
+  // cuDNN's description of a device, as CudnnDescription writes it. When it is
+  // not empty the libraries only plan, streams are not used, and no call of
+  // theirs makes a context.
+  std::string planned_device;
 };
 
 class CudaLibraries {
@@ -36,6 +41,9 @@ class CudaLibraries {
 
   // "cuBLASLt 13.1.0; cuDNN is missing: ..."
   std::string Describe() const;
+  // FAILED_PRECONDITION when cuDNN is there but cannot plan for a device that
+  // is described; OK where nothing is planned.
+  const absl::Status& cannot_plan() const { return cannot_plan_; }
 
   // A kernel of a library; null where none takes the node.
   //   UNIMPLEMENTED  the library that would have refused
@@ -59,6 +67,7 @@ class CudaLibraries {
   std::unique_ptr<CudnnLibrary> cudnn_;
   std::unique_ptr<NcclAllReduce> nccl_;
   std::string nccl_version_;
+  absl::Status cannot_plan_;
   absl::Status no_cublaslt_, no_cudnn_, no_nccl_;
 };
 

@@ -1,11 +1,15 @@
 #include "engine/backends/cuda/cudnn_kernel.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/scratch_notes.h"
 #include "engine/backends/cuda/stopwatch.h"
 #include "engine/base/align.h"
 #include "engine/base/status_macros.h"
+#include "engine/runtime/plan_only.h"
 
 namespace gpupool::engine::cuda {
 namespace {
@@ -13,6 +17,54 @@ namespace {
 constexpr int kCandidates = 5;
 
 uint64_t Aligned(uint64_t bytes) { return AlignUp(bytes, kWorkspaceAlignment); }
+
+// Scratch memory, then what a plan or a companion needs.
+uint64_t WorkspaceBytes(uint64_t scratch_bytes, uint64_t shared_bytes) {
+  const uint64_t bytes = Aligned(scratch_bytes) + shared_bytes;
+  return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
+}
+
+// The hungriest of a plan with this workspace and its companions.
+uint64_t SharedBytes(uint64_t plan_bytes, const CudnnKernel::Parts& parts) {
+  for (const auto* companions : {&parts.before, &parts.after}) {
+    for (const CudnnKernel::Companion& companion : *companions) {
+      plan_bytes = std::max(plan_bytes, companion.kernel->workspace_bytes());
+    }
+  }
+  return plan_bytes;
+}
+
+// A measured choice may be another one next time.
+bool Measures(const CudnnPlanOptions& options, bool benchmark) {
+  return benchmark && !options.deterministic;
+}
+
+CudnnPlanOptions WithCandidates(const CudnnPlanOptions& options,
+                                bool benchmark) {
+  CudnnPlanOptions asked = options;
+  asked.most = Measures(options, benchmark) ? kCandidates : 1;
+  return asked;
+}
+
+// Of what is noted about scratch memory: more plans may take more.
+std::string NoteKeyOf(const std::string& plan_key,
+                      const CudnnPlanOptions& asked) {
+  return absl::StrCat(plan_key, asked.most > 1 ? " measured" : "");
+}
+
+// For a planner.
+absl::StatusOr<std::unique_ptr<Kernel>> MakePlanOnly(
+    const CudnnLibrary& library, CudnnGraph& graph,
+    const CudnnKernel::Parts& parts, const CudnnPlanOptions& asked) {
+  std::optional<uint64_t> bytes = FindScratch(
+      library.cache(), NoteKeyOf(PlanKey(library, graph, asked), asked));
+  if (!bytes.has_value()) {
+    ASSIGN_OR_RETURN(bytes, AskWorkspace(library, graph, asked));
+  }
+  return std::make_unique<PlanOnlyKernel>(
+      KernelSizes{.workspace_bytes = WorkspaceBytes(
+                      parts.scratch_bytes, SharedBytes(*bytes, parts))});
+}
 
 }  // namespace
 
@@ -27,6 +79,10 @@ CudnnPlanOptions PlanOptionsOf(const CompileRequest& request, DType type) {
 absl::StatusOr<std::unique_ptr<Kernel>> CudnnKernel::Make(
     const CudnnLibrary* library, CudnnGraph& graph, Parts parts,
     const CudnnPlanOptions& options, bool benchmark) {
+  const CudnnPlanOptions asked = WithCandidates(options, benchmark);
+  if (library->only_plans()) {
+    return MakePlanOnly(*library, graph, parts, asked);
+  }
   std::string key = PlanKey(*library, graph, options);
   std::unique_ptr<CudnnKernel> kernel(
       new CudnnKernel(library, std::move(key), std::move(parts)));
@@ -34,34 +90,24 @@ absl::StatusOr<std::unique_ptr<Kernel>> CudnnKernel::Make(
   if (kept.ok()) {
     kernel->plans_.push_back(*std::move(kept));
   } else {
-    // A measured choice may be another one next time.
-    const bool measures = benchmark && !options.deterministic;
-    CudnnPlanOptions asked = options;
-    asked.most = measures ? kCandidates : 1;
     ASSIGN_OR_RETURN(kernel->plans_, ChoosePlans(*library, graph, asked));
-    kernel->measures_ = measures && kernel->plans_.size() > 1;
+    kernel->measures_ =
+        Measures(options, benchmark) && kernel->plans_.size() > 1;
     if (!kernel->measures_) {
       KeepPlan(*library, kernel->key_, kernel->plans_[0]);
     }
   }
+  uint64_t plan_bytes = 0;
   for (const CudnnPlan& plan : kernel->plans_) {
-    kernel->shared_bytes_ =
-        std::max(kernel->shared_bytes_, plan.workspace_bytes());
+    plan_bytes = std::max(plan_bytes, plan.workspace_bytes());
   }
-  for (const auto* companions :
-       {&kernel->parts_.before, &kernel->parts_.after}) {
-    for (const Companion& companion : *companions) {
-      kernel->shared_bytes_ =
-          std::max(kernel->shared_bytes_, companion.kernel->workspace_bytes());
-    }
-  }
+  NoteScratch(library->cache(), NoteKeyOf(kernel->key_, asked), plan_bytes);
+  kernel->shared_bytes_ = SharedBytes(plan_bytes, kernel->parts_);
   return kernel;
 }
 
-// Scratch memory, then what a plan or a companion needs.
 uint64_t CudnnKernel::workspace_bytes() const {
-  const uint64_t bytes = Aligned(parts_.scratch_bytes) + shared_bytes_;
-  return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
+  return WorkspaceBytes(parts_.scratch_bytes, shared_bytes_);
 }
 
 absl::Status CudnnKernel::BindCompanion(Companion& companion) {

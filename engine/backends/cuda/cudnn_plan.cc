@@ -123,13 +123,38 @@ void Collect(const CudnnLibrary& library, const CudnnDescriptor& graph,
   }
 }
 
+// Adds what the mode's engines say that their plans would take.
+absl::Status CollectWorkspaces(const CudnnLibrary& library,
+                               const CudnnDescriptor& graph,
+                               cudnnBackendHeurMode_t mode,
+                               const CudnnPlanOptions& options,
+                               std::vector<uint64_t>& found) {
+  ASSIGN_OR_RETURN(const std::vector<CudnnDescriptor> proposed,
+                   Propose(library, graph, mode));
+  for (const CudnnDescriptor& configuration : proposed) {
+    if (found.size() >= static_cast<size_t>(options.most)) break;
+    const absl::StatusOr<Notes> notes = NotesOf(library, configuration);
+    if (!notes.ok() || !Allowed(*notes, options)) continue;
+    ASSIGN_OR_RETURN(
+        const int64_t bytes,
+        configuration.Integer(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE));
+    if (static_cast<uint64_t>(bytes) <= options.workspace_bytes) {
+      found.push_back(static_cast<uint64_t>(bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+std::string CudnnLibrary::NameOf(const CudnnFunctions& functions,
+                                 absl::string_view device) {
+  return absl::StrCat("cudnn ", CudnnVersion(functions), " on ", device);
+}
 
 CudnnLibrary::CudnnLibrary(const CudnnFunctions& functions,
                            absl::string_view device, PlanCache* cache)
-    : functions_(functions),
-      cache_(cache),
-      name_(absl::StrCat("cudnn ", CudnnVersion(functions), " on ", device)) {}
+    : functions_(functions), cache_(cache), name_(NameOf(functions, device)) {}
 
 CudnnLibrary::~CudnnLibrary() {
   if (handle_ != nullptr) functions_.destroy(handle_);
@@ -160,6 +185,16 @@ absl::StatusOr<std::unique_ptr<CudnnLibrary>> CudnnLibrary::ForDescription(
                   static_cast<int64_t>(properties.size()), properties.data());
   RETURN_IF_ERROR(description.Finalize("reading a device's description"));
   library->description_ = std::move(description);
+  return library;
+}
+
+absl::StatusOr<std::unique_ptr<CudnnLibrary>> CudnnLibrary::ForPlanning(
+    const CudnnFunctions& functions, absl::string_view properties,
+    absl::string_view device, PlanCache* cache) {
+  ASSIGN_OR_RETURN(std::unique_ptr<CudnnLibrary> library,
+                   ForDescription(functions, properties, cache));
+  library->name_ = NameOf(functions, device);
+  library->only_plans_ = true;
   return library;
 }
 
@@ -216,6 +251,23 @@ absl::StatusOr<std::vector<CudnnPlan>> ChoosePlans(
   }
   if (plans.empty()) return why;
   return plans;
+}
+
+absl::StatusOr<uint64_t> AskWorkspace(const CudnnLibrary& library,
+                                      CudnnGraph& graph,
+                                      const CudnnPlanOptions& options) {
+  ASSIGN_OR_RETURN(const CudnnDescriptor operations,
+                   graph.Finish(library.handle()));
+  std::vector<uint64_t> found;
+  absl::Status why =
+      CollectWorkspaces(library, operations, CUDNN_HEUR_MODE_A, options, found);
+  if (found.empty()) {
+    why = CollectWorkspaces(library, operations, CUDNN_HEUR_MODE_FALLBACK,
+                            options, found);
+  }
+  if (!found.empty()) return *std::max_element(found.begin(), found.end());
+  RETURN_IF_ERROR(why);
+  return absl::UnimplementedError("cuDNN has no engine that fits");
 }
 
 std::string PlanKey(const CudnnLibrary& library, const CudnnGraph& graph,

@@ -32,6 +32,11 @@ class CudnnLibrary {
   static absl::StatusOr<std::unique_ptr<CudnnLibrary>> ForDescription(
       const CudnnFunctions& functions, absl::string_view properties,
       PlanCache* cache);
+  // As ForDescription, for a planner: kernels have sizes and cannot run, and no
+  // plan is built. `device` names it in the keys of `cache`, as with Open.
+  static absl::StatusOr<std::unique_ptr<CudnnLibrary>> ForPlanning(
+      const CudnnFunctions& functions, absl::string_view properties,
+      absl::string_view device, PlanCache* cache);
   ~CudnnLibrary();
   CudnnLibrary(const CudnnLibrary&) = delete;
   CudnnLibrary& operator=(const CudnnLibrary&) = delete;
@@ -40,6 +45,7 @@ class CudnnLibrary {
   cudnnHandle_t handle() const { return handle_; }
   // Of a description; null with a device.
   cudnnBackendDescriptor_t description() const { return description_.get(); }
+  bool only_plans() const { return only_plans_; }
   cudaStream_t stream() const { return stream_; }
   PlanCache& cache() const { return *cache_; }
   // What keys in the cache begin with.
@@ -53,6 +59,8 @@ class CudnnLibrary {
              const std::shared_ptr<const CudnnDescriptor>& plan) const;
 
  private:
+  static std::string NameOf(const CudnnFunctions& functions,
+                            absl::string_view device);
   CudnnLibrary(const CudnnFunctions& functions, absl::string_view device,
                PlanCache* cache);
 
@@ -62,6 +70,7 @@ class CudnnLibrary {
   cudaStream_t stream_ = nullptr;
   cudnnHandle_t handle_ = nullptr;
   CudnnDescriptor description_;
+  bool only_plans_ = false;
   mutable absl::flat_hash_map<std::string, std::weak_ptr<const CudnnDescriptor>>
       shared_;
 };
@@ -111,6 +120,14 @@ class CudnnPlan {
 absl::StatusOr<std::vector<CudnnPlan>> ChoosePlans(
     const CudnnLibrary& library, CudnnGraph& graph,
     const CudnnPlanOptions& options);
+
+// The workspace of the plans that ChoosePlans would return, or of the hungriest
+// of them, without building one: nothing is compiled and no driver is needed.
+// It takes engines at their word, of which some may refuse when a plan is made.
+// UNIMPLEMENTED when the library has none that fits.
+absl::StatusOr<uint64_t> AskWorkspace(const CudnnLibrary& library,
+                                      CudnnGraph& graph,
+                                      const CudnnPlanOptions& options);
 
 // A plan's place in the cache.
 std::string PlanKey(const CudnnLibrary& library, const CudnnGraph& graph,

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/backends/cuda/cuda_status.h"
+#include "engine/backends/cuda/device_description.h"
+#include "engine/backends/cuda/driver_version.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {
@@ -25,6 +27,15 @@ std::string UuidText(const cudaUUID_t& uuid) {
 
 std::string VersionText(int version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
+}
+
+// 0 where the driver does not tell.
+DeviceClocks ClocksOf(int index, int driver_version) {
+  DeviceClocks clocks{.driver_version = driver_version};
+  cudaDeviceGetAttribute(&clocks.multiprocessor_khz, cudaDevAttrClockRate,
+                         index);
+  cudaDeviceGetAttribute(&clocks.memory_khz, cudaDevAttrMemoryClockRate, index);
+  return clocks;
 }
 
 }  // namespace
@@ -77,6 +88,8 @@ absl::StatusOr<DeviceFacts> DescribeGpu(int index) {
   if (cudaDriverGetVersion(&version) == cudaSuccess) {
     facts.cuda_version = VersionText(version);
   }
+  facts.driver_version = LoadedDriverVersion();
+  facts.properties = CudnnDescription(properties, ClocksOf(index, version));
   return facts;
 }
 

@@ -12,7 +12,7 @@ namespace gpupool::engine::cuda {
 absl::StatusOr<int> CountGpus();
 
 // Creates no context. NOT_FOUND for an index that no GPU has; else as
-// CountGpus. driver_version stays empty.
+// CountGpus.
 absl::StatusOr<DeviceFacts> DescribeGpu(int index);
 
 }  // namespace gpupool::engine::cuda

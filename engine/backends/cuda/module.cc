@@ -3,6 +3,7 @@
 #include "engine/backends/cuda/cuda_device.h"
 #include "engine/backends/cuda/device_query.h"
 #include "engine/backends/cuda/nvml.h"
+#include "engine/backends/cuda/planning_backend.h"
 #include "engine/base/status_macros.h"
 #include "engine/runtime/module_build_id.h"
 
@@ -35,6 +36,10 @@ class CudaModule : public DeviceModule {
     ASSIGN_OR_RETURN(std::unique_ptr<ModuleDevice> device,
                      CudaDevice::Open(options));
     return device;
+  }
+  absl::StatusOr<std::unique_ptr<DeviceBackend>> MakePlanner(
+      const DeviceFacts& facts, const ModuleDeviceOptions& options) override {
+    return MakePlanningBackend(facts, options);
   }
 };
 

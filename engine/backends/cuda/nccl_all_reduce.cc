@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_status.h"
 #include "engine/base/status_macros.h"
+#include "engine/runtime/plan_only.h"
 
 namespace gpupool::engine::cuda {
 namespace {
@@ -22,15 +23,6 @@ absl::Status QueueCopy(std::byte* to, const std::byte* from, uint64_t bytes,
                                   stream.handle()),
                   "copying gradients");
 }
-
-class PlanOnlyKernel : public Kernel {
- public:
-  absl::Status Bind(const KernelBuffers&) override { return absl::OkStatus(); }
-  absl::Status Run() override {
-    return absl::FailedPreconditionError(
-        "the program was compiled without the job's other ranks; it is a plan");
-  }
-};
 
 class StartKernel : public Kernel {
  public:
@@ -130,7 +122,7 @@ absl::StatusOr<std::shared_ptr<NcclGroup>> NcclAllReduce::Join(
 absl::StatusOr<std::unique_ptr<Kernel>> NcclAllReduce::MakeKernel(
     const CompileRequest& request) {
   if (request.options.collective == nullptr) {
-    return std::make_unique<PlanOnlyKernel>();
+    return std::make_unique<PlanOnlyKernel>(KernelSizes{});
   }
   ASSIGN_OR_RETURN(std::shared_ptr<NcclGroup> group, Join(request));
   const Graph& graph = request.graph;

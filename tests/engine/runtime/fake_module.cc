@@ -23,6 +23,10 @@ class FakeModule : public DeviceModule {
       const ModuleDeviceOptions&) override {
     return absl::NotFoundError("there is nothing to open");
   }
+  absl::StatusOr<std::unique_ptr<DeviceBackend>> MakePlanner(
+      const DeviceFacts&, const ModuleDeviceOptions&) override {
+    return absl::FailedPreconditionError("there is nothing to plan for");
+  }
 };
 
 }  // namespace

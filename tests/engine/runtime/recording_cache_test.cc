@@ -1,7 +1,9 @@
 #include "engine/runtime/recording_cache.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,6 +32,7 @@ class WritingDevice : public Capturer {
 
   std::string done;
   std::string uncapturable;
+  std::map<std::string, uint64_t> bytes;  // of captures by name; else 0
   absl::Status broken;
   int alive = 0;  // captures
 
@@ -44,6 +47,10 @@ class WritingDevice : public Capturer {
     absl::Status Launch() override {
       device_->done += "<" + name_ + ">";
       return absl::OkStatus();
+    }
+    uint64_t bytes() const override {
+      const auto found = device_->bytes.find(name_);
+      return found == device_->bytes.end() ? 0 : found->second;
     }
 
    private:
@@ -83,7 +90,7 @@ TEST_F(RecordingCacheTest, ARunIsQueuedThenCapturedThenStartedAsOne) {
 }
 
 TEST_F(RecordingCacheTest, TheOneStartedLongestAgoGoesAndIsCapturedAgain) {
-  RecordingCache cache(&device_, 2);
+  RecordingCache cache(&device_, {.captures = 2});
   const auto a = Record(cache, "a"), b = Record(cache, "b"),
              c = Record(cache, "c");
   Start({a.get(), b.get(), c.get(), a.get(), b.get()});
@@ -98,7 +105,7 @@ TEST_F(RecordingCacheTest, TheOneStartedLongestAgoGoesAndIsCapturedAgain) {
 }
 
 TEST_F(RecordingCacheTest, OneCaptureIsAlwaysKept) {
-  RecordingCache cache(&device_, 1);
+  RecordingCache cache(&device_, {.captures = 1});
   const auto a = Record(cache, "a"), b = Record(cache, "b");
   Start({a.get(), b.get()});
   EXPECT_EQ(Start({a.get(), b.get(), b.get()}), "[a]<a>[b]<b><b>");
@@ -106,7 +113,7 @@ TEST_F(RecordingCacheTest, OneCaptureIsAlwaysKept) {
 }
 
 TEST_F(RecordingCacheTest, ARecordingThatGoesTakesItsCaptureAlong) {
-  RecordingCache cache(&device_, 2);
+  RecordingCache cache(&device_, {.captures = 2});
   auto a = Record(cache, "a");
   const auto b = Record(cache, "b"), c = Record(cache, "c");
   Start({a.get(), a.get(), b.get(), b.get(), c.get()});
@@ -114,6 +121,102 @@ TEST_F(RecordingCacheTest, ARecordingThatGoesTakesItsCaptureAlong) {
   EXPECT_EQ(cache.captures(), 1u);
   EXPECT_EQ(Start({c.get(), b.get()}), "[c]<c><b>");
   EXPECT_EQ(cache.evictions(), 0u);
+}
+
+class RecordingBytesTest : public RecordingCacheTest {
+ protected:
+  void SetUp() override {
+    device_.bytes = {{"a", 40}, {"b", 60}, {"c", 1}, {"d", 100}, {"e", 101}};
+  }
+
+  RecordingCounters counters_;
+  std::vector<std::string> log_;
+  RecordingCache cache_{
+      &device_,
+      {.captures = 3,
+       .bytes = 100,
+       .counters = &counters_,
+       .log = [this](absl::string_view line) { log_.emplace_back(line); }}};
+};
+
+TEST_F(RecordingBytesTest, CapturesMayTakeTheLimitAndNoByteMore) {
+  const auto a = Record(cache_, "a"), b = Record(cache_, "b"),
+             c = Record(cache_, "c");
+  Start({a.get(), b.get(), c.get(), a.get(), b.get()});
+  EXPECT_EQ(cache_.captures(), 2u);
+  EXPECT_EQ(cache_.bytes(), 100u);
+  EXPECT_EQ(counters_.bytes, 100u);
+  EXPECT_EQ(Start({c.get()}), "[c]<c>");  // a, started before b, goes
+  EXPECT_EQ(cache_.bytes(), 61u);
+  EXPECT_EQ(cache_.evictions(), 1u);
+  EXPECT_EQ(Start({b.get(), c.get(), a.get()}), "<b><c>[a]<a>");
+  EXPECT_EQ(cache_.bytes(), 41u);  // b had to go, c not
+  EXPECT_EQ(device_.alive, 2);
+}
+
+TEST_F(RecordingBytesTest, SeveralGoUntilBothBoundsHold) {
+  const auto a = Record(cache_, "a"), c = Record(cache_, "c"),
+             d = Record(cache_, "d");
+  Start({a.get(), c.get(), d.get(), a.get(), c.get()});
+  EXPECT_EQ(cache_.captures(), 2u);
+  EXPECT_EQ(Start({d.get()}), "[d]<d>");  // as large as the limit
+  EXPECT_EQ(cache_.captures(), 1u);
+  EXPECT_EQ(cache_.bytes(), 100u);
+  EXPECT_EQ(counters_.captures, 1u);
+  EXPECT_EQ(counters_.evictions, 2u);
+  EXPECT_EQ(device_.alive, 1);
+}
+
+TEST_F(RecordingBytesTest, TheCountHoldsWhereBytesWouldNot) {
+  const auto c = Record(cache_, "c"), x = Record(cache_, "x"),
+             y = Record(cache_, "y"), z = Record(cache_, "z");
+  Start({c.get(), x.get(), y.get(), z.get()});
+  Start({c.get(), x.get(), y.get(), z.get()});
+  EXPECT_EQ(cache_.captures(), 3u);
+  EXPECT_EQ(cache_.bytes(), 0u);
+}
+
+TEST_F(RecordingBytesTest, OneOverTheLimitRunsPlainlyForEverAndIsSaidOnce) {
+  const auto a = Record(cache_, "a"), e = Record(cache_, "e"),
+             other = Record(cache_, "e");
+  Start({a.get(), a.get()});
+  EXPECT_EQ(Start({e.get(), e.get(), e.get()}), "e[e]ee");
+  EXPECT_EQ(Start({other.get(), other.get(), a.get()}), "e[e]e<a>");
+  EXPECT_EQ(cache_.bytes(), 40u);  // nothing went for them
+  EXPECT_EQ(device_.alive, 1);
+  EXPECT_EQ(counters_.refusals, 2u);
+  ASSERT_EQ(log_.size(), 1u);
+  EXPECT_THAT(log_[0], testing::HasSubstr("takes 101 bytes"));
+  EXPECT_THAT(log_[0], testing::HasSubstr("more than the 100"));
+}
+
+TEST_F(RecordingBytesTest, ARecordingThatGoesGivesItsBytesBack) {
+  auto a = Record(cache_, "a"), b = Record(cache_, "b");
+  Start({a.get(), a.get(), b.get(), b.get()});
+  a.reset();
+  EXPECT_EQ(cache_.bytes(), 60u);
+  b.reset();
+  EXPECT_EQ(counters_.bytes, 0u);
+  EXPECT_EQ(counters_.captures, 0u);
+  EXPECT_EQ(counters_.evictions, 0u);
+}
+
+TEST_F(RecordingBytesTest, BackEndsOfADeviceCountTogether) {
+  RecordingCache other(&device_, {.bytes = 100, .counters = &counters_});
+  const auto a = Record(cache_, "a"), b = Record(other, "b");
+  Start({a.get(), a.get(), b.get(), b.get()});
+  EXPECT_EQ(counters_.captures, 2u);
+  EXPECT_EQ(counters_.bytes, 100u);
+}
+
+TEST(RecordingLimitTest, ItIsAShareOfTheDeviceUpToABound) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  EXPECT_EQ(RecordingBytes(0), 0u);
+  EXPECT_EQ(RecordingBytes(16384 * kMiB), 64 * kMiB);
+  EXPECT_EQ(RecordingBytes(65536 * kMiB), 256 * kMiB);
+  EXPECT_EQ(RecordingBytes(65536 * kMiB + 1), 256 * kMiB);
+  EXPECT_EQ(RecordingBytes(144384 * kMiB), 256 * kMiB);
+  EXPECT_EQ(BackendRecordingBytes(16384 * kMiB), 32 * kMiB);
 }
 
 TEST_F(RecordingCacheTest, WhatCannotBeCapturedIsQueuedForEver) {

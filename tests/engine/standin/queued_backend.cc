@@ -57,6 +57,7 @@ class CapturedWork : public CapturedRun {
     for (const WorkQueue::Work& work : work_) queue_->Add(work);
     return absl::OkStatus();
   }
+  uint64_t bytes() const override { return work_.size() * kCapturedPieceBytes; }
 
  private:
   const std::vector<WorkQueue::Work> work_;

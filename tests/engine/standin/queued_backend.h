@@ -12,6 +12,7 @@
 // Thread-safety: one thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -41,6 +42,9 @@ struct HostSide {
   // Of all kinds, those beside a back end's work.
   int copies_beside = 0;
 };
+
+// Memory of the device that a capture takes for each piece of its work.
+inline constexpr uint64_t kCapturedPieceBytes = 1024;
 
 class QueuedTransfer : public Transfer {
  public:
@@ -99,15 +103,18 @@ class QueuedBackend : public DeviceBackend {
  public:
   // `pages` and `host` must outlive the back end. `copies`: whether there are
   // copies beside its work, and how soon they happen.
+  // `recordings.captures` is the stand-in's own.
   QueuedBackend(std::unique_ptr<DeviceBackend> kernels,
                 const ProtectedPages* pages, HostSide* host,
-                std::optional<WorkQueue::Pace> copies = std::nullopt)
+                std::optional<WorkQueue::Pace> copies = std::nullopt,
+                RecordingCacheOptions recordings = {})
       : kernels_(std::move(kernels)),
         pages_(pages),
         copies_(copies.value_or(WorkQueue::Pace::kLate)),
         beside_(pages, &copies_, host),
         transfer_(pages, &queue_, host,
-                  copies.has_value() ? &beside_ : nullptr) {}
+                  copies.has_value() ? &beside_ : nullptr),
+        recordings_(&capturer_, WithFewCaptures(std::move(recordings))) {}
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(
       const CompileRequest& request) override;
@@ -127,6 +134,11 @@ class QueuedBackend : public DeviceBackend {
   // Few, so that sessions see captures go.
   static constexpr size_t kCaptures = 4;
 
+  static RecordingCacheOptions WithFewCaptures(RecordingCacheOptions options) {
+    options.captures = kCaptures;
+    return options;
+  }
+
   const std::unique_ptr<DeviceBackend> kernels_;
   const ProtectedPages* const pages_;
   WorkQueue queue_;
@@ -134,7 +146,7 @@ class QueuedBackend : public DeviceBackend {
   QueuedTransfer beside_;
   QueuedTransfer transfer_;
   WorkCapturer capturer_{&queue_};
-  RecordingCache recordings_{&capturer_, kCaptures};
+  RecordingCache recordings_;
 };
 
 }  // namespace gpupool::engine::standin

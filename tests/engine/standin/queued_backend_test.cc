@@ -190,6 +190,29 @@ TEST_F(QueuedBackendTest, ARecordingDoesAgainWhatItsCaptureHeld) {
   EXPECT_EQ(backend_.recordings().captures(), 1u);
 }
 
+TEST_F(QueuedBackendTest, ARecordingOverTheBoundIsQueuedPiecewise) {
+  for (const bool fits : {true, false}) {
+    QueuedBackend backend(std::make_unique<AddBackend>(), &pages_, &host_,
+                          std::nullopt,
+                          {.bytes = kCapturedPieceBytes - (fits ? 0 : 1)});
+    int runs = 0;
+    const auto recording = backend.Record([this, &backend, &runs] {
+      ++runs;
+      return backend.transfer().Clear(data(), 128);
+    });
+    for (int i = 0; i < 4; ++i) {
+      pages_.Real(data())[0] = std::byte{7};
+      ASSERT_TRUE(recording->Start().ok());
+      ASSERT_TRUE(backend.FinishRun(graph_).ok());
+      EXPECT_EQ(pages_.Real(data())[0], std::byte{0});
+    }
+    EXPECT_EQ(backend.recordings().captures(), fits ? 1u : 0u);
+    EXPECT_EQ(backend.recordings().bytes(), fits ? kCapturedPieceBytes : 0u);
+    // Plainly, captured, and plainly again where the capture was refused.
+    EXPECT_EQ(runs, fits ? 2 : 5);
+  }
+}
+
 TEST_F(QueuedBackendTest, ErrorsAreSaidAtTheEndOfTheRunOnce) {
   ASSERT_TRUE(transfer().Clear(data(), 128).ok());
   in() = std::byte{13};

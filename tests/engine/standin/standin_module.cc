@@ -11,10 +11,15 @@
 // and tell the log what they pin and, at the end, how they copied.
 // GPUPOOL_STANDIN=none: there is no driver; GPUPOOL_STANDIN=unpinnable: no
 // memory of others can be pinned; GPUPOOL_STANDIN=old: cuda:1 is a GPU that the
-// module has no kernels for.
+// module has no kernels for; GPUPOOL_STANDIN=unplannable: nothing plans for a
+// device that is not open. A file named by GPUPOOL_STANDIN_OPENED gets a line
+// "PID cuda:I" for each device that is opened.
+#include <unistd.h>
+
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,6 +35,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/runtime/device_module.h"
 #include "engine/runtime/module_build_id.h"
+#include "engine/runtime/plan_only.h"
 #include "tests/engine/standin/queued_backend.h"
 
 namespace gpupool::engine::standin {
@@ -56,6 +62,20 @@ class NoStreams : public TimelineSource {
 bool Asked(const char* value) {
   const char* const asked = std::getenv("GPUPOOL_STANDIN");
   return asked != nullptr && std::strcmp(asked, value) == 0;
+}
+
+// As the CUDA runtime reads it.
+bool AreHidden() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible != nullptr && *visible == '\0';
+}
+
+// Adds a line for a context to the file of GPUPOOL_STANDIN_OPENED.
+void NoteOpened(int index) {
+  const char* const path = std::getenv("GPUPOOL_STANDIN_OPENED");
+  if (path == nullptr) return;
+  std::ofstream(path, std::ios::app)
+      << absl::StrCat(::getpid(), " cuda:", index, "\n");
 }
 
 class StandinDevice : public ModuleDevice {
@@ -91,9 +111,14 @@ class StandinDevice : public ModuleDevice {
   }
   void UseProtectedMemory(const Kernels& kernels, WorkQueue::Pace copies) {
     pages_ = &protected_;
-    backend_ =
-        std::make_unique<QueuedBackend>(kernels(), &protected_, &host_, copies);
-    serving_ = std::make_unique<QueuedBackend>(kernels(), &protected_, &host_);
+    const RecordingCacheOptions recorded = {
+        .bytes = BackendRecordingBytes(facts_.total_bytes),
+        .counters = &recordings_,
+        .log = log_};
+    backend_ = std::make_unique<QueuedBackend>(kernels(), &protected_, &host_,
+                                               copies, recorded);
+    serving_ = std::make_unique<QueuedBackend>(kernels(), &protected_, &host_,
+                                               std::nullopt, recorded);
   }
 
   absl::Status MakeCurrent() override { return absl::OkStatus(); }
@@ -104,6 +129,7 @@ class StandinDevice : public ModuleDevice {
   PageSource& pages() override { return *pages_; }
   TimelineSource& timeline() override { return timeline_; }
   const DeviceFacts& facts() const override { return facts_; }
+  const RecordingCounters* recordings() const override { return &recordings_; }
   absl::StatusOr<DeviceReadings> Read() override {
     absl::MutexLock lock(&mutex_);
     if (nvml_ != nullptr) return nvml_->Read();
@@ -117,6 +143,7 @@ class StandinDevice : public ModuleDevice {
   PageSource* pages_ = nullptr;
   NoStreams timeline_;
   HostSide host_;
+  RecordingCounters recordings_;
   const std::function<void(absl::string_view)> log_;
   std::unique_ptr<DeviceBackend> backend_;
   std::unique_ptr<DeviceBackend> serving_;  // null: the same
@@ -127,6 +154,10 @@ class StandinDevice : public ModuleDevice {
 class StandinModule : public DeviceModule {
  public:
   absl::StatusOr<int> CountDevices() override {
+    if (AreHidden()) {
+      return absl::FailedPreconditionError(
+          "the NVIDIA driver shows no GPU: CUDA_VISIBLE_DEVICES is empty");
+    }
     if (!Asked("none")) return kDevices;
     return absl::FailedPreconditionError("there is no NVIDIA driver");
   }
@@ -144,9 +175,10 @@ class StandinModule : public DeviceModule {
         .pci_bus_id = "0000:00:00.0",
         .compute_capability = index == 1 && Asked("old") ? "7.5" : "9.0",
         .multiprocessors = 1,
+        .threads_per_multiprocessor = 2048,
         .total_bytes = kTotalBytes,
         .cuda_version = "13.0",
-        .threads_per_multiprocessor = 1024};
+        .properties = kNames[static_cast<size_t>(index)]};
   }
   absl::StatusOr<DeviceLinks> Links(
       const std::string& vendor_library_dirs) override {
@@ -159,6 +191,7 @@ class StandinModule : public DeviceModule {
   absl::StatusOr<std::unique_ptr<ModuleDevice>> Open(
       const ModuleDeviceOptions& options) override {
     ASSIGN_OR_RETURN(DeviceFacts facts, Describe(options.index));
+    NoteOpened(options.index);
     auto device = std::make_unique<StandinDevice>(std::move(facts), options);
     const auto portable = [] {
       return std::make_unique<portable::PortableBackend>();
@@ -172,6 +205,21 @@ class StandinModule : public DeviceModule {
       device->UsePlainMemory(portable);
     }
     return device;
+  }
+  absl::StatusOr<std::unique_ptr<DeviceBackend>> MakePlanner(
+      const DeviceFacts& facts, const ModuleDeviceOptions&) override {
+    if (Asked("unplannable")) {
+      return absl::FailedPreconditionError(
+          "cuDNN 9.7.0 cannot plan for a GPU that is not open");
+    }
+    std::unique_ptr<DeviceBackend> kernels;
+    if (facts.properties == kNames[1]) {
+      kernels = std::make_unique<CpuBackend>(1);
+    } else {
+      kernels = std::make_unique<portable::PortableBackend>();
+    }
+    return std::make_unique<PlanOnlyBackend>(std::move(kernels),
+                                             facts.properties != kNames[2]);
   }
 };
 

@@ -56,7 +56,8 @@ absl::Status ModelProgram::Compile(const PassOptions& options,
   return absl::OkStatus();
 }
 
-absl::Status ModelProgram::Load(uint64_t seed) {
+absl::Status ModelProgram::Load(uint64_t seed,
+                                absl::Span<const std::string> brought) {
   ASSIGN_OR_RETURN(weights_,
                    WeightStore::Create(*layout_, kHolder, device_.allocator,
                                        device_.backend->transfer()));
@@ -67,9 +68,10 @@ absl::Status ModelProgram::Load(uint64_t seed) {
   RETURN_IF_ERROR(SetInitialWeights(*source_, used, seed, *weights_));
   ASSIGN_OR_RETURN(arena_, device_.allocator->Allocate(program_->bytes().arena,
                                                        {kHolder, "arena"}));
-  ASSIGN_OR_RETURN(executor_, Executor::Create(*std::move(program_), *weights_,
-                                               {arena_.data(), arena_.bytes()},
-                                               kHolder, device_.allocator));
+  ASSIGN_OR_RETURN(executor_,
+                   Executor::Create(*std::move(program_), *weights_,
+                                    {arena_.data(), arena_.bytes()}, kHolder,
+                                    device_.allocator, brought));
   program_.reset();
   return executor_->Load();
 }
@@ -81,20 +83,25 @@ PlannedBytes ModelProgram::bytes() const {
 void ModelProgram::FillInputs(int64_t step, int64_t classes) {
   for (const Value& value : program().graph().values()) {
     if (value.kind != ValueKind::kInput) continue;
-    std::byte* const data = executor_->input(value.name).data();
-    for (int64_t i = 0; i < value.shape.elements(); ++i) {
-      if (value.dtype == DType::kFloat32) {
-        reinterpret_cast<float*>(data)[i] =
-            static_cast<float>((i * 37 + i / 7 + step * 5) % 17) / 17.0F;
-      } else if (value.dtype == DType::kFloat64) {
-        reinterpret_cast<double*>(data)[i] = 0.01;
-      } else if (value.shape.rank() == 0) {
-        reinterpret_cast<int64_t*>(data)[i] = value.name == "step" ? step : 1;
-      } else {
-        reinterpret_cast<int64_t*>(data)[i] =
-            static_cast<int64_t>(Scramble(static_cast<uint64_t>(i + 1)) %
-                                 static_cast<uint64_t>(classes));
-      }
+    const absl::Span<std::byte> bytes = executor_->input(value.name);
+    if (!bytes.empty()) FillInput(value, step, classes, bytes.data());
+  }
+}
+
+void ModelProgram::FillInput(const Value& value, int64_t step, int64_t classes,
+                             std::byte* data) {
+  for (int64_t i = 0; i < value.shape.elements(); ++i) {
+    if (value.dtype == DType::kFloat32) {
+      reinterpret_cast<float*>(data)[i] =
+          static_cast<float>((i * 37 + i / 7 + step * 5) % 17) / 17.0F;
+    } else if (value.dtype == DType::kFloat64) {
+      reinterpret_cast<double*>(data)[i] = 0.01;
+    } else if (value.shape.rank() == 0) {
+      reinterpret_cast<int64_t*>(data)[i] = value.name == "step" ? step : 1;
+    } else {
+      reinterpret_cast<int64_t*>(data)[i] =
+          static_cast<int64_t>(Scramble(static_cast<uint64_t>(i + 1)) %
+                               static_cast<uint64_t>(classes));
     }
   }
 }

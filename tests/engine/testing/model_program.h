@@ -47,8 +47,10 @@ class ModelProgram {
   ModelProgram(const ModelProgram&) = delete;
   ModelProgram& operator=(const ModelProgram&) = delete;
 
-  // Takes memory and sets the weights. Everything below needs it.
-  absl::Status Load(uint64_t seed = 1);
+  // Takes memory and sets the weights. Everything below needs it. `brought`: as
+  // Executor::Create.
+  absl::Status Load(uint64_t seed = 1,
+                    absl::Span<const std::string> brought = {});
   absl::Status Run() { return executor_->Run(); }
 
   // Copies into an input; aborts when it has another size.
@@ -63,8 +65,12 @@ class ModelProgram {
   }
   // Sets all inputs: features to numbers in [0, 1) that depend on the step,
   // labels and tokens to numbers below `classes` that do not, the learning
-  // rate to 0.01.
+  // rate to 0.01. Leaves out those that are brought.
   void FillInputs(int64_t step, int64_t classes);
+  // Writes what FillInputs does for that input to `data`, which has the bytes
+  // of the value.
+  static void FillInput(const Value& value, int64_t step, int64_t classes,
+                        std::byte* data);
   // After a run.
   absl::Span<const float> Output(absl::string_view name) const;
   // The bytes of all outputs.

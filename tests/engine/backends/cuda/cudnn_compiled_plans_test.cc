@@ -167,6 +167,31 @@ INSTANTIATE_TEST_SUITE_P(Devices, LargeHeadPlansTest,
                            return info.index == 0 ? "H200" : "A100";
                          });
 
+// A planner asks for their size; nothing is compiled or loaded.
+TEST_F(CompiledPlansTest, AttentionIsSizedWithoutBeingCompiled) {
+  const auto planner = CudnnLibrary::ForPlanning(
+      library_->functions(), kH200Description, "H200", &cache_);
+  ASSERT_TRUE(planner.ok()) << planner.status();
+  GraphBuilder builder(&graph_);
+  const TensorType half{DType::kBFloat16, {2, 12, 256, 64}};
+  const ValueId q = *builder.Input("q", half), dy = *builder.Input("dy", half);
+  const AttentionAttributes attention{0.125, true, true};
+  const auto y = builder.Emit(Op::kAttention, {q, q, q}, attention);
+  ASSERT_TRUE(y.ok()) << y.status();
+  ASSERT_TRUE(
+      builder
+          .Emit(Op::kAttentionGrad, {dy, q, q, q, (*y)[0], (*y)[1]}, attention)
+          .ok());
+  for (size_t node = 0; node < 2; ++node) {
+    const auto kernel =
+        MakeCudnnAttention(planner->get(), RequestFor(node), {});
+    ASSERT_TRUE(kernel.ok()) << node << ": " << kernel.status();
+    ASSERT_NE(*kernel, nullptr);
+    EXPECT_GT((*kernel)->workspace_bytes(), 0u);
+    EXPECT_TRUE(absl::IsFailedPrecondition((*kernel)->Run()));
+  }
+}
+
 struct NormCase {
   DType type;
   Shape shape;
@@ -214,6 +239,20 @@ TEST_F(CudnnNormPlansTest, EveryTypeAndLayoutIsCompiled) {
             << DTypeName(type) << " " << node << ": " << kernel.status();
       }
     }
+  }
+}
+
+TEST_F(CudnnNormPlansTest, TheyAreSizedWithoutBeingCompiled) {
+  const auto planner = CudnnLibrary::ForPlanning(
+      library_->functions(), kH200Description, "H200", &cache_);
+  ASSERT_TRUE(planner.ok()) << planner.status();
+  Build({DType::kBFloat16, {32, 64, 28, 28}, Layout::kChannelsLast},
+        DType::kFloat32);
+  for (const size_t node : {0, 1}) {
+    const auto kernel = MakeCudnnNorm(planner->get(), RequestFor(node), {});
+    ASSERT_TRUE(kernel.ok()) << node << ": " << kernel.status();
+    ASSERT_NE(*kernel, nullptr);
+    EXPECT_GT((*kernel)->workspace_bytes(), 0u);
   }
 }
 

@@ -1,0 +1,64 @@
+#include "engine/backends/cuda/kernel_choice.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace gpupool::engine::cuda {
+namespace {
+
+constexpr size_t kMostReports = 64;
+
+// No kernel of our own reaches the other ranks.
+bool IsAllReduce(Op op) {
+  return op == Op::kAllReduceStart || op == Op::kAllReduceWait;
+}
+
+bool IsProduct(Op op) {
+  switch (op) {
+    case Op::kMatMul:
+    case Op::kBatchMatMul:
+    case Op::kConv2d:
+    case Op::kConv2dInputGrad:
+    case Op::kConv2dWeightGrad:
+    case Op::kAttention:
+    case Op::kAttentionGrad:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+portable::KernelOr KernelChoice::Choose(
+    const CompileRequest& asked, const portable::PortableContext& context) {
+  ReportPrecision(asked);
+  const CompileRequest request = {asked.graph, asked.node, asked.stable_inputs,
+                                  Limited(asked.options, cores_)};
+  if (libraries_ != nullptr) {
+    auto kernel = libraries_->MakeKernel(request, context);
+    if (kernel.ok() && *kernel != nullptr) return kernel;
+    if (!kernel.ok() && IsAllReduce(request.node.op)) return kernel.status();
+    if (!kernel.ok()) ReportRefusal(request.node, kernel.status());
+  }
+  return portable::MakePortableKernel(request, context);
+}
+
+void KernelChoice::Report(const std::string& line) {
+  if (log_ == nullptr || reported_.size() >= kMostReports) return;
+  if (reported_.insert(line).second) log_(line);
+}
+
+void KernelChoice::ReportPrecision(const CompileRequest& request) {
+  if (!IsProduct(request.node.op) || request.node.outputs.empty()) return;
+  const DType type = request.graph.value(request.node.outputs[0]).dtype;
+  const std::string line = MissingPrecision(facts_, type, request.options);
+  if (!line.empty()) Report(line);
+}
+
+void KernelChoice::ReportRefusal(const Node& node,
+                                 const absl::Status& refusal) {
+  Report(absl::StrCat(OpName(node.op), " of '", node.source,
+                      "' runs on a portable kernel: ", refusal.message()));
+}
+
+}  // namespace gpupool::engine::cuda

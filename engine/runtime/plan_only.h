@@ -1,0 +1,82 @@
+// Parts of back ends that only plan: kernels that have sizes and cannot run.
+//
+// Thread-safety: as every DeviceBackend, for one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/runtime/device_backend.h"
+
+namespace gpupool::engine {
+
+struct KernelSizes {
+  uint64_t workspace_bytes = 0;
+  uint64_t resident_bytes = 0;
+  std::string resident_format = {};
+};
+
+// Takes addresses; Run answers FAILED_PRECONDITION.
+class PlanOnlyKernel : public Kernel {
+ public:
+  explicit PlanOnlyKernel(KernelSizes sizes) : sizes_(std::move(sizes)) {}
+
+  uint64_t workspace_bytes() const override { return sizes_.workspace_bytes; }
+  uint64_t resident_bytes() const override { return sizes_.resident_bytes; }
+  std::string resident_format() const override {
+    return sizes_.resident_format;
+  }
+  absl::Status Bind(const KernelBuffers&) override { return absl::OkStatus(); }
+  absl::Status Run() override;
+
+ private:
+  const KernelSizes sizes_;
+};
+
+// Has a transfer beside it, as that of a GPU; copies answer
+// FAILED_PRECONDITION.
+class PlanOnlyTransfer : public Transfer {
+ public:
+  // `beside` may be null, and outlives this one.
+  explicit PlanOnlyTransfer(Transfer* beside) : beside_(beside) {}
+
+  bool host_visible() const override { return false; }
+  absl::Status CopyToDevice(std::byte* to,
+                            absl::Span<const std::byte> from) override;
+  absl::Status CopyFromDevice(absl::Span<std::byte> to,
+                              const std::byte* from) override;
+  absl::Status CopyOnDevice(std::byte* to, const std::byte* from,
+                            uint64_t bytes) override;
+  absl::Status Clear(std::byte* to, uint64_t bytes) override;
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+  Transfer* beside() override { return beside_; }
+  absl::StatusOr<std::unique_ptr<StagingBuffer>> AllocateStaging(
+      uint64_t bytes) override;
+
+ private:
+  Transfer* const beside_;
+};
+
+// The sizes of another back end's kernels, which go as soon as they are told.
+class PlanOnlyBackend : public DeviceBackend {
+ public:
+  // `copies_beside`: whether the device copies beside its work.
+  PlanOnlyBackend(std::unique_ptr<DeviceBackend> chooser, bool copies_beside)
+      : chooser_(std::move(chooser)),
+        transfer_(copies_beside ? &beside_ : nullptr) {}
+
+  absl::StatusOr<std::unique_ptr<Kernel>> Compile(
+      const CompileRequest& request) override;
+  Transfer& transfer() override { return transfer_; }
+
+ private:
+  const std::unique_ptr<DeviceBackend> chooser_;
+  PlanOnlyTransfer beside_{nullptr};
+  PlanOnlyTransfer transfer_;
+};
+
+}  // namespace gpupool::engine

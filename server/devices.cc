@@ -64,7 +64,7 @@ absl::Status CheckGpu(uint32_t index, uint64_t memory_bytes,
   if (machine.gpus.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "there is no CUDA device cuda:", index, ": ", machine.no_gpus,
-        "; put that right or use --devices cpu:N"));
+        "; put that right (`gpupool doctor` says how) or use --devices cpu:N"));
   }
   if (index >= machine.gpus.size()) {
     return absl::FailedPreconditionError(

@@ -115,8 +115,7 @@ constexpr FindingKind kKinds[] = {
      "older runtimes take the files away, so start it again"},
 
     // The GPUs.
-    {"gpu.ok", kOk, "$0 is a $1 with $2 ($3 free) and compute capability $4",
-     ""},
+    {"gpu.ok", kOk, "$0, $1: $2 ($3 free), compute capability $4", ""},
     {"gpu.none", kFail, "the driver works, but shows no GPU",
      "see whether `lspci -d 10de:` lists one and what `dmesg` says about it"},
     {"gpu.all_hidden", kWarn,
@@ -174,7 +173,7 @@ constexpr FindingKind kKinds[] = {
      "desktop GPUs cannot"},
 
     // NVIDIA's libraries.
-    {"library.ok", kOk, "$0 $1 in $2", ""},
+    {"library.ok", kOk, "$0$1 in $2", ""},
     {"library.missing", kWarn, "$0 ($1) is not found: $2",
      "install $3, or name its folder with `--cuda-lib-dir`"},
     {"library.optional_missing", kNote, "$0 ($1) is not found: $2",
@@ -212,7 +211,8 @@ constexpr FindingKind kKinds[] = {
     {"module.unusable", kFail, "gpupool's CUDA module: $0",
      "install gpupool-worker and libgpupool_cuda.so of one build"},
     {"module.fails", kFail, "gpupool's CUDA module finds no GPU: $0",
-     "put the driver's findings above right first"},
+     "install a driver of version 580 or later, all of it of one version, and "
+     "see whether `nvidia-smi` works"},
     {"module.crashes", kFail, "gpupool's CUDA module: $0",
      "install gpupool-worker and libgpupool_cuda.so of one build, and see "
      "whether `nvidia-smi` answers"},

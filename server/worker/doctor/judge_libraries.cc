@@ -55,7 +55,10 @@ void JudgeLibrary(const DoctorFacts& facts, const SurveyedLibrary& library,
   const std::string& version = library.version;
   switch (library.state) {
     case LibraryState::kFound:
-      return findings.Add("library.ok", {library.name, version, library.path});
+      return findings.Add(
+          "library.ok",
+          {library.name, version.empty() ? "" : absl::StrCat(" ", version),
+           library.path});
     case LibraryState::kMissing:
       return findings.Add(
           IsOptional(facts, library) ? "library.optional_missing"

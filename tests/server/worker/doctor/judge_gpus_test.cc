@@ -37,8 +37,7 @@ std::vector<JudgeCase> Settings() {
 std::vector<JudgeCase> GpuCases() {
   std::vector<JudgeCase> cases = {
       {"gpu.ok", [](DoctorFacts&) {},
-       "cuda:0 is a NVIDIA H100 with 80 GiB (79 GiB free) and compute "
-       "capability 9.0"},
+       "cuda:0, NVIDIA H100: 80 GiB (79 GiB free), compute capability 9.0"},
       {"gpu.some_hidden",
        [](DoctorFacts& facts) {
          facts.driver.gpus.pop_back();

@@ -50,6 +50,9 @@ std::vector<JudgeCase> Module() {
 std::vector<JudgeCase> LibraryCases() {
   std::vector<JudgeCase> cases = {
       {"library.ok", [](DoctorFacts&) {}, "cuDNN 9.19.0 in /opt"},
+      {"library.ok",
+       [](DoctorFacts& facts) { facts.libraries[0].version.clear(); },
+       "cuDNN in /opt"},
       {"library.missing", Library("cuBLASLt", LibraryState::kMissing),
        "many times slower", "libcublas-13-0"},
       {"library.missing", Library("NCCL", LibraryState::kMissing),

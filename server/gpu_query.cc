@@ -1,8 +1,5 @@
 #include "server/gpu_query.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -10,22 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
-#include "server/ipc/unique_fd.h"
-#include "server/pool/process.h"
+#include "server/worker_answer.h"
 
 namespace gpupool::server {
 namespace {
 
-constexpr size_t kMaxOutput = 1 << 20;
 constexpr size_t kMaxGpus = 1024;
-
-// What was written to a file, from its beginning.
-std::string ReadAll(int fd) {
-  std::string text(kMaxOutput, '\0');
-  const ssize_t count = ::pread(fd, text.data(), text.size(), 0);
-  text.resize(count < 0 ? 0 : static_cast<size_t>(count));
-  return text;
-}
 
 absl::Status Nonsense(absl::string_view output) {
   return absl::UnavailableError(
@@ -87,32 +74,15 @@ absl::StatusOr<std::vector<UsableGpu>> ParseGpus(absl::string_view output) {
 absl::StatusOr<std::vector<UsableGpu>> AskForGpus(
     const std::string& worker_binary, const std::string& cuda_lib_dir,
     absl::Duration timeout) {
-  const UniqueFd output(::memfd_create("gpus", MFD_CLOEXEC));
-  if (!output.valid()) {
-    return absl::UnavailableError("cannot make a place for the list of GPUs");
-  }
   std::vector<std::string> arguments = {worker_binary, "devices"};
   if (!cuda_lib_dir.empty()) {
     arguments.insert(arguments.end(), {"--cuda-lib-dir", cuda_lib_dir});
   }
-  ASSIGN_OR_RETURN(
-      Process process,
-      Process::Spawn(arguments,
-                     absl::StrCat("/proc/", ::getpid(), "/fd/", output.get())));
-  const auto end =
-      process.HowItEnded(static_cast<int>(absl::ToInt64Milliseconds(timeout)));
-  if (!end.has_value()) {
-    process.Kill();
-    process.HowItEnded(1000);
-    return absl::DeadlineExceededError(absl::StrCat(
-        worker_binary, " devices did not answer in ",
-        absl::FormatDuration(timeout), "; look whether nvidia-smi does"));
-  }
-  const std::string text = ReadAll(output.get());
-  if (*end == "exit code 0") return ParseGpus(text);
-  const absl::string_view reason = absl::StripAsciiWhitespace(text);
+  ASSIGN_OR_RETURN(const WorkerAnswer answer, AskWorker(arguments, timeout));
+  if (answer.end == "exit code 0") return ParseGpus(answer.text);
+  const absl::string_view reason = absl::StripAsciiWhitespace(answer.text);
   return absl::FailedPreconditionError(
-      reason.empty() ? absl::StrCat(worker_binary, " devices: ", *end)
+      reason.empty() ? absl::StrCat(worker_binary, " devices: ", answer.end)
                      : std::string(reason.substr(0, 2000)));
 }
 

@@ -37,6 +37,7 @@
 #include "server/pool/worker_pool.h"
 #include "server/serving/serving.h"
 #include "server/serving_metrics.h"
+#include "server/startup_check.h"
 #include "server/state_dir.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
@@ -90,6 +91,7 @@ class Server::Impl {
         devices_,
         ChooseDevices(config_.devices, config_.device_memory_bytes, machine_));
     RETURN_IF_ERROR(OpenStorage());
+    startup_check_ = std::make_unique<StartupCheck>(CheckSettings());
     RETURN_IF_ERROR(StartWork());
     RETURN_IF_ERROR(StartEndpoints());
     AwaitWorkers();
@@ -245,6 +247,15 @@ class Server::Impl {
             .fatal = EndAfterDiskFailure};
   }
 
+  StartupCheckOptions CheckSettings() const {
+    return {.worker_binary = worker_binary_,
+            .cuda_lib_dir = config_.cuda_lib_dir,
+            .state_dir = state_dir_->path(),
+            .ring_bytes = config_.slot_count * config_.slot_bytes,
+            .may_use_gpus = MayMeanGpus(config_.devices),
+            .needs_gpus = PlannedKind() == "cuda"};
+  }
+
   PoolOptions PoolSettings() const {
     PoolOptions options;
     options.state_dir = state_dir_->path();
@@ -396,6 +407,7 @@ class Server::Impl {
   std::vector<DeviceChoice> devices_;
   Ports ports_;
 
+  std::unique_ptr<StartupCheck> startup_check_;
   std::unique_ptr<StateDir> state_dir_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<BlobStore> blobs_;

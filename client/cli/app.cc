@@ -84,6 +84,7 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddDevices(app, invocation);
   AddAdmin(app, invocation);
   AddUsage(app, invocation);
+  AddDoctor(app, invocation);
   AddSim(app, invocation);
   AddVersion(app, invocation);
   AddCompletion(app, invocation);

@@ -11,9 +11,6 @@
 namespace gpupool::engine {
 namespace {
 
-// A module for compute capabilities below this cannot be built with CUDA 13.
-constexpr int kOldest = 75;
-
 std::string Dotted(int capability) {
   return absl::StrCat(capability / 10, ".", capability % 10);
 }
@@ -24,20 +21,9 @@ std::string Listed(const std::vector<int>& capabilities) {
   });
 }
 
-bool Runs(const ModuleArchitectures& architectures, int capability) {
-  const auto same_major = [&](int code) {
-    return code / 10 == capability / 10 && code <= capability;
-  };
-  const auto earlier = [&](int ptx) { return ptx <= capability; };
-  const std::vector<int>& codes = architectures.machine_code;
-  const std::vector<int>& ptx = architectures.ptx;
-  return std::any_of(codes.begin(), codes.end(), same_major) ||
-         std::any_of(ptx.begin(), ptx.end(), earlier);
-}
-
 std::string Remedy(int capability) {
-  if (capability < kOldest) {
-    return absl::StrCat("gpupool needs ", Dotted(kOldest),
+  if (capability < kOldestCapability) {
+    return absl::StrCat("gpupool needs ", Dotted(kOldestCapability),
                         " or later; use another GPU or --devices cpu:N");
   }
   return absl::StrCat("build it with -DGPUPOOL_CUDA_ARCHITECTURES=", capability,
@@ -65,6 +51,20 @@ std::string ToText(const ModuleArchitectures& architectures) {
                       Listed(architectures.ptx), " as PTX");
 }
 
+bool HasMachineCode(const ModuleArchitectures& architectures, int capability) {
+  const std::vector<int>& codes = architectures.machine_code;
+  return std::any_of(codes.begin(), codes.end(), [&](int code) {
+    return code / 10 == capability / 10 && code <= capability;
+  });
+}
+
+bool RunsOn(const ModuleArchitectures& architectures, int capability) {
+  const std::vector<int>& ptx = architectures.ptx;
+  return HasMachineCode(architectures, capability) ||
+         std::any_of(ptx.begin(), ptx.end(),
+                     [&](int earlier) { return earlier <= capability; });
+}
+
 absl::Status CheckArchitecture(const ModuleArchitectures& architectures,
                                const DeviceFacts& facts) {
   const std::optional<int> capability =
@@ -75,7 +75,7 @@ absl::Status CheckArchitecture(const ModuleArchitectures& architectures,
                      facts.name, " is \"", facts.compute_capability,
                      "\", which is none; update the NVIDIA driver"));
   }
-  if (Runs(architectures, *capability)) return absl::OkStatus();
+  if (RunsOn(architectures, *capability)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       facts.name, " has compute capability ", facts.compute_capability,
       "; this libgpupool_cuda.so has kernels for ", ToText(architectures), "; ",

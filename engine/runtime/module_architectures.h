@@ -18,6 +18,9 @@
 
 namespace gpupool::engine {
 
+// A module for GPUs before this cannot be built with CUDA 13.
+inline constexpr int kOldestCapability = 75;
+
 struct ModuleArchitectures {
   std::vector<int> machine_code;  // ascending
   std::vector<int> ptx;           // ascending; may be empty
@@ -28,6 +31,12 @@ std::optional<int> ParseCapability(absl::string_view text);
 
 // "7.5, 8.0, 9.0, and 8.0 as PTX".
 std::string ToText(const ModuleArchitectures& architectures);
+
+// Whether a GPU of that capability can run the kernels.
+bool RunsOn(const ModuleArchitectures& architectures, int capability);
+
+// Whether there is machine code for it, so that the driver compiles nothing.
+bool HasMachineCode(const ModuleArchitectures& architectures, int capability);
 
 // OK when the GPU can run the module's kernels.
 //   FAILED_PRECONDITION  it cannot; names the GPU, its compute capability, what

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/worker/devices_command.h"
+#include "server/worker/doctor_command.h"
 #include "server/worker/explain_command.h"
 #include "server/worker/run_worker.h"
 #include "server/worker/session_engine.h"
@@ -15,12 +16,15 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "devices") {
     return gpupool::server::RunDevicesCommand(argc, argv);
   }
+  if (argc > 1 && std::string_view(argv[1]) == "doctor") {
+    return gpupool::server::RunDoctorCommand(argc, argv);
+  }
   gpupool::server::WorkerOptions worker;
   CLI::App app(
       "Owns one device of a gpupool server: trains and answers for it. "
       "Started by gpupoold. 'gpupool-worker explain --help' tells how to see "
       "what the graph compiler makes of a model, 'gpupool-worker devices' "
-      "which GPUs there are.",
+      "which GPUs there are, 'gpupool-worker doctor' what is wrong with them.",
       "gpupool-worker");
   app.set_version_flag("--version", "gpupool-worker " GPUPOOL_VERSION);
   app.add_option("--device", worker.engine.device, "meta, cpu:N or cuda:N")

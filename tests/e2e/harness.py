@@ -171,8 +171,9 @@ class Server:
                 state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
             except OSError:
                 continue
+            # Not the one that looks at the machine for the daemon.
             if state != "Z" and str(self.state).encode() in words \
-                    and words[0].endswith(b"gpupool-worker"):
+                    and words[0].endswith(b"gpupool-worker") and b"--device" in words:
                 device = words[words.index(b"--device") + 1].decode()
                 found[device] = int(entry.name)
         return found

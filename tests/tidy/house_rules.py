@@ -49,7 +49,8 @@ ONLY_IN = [
     (re.compile(r"httplib\.h"), "cpp-httplib", ["server/http"]),
     (re.compile(r"CLI/"), "CLI11",
      ["client/cli", "server/main.cc", "server/config", "server/worker/devices_command.cc",
-      "server/worker/explain_command.cc", "server/worker/worker_main.cc"]),
+      "server/worker/explain_command.cc", "server/worker/worker_main.cc",
+      "server/worker/doctor_command.cc"]),
 ]
 
 # The pure library: nothing that touches the world.

@@ -1,6 +1,7 @@
 #include "engine/backends/cuda/shared_library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <utility>
 
@@ -37,6 +38,14 @@ absl::Status SharedLibrary::Find(
     function.Set(address);
   }
   return absl::OkStatus();
+}
+
+std::string SharedLibrary::path() const {
+  link_map* map = nullptr;
+  if (::dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr) {
+    return name_;
+  }
+  return map->l_name;
 }
 
 std::string LibraryVersion(int64_t version) {

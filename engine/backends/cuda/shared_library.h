@@ -45,6 +45,8 @@ class SharedLibrary {
   // FAILED_PRECONDITION when the library lacks one; names it.
   absl::Status Find(std::initializer_list<FunctionSlot> functions) const;
   const std::string& name() const { return name_; }
+  // The file that was loaded; the name where the linker does not tell.
+  std::string path() const;
 
  private:
   SharedLibrary(std::string name, void* handle)

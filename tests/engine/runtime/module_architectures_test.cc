@@ -54,6 +54,18 @@ TEST(ModuleArchitecturesTest, MachineCodeIsForItsMajorVersionAndUpwards) {
   EXPECT_FALSE(Takes(only, "7.6"));
 }
 
+TEST(ModuleArchitecturesTest, MachineCodeIsToldFromPtx) {
+  const ModuleArchitectures both = {{86}, {80}};
+  EXPECT_TRUE(HasMachineCode(both, 86));
+  EXPECT_TRUE(HasMachineCode(both, 89));
+  EXPECT_FALSE(HasMachineCode(both, 80));
+  EXPECT_TRUE(RunsOn(both, 80));
+  EXPECT_FALSE(HasMachineCode(both, 120));
+  EXPECT_TRUE(RunsOn(both, 120));
+  EXPECT_FALSE(RunsOn(both, 75));
+  EXPECT_FALSE(RunsOn({}, 90));
+}
+
 TEST(ModuleArchitecturesTest, PtxIsForEveryLaterGpu) {
   const ModuleArchitectures only = {{}, {80}};
   EXPECT_TRUE(Takes(only, "8.0"));

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "server/worker/devices_command.h"
+#include "server/worker/doctor_command.h"
 #include "server/worker/explain_command.h"
 #include "server/worker/session_engine.h"
 #include "tests/server/worker/fake_engine.h"
@@ -31,5 +32,6 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
 // There is no engine to ask.
 int RunExplainCommand(int, char**) { return 1; }
 int RunDevicesCommand(int, char**) { return 1; }
+int RunDoctorCommand(int, char**) { return 1; }
 
 }  // namespace gpupool::server

@@ -8,6 +8,13 @@
 //     xid N     reports Xid N, once in a process
 //     ecc N     has counted N uncorrectable errors
 //     memory N  asked for its memory the GPU answers error N
+// The same three are also known by the uuids of the stand-in of libcuda.so.1
+// (fake_libcuda.cc). For what asks about all GPUs:
+//   FAKE_NVML_INIT=18         nvmlInit_v2 answers this code
+//   FAKE_NVML_FREE_GIB=5      so much of 80 GiB is free
+//   FAKE_NVML_COMPUTE_MODE=2, FAKE_NVML_PERSISTENCE=0, FAKE_NVML_MIG=1,
+//   FAKE_NVML_REMAP_PENDING=1, FAKE_NVML_REMAP_FAILED=1
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -16,6 +23,11 @@
 namespace {
 
 bool Asked(const char* name) { return std::getenv(name) != nullptr; }
+
+unsigned Number(const char* name, unsigned otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : static_cast<unsigned>(std::atoi(text));
+}
 
 struct Utilization {
   unsigned gpu, memory;
@@ -33,6 +45,8 @@ struct Event {
   unsigned long long type, data;
   unsigned gpu_instance, compute_instance;
 };
+
+constexpr char kNumbered[] = "GPU-00000000-0000-0000-0000-00000000000";
 
 int the_gpus[3] = {};
 int the_events = 0;
@@ -58,17 +72,62 @@ extern "C" {
 int nvmlInit_v2() {
   events_left = 20;
   reported = false;
-  return Asked("FAKE_NVML_NO_DRIVER") ? 9 : 0;
+  if (Asked("FAKE_NVML_NO_DRIVER")) return 9;
+  return static_cast<int>(Number("FAKE_NVML_INIT", 0));
 }
 int nvmlShutdown() { return 0; }
 const char* nvmlErrorString(int code) {
+  if (code == 18) return "Driver/library version mismatch";
   return code == 9 ? "Driver Not Loaded" : "some error";
 }
 int nvmlSystemGetDriverVersion(char* text, unsigned size) {
   std::strncpy(text, "580.0.1", size);
   return 0;
 }
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = 3;
+  return 0;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  *device = &the_gpus[index];
+  return 0;
+}
+int nvmlDeviceGetName(void*, char* name, unsigned size) {
+  std::snprintf(name, size, "NVIDIA Fake");
+  return 0;
+}
+int nvmlDeviceGetUUID(void* device, char* uuid, unsigned size) {
+  std::snprintf(uuid, size, "%s%d", kNumbered,
+                static_cast<int>(static_cast<int*>(device) - the_gpus));
+  return 0;
+}
+int nvmlDeviceGetComputeMode(void*, unsigned* mode) {
+  *mode = Number("FAKE_NVML_COMPUTE_MODE", 0);
+  return 0;
+}
+int nvmlDeviceGetPersistenceMode(void*, unsigned* on) {
+  *on = Number("FAKE_NVML_PERSISTENCE", 1);
+  return 0;
+}
+int nvmlDeviceGetMigMode(void*, unsigned* current, unsigned* pending) {
+  *current = Number("FAKE_NVML_MIG", 0);
+  *pending = *current;
+  return 0;
+}
+int nvmlDeviceGetRemappedRows(void*, unsigned* corrected, unsigned* uncorrected,
+                              unsigned* pending, unsigned* failed) {
+  *corrected = 0;
+  *uncorrected = 0;
+  *pending = Number("FAKE_NVML_REMAP_PENDING", 0);
+  *failed = Number("FAKE_NVML_REMAP_FAILED", 0);
+  return 0;
+}
 int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+  constexpr size_t kPrefix = sizeof(kNumbered) - 1;
+  if (std::strncmp(uuid, kNumbered, kPrefix) == 0) {
+    *device = &the_gpus[uuid[kPrefix] - '0'];
+    return 0;
+  }
   constexpr char kUuid[] = "GPU-fake";
   if (std::strncmp(uuid, kUuid, sizeof(kUuid) - 1) != 0) return 6;
   const std::string rest = uuid + sizeof(kUuid) - 1;
@@ -82,6 +141,10 @@ int nvmlDeviceGetUtilizationRates(void*, Utilization* out) {
 }
 int nvmlDeviceGetMemoryInfo(void*, Memory* out) {
   *out = {1000, 600, 400};
+  if (Asked("FAKE_NVML_FREE_GIB")) {
+    const unsigned long long free = Number("FAKE_NVML_FREE_GIB", 0);
+    *out = {80ULL << 30, free << 30, (80 - free) << 30};
+  }
   return Asked("FAKE_NVML_LOST") ? 15 : static_cast<int>(Fault("memory"));
 }
 int nvmlDeviceGetTemperature(void*, unsigned, unsigned* out) {

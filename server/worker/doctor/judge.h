@@ -1,0 +1,31 @@
+// From facts to findings: pure functions, one for each area.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "server/worker/doctor/facts.h"
+#include "server/worker/doctor/findings.h"
+
+namespace gpupool::server {
+
+// All of those below, in the order in which they are read.
+void Judge(const DoctorFacts& facts, Findings& findings);
+
+void JudgeDriver(const DoctorFacts& facts, Findings& findings);
+void JudgeContainer(const DoctorFacts& facts, Findings& findings);
+void JudgeGpus(const DoctorFacts& facts, Findings& findings);
+void JudgePeers(const DoctorFacts& facts, Findings& findings);
+void JudgeLibraries(const DoctorFacts& facts, Findings& findings);
+void JudgeModule(const DoctorFacts& facts, Findings& findings);
+void JudgeLimits(const DoctorFacts& facts, Findings& findings);
+void JudgePlaces(const DoctorFacts& facts, Findings& findings);
+
+// "79.6 GiB", "512 MiB".
+std::string BytesText(uint64_t bytes);
+// "13.0" of 13000.
+std::string CudaVersionText(int version);
+// "9.0" of 90.
+std::string CapabilityText(int capability);
+
+}  // namespace gpupool::server

@@ -1,0 +1,152 @@
+#include "server/worker/doctor/place_facts.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/ipc/unique_fd.h"
+
+namespace gpupool::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Those that linux/magic.h does not have.
+constexpr uint64_t kXfs = 0x58465342;
+constexpr uint64_t kCifs = 0xFF534D42;
+constexpr uint64_t kFuse = 0x65735546;
+constexpr uint64_t kLustre = 0x0BD00BD0;
+constexpr uint64_t kCeph = 0x00C36400;
+constexpr uint64_t kZfs = 0x2FC12FC1;
+constexpr uint64_t kRamfs = 0x858458F6;
+
+constexpr std::pair<uint64_t, const char*> kFileSystems[] = {
+    {EXT4_SUPER_MAGIC, "ext4"},
+    {kXfs, "xfs"},
+    {BTRFS_SUPER_MAGIC, "btrfs"},
+    {kZfs, "zfs"},
+    {F2FS_SUPER_MAGIC, "f2fs"},
+    {TMPFS_MAGIC, "tmpfs"},
+    {kRamfs, "ramfs"},
+    {OVERLAYFS_SUPER_MAGIC, "overlay"},
+    {NFS_SUPER_MAGIC, "nfs"},
+    {kCifs, "cifs"},
+    {SMB2_SUPER_MAGIC, "smb"},
+    {V9FS_MAGIC, "9p"},
+    {kFuse, "fuse"},
+    {kLustre, "lustre"},
+    {kCeph, "ceph"}};
+
+std::string FileSystem(const fs::path& path) {
+  struct statfs facts = {};
+  if (::statfs(path.c_str(), &facts) != 0) return "other";
+  const auto magic = static_cast<uint64_t>(facts.f_type) & 0xFFFFFFFFU;
+  for (const auto& [number, name] : kFileSystems) {
+    if (magic == (number & 0xFFFFFFFFU)) return name;
+  }
+  return "other";
+}
+
+// The folder, or the nearest above it that is there.
+fs::path Existing(const fs::path& path) {
+  std::error_code error;
+  fs::path at = fs::absolute(path, error).lexically_normal();
+  while (!fs::is_directory(at, error) && at.has_relative_path()) {
+    at = at.parent_path();
+  }
+  return at;
+}
+
+bool Held(const fs::path& folder) {
+  const UniqueFd lock(::open((folder / "lock").c_str(), O_RDONLY | O_CLOEXEC));
+  return lock.valid() && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 &&
+         errno == EWOULDBLOCK;
+}
+
+void TryToWrite(StateFacts& facts) {
+  std::string name = facts.existing + "/.gpupool-doctor-XXXXXX";
+  const UniqueFd file(::mkostemp(name.data(), O_CLOEXEC));
+  if (!file.valid()) {
+    facts.write_error = std::strerror(errno);
+    facts.read_only = errno == EROFS;
+    return;
+  }
+  constexpr char kText[] = "gpupool doctor\n";
+  if (::write(file.get(), kText, sizeof(kText) - 1) !=
+      static_cast<ssize_t>(sizeof(kText) - 1)) {
+    facts.write_error = std::strerror(errno);
+  } else if (::fsync(file.get()) != 0) {
+    facts.sync_error = std::strerror(errno);
+  }
+  ::unlink(name.c_str());
+}
+
+bool CanListen(const std::string& address, uint16_t port) {
+  const bool six = address.find(':') != std::string::npos;
+  const UniqueFd listener(
+      ::socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!listener.valid()) return true;  // nothing is known
+  const int on = 1;
+  ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_in6 long_address = {};
+  sockaddr_in short_address = {};
+  long_address.sin6_family = AF_INET6;
+  long_address.sin6_port = htons(port);
+  short_address.sin_family = AF_INET;
+  short_address.sin_port = htons(port);
+  sockaddr* at = nullptr;
+  socklen_t size = 0;
+  if (six) {
+    ::inet_pton(AF_INET6, address.c_str(), &long_address.sin6_addr);
+    at = reinterpret_cast<sockaddr*>(&long_address);
+    size = sizeof(long_address);
+  } else {
+    ::inet_pton(AF_INET, address.c_str(), &short_address.sin_addr);
+    at = reinterpret_cast<sockaddr*>(&short_address);
+    size = sizeof(short_address);
+  }
+  return (::bind(listener.get(), at, size) == 0 &&
+          ::listen(listener.get(), 1) == 0) ||
+         errno != EADDRINUSE;
+}
+
+}  // namespace
+
+StateFacts ReadStateFacts(const std::string& path) {
+  StateFacts facts;
+  facts.path = path;
+  facts.existing = Existing(path).string();
+  facts.file_system = FileSystem(facts.existing);
+  struct statvfs space = {};
+  if (::statvfs(facts.existing.c_str(), &space) == 0) {
+    facts.free_bytes = uint64_t{space.f_bavail} * space.f_frsize;
+  }
+  facts.held = Held(facts.existing);
+  TryToWrite(facts);
+  return facts;
+}
+
+std::vector<uint16_t> HeldPorts(const std::string& address,
+                                const std::vector<uint16_t>& ports) {
+  std::vector<uint16_t> held;
+  for (const uint16_t port : ports) {
+    if (port != 0 && !CanListen(address, port)) held.push_back(port);
+  }
+  return held;
+}
+
+}  // namespace gpupool::server

@@ -1,0 +1,30 @@
+// What a command of the worker binary prints: how the daemon, which loads no
+// driver, asks about the machine.
+//
+// Thread-safety: any thread; blocks until the process has ended.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace gpupool::server {
+
+struct WorkerAnswer {
+  std::string end;   // "exit code 0"
+  std::string text;  // its output and its errors, up to 1 MiB
+};
+
+// Runs `arguments`, the binary being the first, and ends it after `timeout` or
+// as soon as `give_up`, which may be empty, is true.
+//   UNAVAILABLE        it cannot be started
+//   DEADLINE_EXCEEDED  it does not answer
+//   CANCELLED          `give_up` was true
+absl::StatusOr<WorkerAnswer> AskWorker(
+    const std::vector<std::string>& arguments, absl::Duration timeout,
+    const std::function<bool()>& give_up = nullptr);
+
+}  // namespace gpupool::server

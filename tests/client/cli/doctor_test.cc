@@ -1,0 +1,68 @@
+// gpupool doctor with a script in the worker's place.
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/client/cli/command_test_base.h"
+
+namespace gpupool::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DoctorTest : public CommandTest {
+ protected:
+  // Runs the verb with a worker that does this.
+  int Doctor(const std::string& script, std::vector<std::string> more = {}) {
+    const std::string worker = WriteFile("worker", "#!/bin/sh\n" + script);
+    ::chmod(worker.c_str(), 0700);
+    more.insert(more.begin(), {"doctor", "--worker-binary", worker});
+    return Run(more);
+  }
+
+  static std::string Finding(const std::string& severity) {
+    return "echo '{\"findings\":[{\"id\":\"driver.none\",\"severity\":\"" +
+           severity + "\",\"text\":\"no driver\",\"remedy\":\"none\"}]}'\n";
+  }
+};
+
+TEST_F(DoctorTest, OnlyFailuresFail) {
+  EXPECT_EQ(Doctor(Finding("warn")), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("[warn]  no driver"));
+  EXPECT_EQ(Doctor(Finding("fail") + "exit 1"), 1);
+  EXPECT_THAT(out(), HasSubstr("[fail]  no driver"));
+}
+
+TEST_F(DoctorTest, JsonIsForScripts) {
+  EXPECT_EQ(Doctor(Finding("fail"), {"-o", "json"}), 1);
+  EXPECT_EQ(nlohmann::json::parse(out()).at("failures"), 1);
+}
+
+TEST_F(DoctorTest, TheWorkerGetsWhatTheServerWould) {
+  const std::string arguments = WriteFile("arguments", "");
+  EXPECT_EQ(Doctor("echo \"$@\" > " + arguments + "\n" + Finding("ok"),
+                   {"--state-dir", "/s", "--cuda-lib-dir", "/a:/b", "--ports",
+                    "1,2,3", "--expect-gpu"}),
+            0);
+  std::ifstream file(arguments);
+  std::string line;
+  std::getline(file, line);
+  EXPECT_EQ(line,
+            "doctor --state-dir /s --ports 1,2,3 --cuda-lib-dir /a:/b "
+            "--expect-gpu");
+}
+
+TEST_F(DoctorTest, WithoutAWorkerItSaysWhereItShouldBe) {
+  EXPECT_EQ(Run({"doctor", "--worker-binary", "/no/where"}), 3);
+  EXPECT_THAT(err(), HasSubstr("/no/where"));
+  EXPECT_THAT(err(), HasSubstr("--worker-binary"));
+}
+
+TEST_F(DoctorTest, AWorkerOfAnotherBuildIsTold) {
+  EXPECT_EQ(Doctor("echo nonsense"), 5);
+  EXPECT_THAT(err(), HasSubstr("of one build"));
+  EXPECT_EQ(Doctor("exit 2"), 2);
+}
+
+}  // namespace
+}  // namespace gpupool::client

@@ -12,6 +12,8 @@
 #include "server/api/memory_dump.h"
 #include "server/api/unary.h"
 #include "server/api/watch_devices.h"
+#include "server/control/device_requests.h"
+#include "server/control/memory_requests.h"
 
 namespace gpupool::server {
 namespace {
@@ -72,7 +74,7 @@ absl::Status CheckHistory(const v1::RecordMemoryHistoryRequest& request) {
 grpc::ServerUnaryReactor* DeviceService::ListDevices(
     grpc::CallbackServerContext* context, const v1::ListDevicesRequest*,
     v1::ListDevicesResponse* response) {
-  for (v1::Device& device : control_->ListDevices()) {
+  for (v1::Device& device : server::ListDevices(*control_)) {
     *response->add_devices() = std::move(device);
   }
   return Reply(context, absl::OkStatus());
@@ -84,8 +86,9 @@ grpc::ServerUnaryReactor* DeviceService::GetMemoryStats(
   const absl::Status checked = CheckDevice(request->device());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->GetMemory(
-      request->device(), /*with_snapshot=*/false, /*with_summary=*/false,
+  server::GetMemory(
+      *control_, request->device(), /*with_snapshot=*/false,
+      /*with_summary=*/false,
       ReplyWithPart(reactor, response,
                     [](MemoryReply& reply, v1::MemoryStats* stats) {
                       stats->Swap(reply.mutable_stats());
@@ -100,8 +103,9 @@ grpc::ServerUnaryReactor* DeviceService::GetMemorySummary(
   const absl::Status checked = CheckDevice(request->device());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->GetMemory(
-      request->device(), /*with_snapshot=*/false, /*with_summary=*/true,
+  server::GetMemory(
+      *control_, request->device(), /*with_snapshot=*/false,
+      /*with_summary=*/true,
       ReplyWithPart(reactor, response,
                     [](MemoryReply& reply, v1::GetMemorySummaryResponse* to) {
                       to->set_text(std::move(*reply.mutable_summary()));
@@ -115,8 +119,9 @@ grpc::ServerUnaryReactor* DeviceService::GetMemorySnapshot(
   const absl::Status checked = CheckDevice(request->device());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->GetMemory(
-      request->device(), /*with_snapshot=*/true, /*with_summary=*/false,
+  server::GetMemory(
+      *control_, request->device(), /*with_snapshot=*/true,
+      /*with_summary=*/false,
       ReplyWithPart(reactor, response,
                     [](MemoryReply& reply, v1::MemorySnapshot* snapshot) {
                       snapshot->Swap(reply.mutable_snapshot());
@@ -130,7 +135,8 @@ grpc::ServerUnaryReactor* DeviceService::EmptyCache(
   const absl::Status checked = CheckDevice(request->device());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->EmptyCache(request->device(), ReplyLater(reactor, response));
+  server::EmptyCache(*control_, request->device(),
+                     ReplyLater(reactor, response));
   return reactor;
 }
 
@@ -140,7 +146,8 @@ grpc::ServerUnaryReactor* DeviceService::ResetPeak(
   const absl::Status checked = CheckDevice(request->device());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->ResetPeak(request->device(), ReplyLater(reactor, response));
+  server::ResetPeak(*control_, request->device(),
+                    ReplyLater(reactor, response));
   return reactor;
 }
 
@@ -151,7 +158,7 @@ grpc::ServerUnaryReactor* DeviceService::SetMemoryFraction(
   if (checked.ok()) checked = CheckFraction(request->fraction());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->SetMemoryFraction(*request, ReplyLater(reactor, response));
+  server::SetMemoryFraction(*control_, *request, ReplyLater(reactor, response));
   return reactor;
 }
 
@@ -162,8 +169,8 @@ grpc::ServerUnaryReactor* DeviceService::DrainDevice(
   if (checked.ok()) checked = CheckReason(request->drain().reason());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->SetDrain(request->device(), request->drain(),
-                     ReplyLater(reactor, response));
+  server::SetDrain(*control_, request->device(), request->drain(),
+                   ReplyLater(reactor, response));
   return reactor;
 }
 
@@ -173,8 +180,8 @@ grpc::ServerUnaryReactor* DeviceService::ResumeDevice(
   const absl::Status checked = CheckDevice(request->device());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->SetDrain(request->device(), std::nullopt,
-                     ReplyLater(reactor, response));
+  server::SetDrain(*control_, request->device(), std::nullopt,
+                   ReplyLater(reactor, response));
   return reactor;
 }
 
@@ -186,7 +193,8 @@ grpc::ServerUnaryReactor* DeviceService::RecordMemoryHistory(
   if (checked.ok()) checked = CheckHistory(*request);
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->RecordMemoryHistory(*request, ReplyLater(reactor, response));
+  server::RecordMemoryHistory(*control_, *request,
+                              ReplyLater(reactor, response));
   return reactor;
 }
 

@@ -3,15 +3,16 @@
 
 #include "gpupool/v1/device.grpc.pb.h"
 #include "server/api/stream_registry.h"
-#include "server/control/control_loop.h"
 #include "server/store/blob_store.h"
 
 namespace gpupool::server {
 
+struct ControlContext;
+
 class DeviceService : public v1::DeviceService::CallbackService {
  public:
   // Both outlive the service. At most `watch_limit` WatchDevices streams.
-  DeviceService(ControlLoop* control, const BlobStore* blobs,
+  DeviceService(const ControlContext* control, const BlobStore* blobs,
                 size_t watch_limit)
       : control_(control), blobs_(blobs), watches_(watch_limit) {}
 
@@ -69,7 +70,7 @@ class DeviceService : public v1::DeviceService::CallbackService {
   // A dump holds a file that may be large.
   static constexpr size_t kMaxDumps = 16;
 
-  ControlLoop* const control_;
+  const ControlContext* const control_;
   const BlobStore* const blobs_;
   StreamRegistry watches_;
   StreamRegistry dumps_{kMaxDumps};

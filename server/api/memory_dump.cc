@@ -3,12 +3,13 @@
 #include <utility>
 
 #include "server/api/convert.h"
+#include "server/control/memory_requests.h"
 
 namespace gpupool::server {
 
 void MemoryDump::OnBegin() {
   std::weak_ptr<EventWriter<v1::DumpMemoryResponse>> weak = weak_from_this();
-  control_->DumpMemory(device_, [weak](absl::StatusOr<Answer> answer) {
+  server::DumpMemory(*control_, device_, [weak](absl::StatusOr<Answer> answer) {
     const auto stream = std::static_pointer_cast<MemoryDump>(weak.lock());
     if (stream == nullptr) return;
     {

@@ -9,17 +9,20 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "gpupool/v1/device.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
 #include "server/api/event_writer.h"
 #include "server/api/file_chunks.h"
-#include "server/control/control_loop.h"
 #include "server/store/blob_store.h"
 
 namespace gpupool::server {
 
+struct ControlContext;
+
 class MemoryDump : public EventWriter<v1::DumpMemoryResponse> {
  public:
   // Both outlive the stream.
-  MemoryDump(ControlLoop* control, const BlobStore* blobs, std::string device)
+  MemoryDump(const ControlContext* control, const BlobStore* blobs,
+             std::string device)
       : control_(control), blobs_(blobs), device_(std::move(device)) {}
 
  protected:
@@ -31,7 +34,7 @@ class MemoryDump : public EventWriter<v1::DumpMemoryResponse> {
 
   absl::Status Take(const Answer& answer);
 
-  ControlLoop* const control_;
+  const ControlContext* const control_;
   const BlobStore* const blobs_;
   const std::string device_;
   // Keeps its bytes while it is open, though it has no name any more.

@@ -4,12 +4,25 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gpupool/v1/device.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/action.h"
+#include "scheduler/event.h"
+#include "scheduler/state.h"
+#include "server/control/control_options.h"
+#include "server/control/enqueue.h"
 #include "server/control/job_queues.h"
 #include "server/control/memory_requests.h"
 #include "server/control/recovery.h"
 #include "server/control/report_intake.h"
+#include "server/control/serving_sink.h"
+#include "server/control/transaction.h"
+#include "server/metrics/metrics.h"
+#include "server/pool/worker_port.h"
 #include "server/store/store.h"
 #include "spdlog/spdlog.h"
 
@@ -80,15 +93,9 @@ ControlLoop::Impl::Impl(ControlOptions options,
       dependencies_(std::move(dependencies)),
       queue_(options_.queue_limit),
       groups_(options_.groups_folder),
-      context_{options_,
-               dependencies_.store,
-               dependencies_.blobs,
-               &queue_,
-               &board_,
-               &waiters_,
-               &groups_,
-               &plans_,
-               &forecaster_},
+      context_{options_, dependencies_.store, dependencies_.blobs, &queue_,
+               &board_,  &streams_,           &waiters_,           &groups_,
+               &plans_,  &forecaster_,        dependencies_.now},
       janitor_({options_.sweep_interval, options_.sweep_min_age},
                dependencies_.store, dependencies_.blobs),
       renewal_(context_) {
@@ -307,6 +314,14 @@ void ControlLoop::Impl::WorkerIsLost(const std::string& device,
     dependencies_.metrics->ClearGpuReadings(device);
     dependencies_.metrics->CountWorkerLoss(device, reason.code());
   }
+}
+
+void ControlLoop::Impl::TakeReport(const std::string& device,
+                                   const worker::v1::Report& report) {
+  queue_.Push([device, report,
+               keep = options_.keep_checkpoints](Transaction& transaction) {
+    server::TakeReport(transaction, device, report, keep);
+  });
 }
 
 void ControlLoop::Impl::TakeHeartbeat(const std::string& device,

@@ -3,8 +3,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "gpupool/v1/device.pb.h"
 #include "scheduler/device_choice.h"
+#include "scheduler/state.h"
+#include "server/control/context.h"
+#include "server/control/device_board.h"
+#include "server/control/enqueue.h"
+#include "server/control/transaction.h"
+#include "server/pool/worker_port.h"
 
 namespace gpupool::server {
 namespace {
@@ -12,6 +20,15 @@ namespace {
 constexpr size_t kMostNamed = 16;  // devices in a text
 
 }  // namespace
+
+std::vector<v1::Device> ListDevices(const ControlContext& context) {
+  std::vector<v1::Device> devices = context.board->List();
+  if (context.workers == nullptr) return devices;
+  for (v1::Device& device : devices) {
+    device.set_worker_restarts(context.workers->status(device.name()).restarts);
+  }
+  return devices;
+}
 
 absl::Status NoSuchDevice(const std::string& device) {
   return absl::NotFoundError(absl::StrCat("there is no device \"", device,
@@ -37,7 +54,7 @@ absl::Status CheckWantedDevice(const scheduler::State& state,
 
 void SetDrain(const ControlContext& context, const std::string& device,
               const std::optional<v1::DeviceDrain>& drain,
-              ControlLoop::Callback<v1::Device> callback) {
+              Callback<v1::Device> callback) {
   if (!context.board->Has(device)) return callback(NoSuchDevice(device));
   Enqueue<v1::Device>(
       context, callback,

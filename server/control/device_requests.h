@@ -1,16 +1,31 @@
-// What clients ask of a device as a whole: to be drained, and to be resumed.
+// What clients ask of devices as a whole: to be listed, drained and resumed.
 //
 // Thread-safety: any thread; see context.h.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "scheduler/state.h"
-#include "server/control/context.h"
+#include "absl/status/status.h"
+#include "server/control/callback.h"
+
+namespace gpupool::v1 {
+class Device;
+class DeviceDrain;
+}  // namespace gpupool::v1
+namespace gpupool::scheduler {
+class State;
+}  // namespace gpupool::scheduler
 
 namespace gpupool::server {
 
+struct ControlContext;
+
+// Returns the devices of the pool as they are now.
+std::vector<v1::Device> ListDevices(const ControlContext& context);
+
+// Returns the NotFound of a device that the pool does not have.
 absl::Status NoSuchDevice(const std::string& device);
 
 // Returns InvalidArgument, with the devices there are, when `wanted` names a
@@ -22,6 +37,6 @@ absl::Status CheckWantedDevice(const scheduler::State& state,
 // answered, with the device as it then is.
 void SetDrain(const ControlContext& context, const std::string& device,
               const std::optional<v1::DeviceDrain>& drain,
-              ControlLoop::Callback<v1::Device> callback);
+              Callback<v1::Device> callback);
 
 }  // namespace gpupool::server

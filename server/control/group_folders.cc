@@ -8,9 +8,11 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "scheduler/state.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {

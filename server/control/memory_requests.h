@@ -6,28 +6,44 @@
 
 #include <string>
 
-#include "server/control/context.h"
+#include "server/control/callback.h"
+
+namespace gpupool::v1 {
+class EmptyCacheResponse;
+class MemoryStats;
+class RecordMemoryHistoryRequest;
+class RecordMemoryHistoryResponse;
+class SetMemoryFractionRequest;
+}  // namespace gpupool::v1
+namespace gpupool::worker::v1 {
+class DumpMemoryReply;
+class MemoryReply;
+}  // namespace gpupool::worker::v1
+namespace gpupool::scheduler {
+struct Device;
+}  // namespace gpupool::scheduler
 
 namespace gpupool::server {
 
+struct ControlContext;
+
 void GetMemory(const ControlContext& context, const std::string& device,
                bool with_snapshot, bool with_summary,
-               ControlLoop::Callback<worker::v1::MemoryReply> callback);
+               Callback<worker::v1::MemoryReply> callback);
 void EmptyCache(const ControlContext& context, const std::string& device,
-                ControlLoop::Callback<v1::EmptyCacheResponse> callback);
+                Callback<v1::EmptyCacheResponse> callback);
 void ResetPeak(const ControlContext& context, const std::string& device,
-               ControlLoop::Callback<v1::MemoryStats> callback);
+               Callback<v1::MemoryStats> callback);
 void SetMemoryFraction(const ControlContext& context,
                        const v1::SetMemoryFractionRequest& request,
-                       ControlLoop::Callback<v1::MemoryStats> callback);
+                       Callback<v1::MemoryStats> callback);
 // To a worker that has come: what is set for its device.
 void SendMemoryFraction(const ControlContext& context,
                         const scheduler::Device& device);
-void RecordMemoryHistory(
-    const ControlContext& context,
-    const v1::RecordMemoryHistoryRequest& request,
-    ControlLoop::Callback<v1::RecordMemoryHistoryResponse> callback);
+void RecordMemoryHistory(const ControlContext& context,
+                         const v1::RecordMemoryHistoryRequest& request,
+                         Callback<v1::RecordMemoryHistoryResponse> callback);
 void DumpMemory(const ControlContext& context, const std::string& device,
-                ControlLoop::Callback<worker::v1::DumpMemoryReply> callback);
+                Callback<worker::v1::DumpMemoryReply> callback);
 
 }  // namespace gpupool::server

@@ -4,8 +4,16 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "gpupool/v1/model.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/event.h"
 #include "server/control/admission.h"
+#include "server/control/context.h"
+#include "server/control/control_options.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
+#include "server/control/work_queue.h"
+#include "server/pool/worker_port.h"
 #include "server/store/store.h"
 #include "spdlog/spdlog.h"
 

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "server/control/transaction.h"
+#include "server/store/store.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {

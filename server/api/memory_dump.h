@@ -30,9 +30,7 @@ class MemoryDump : public EventWriter<v1::DumpMemoryResponse> {
   Step Next() override;
 
  private:
-  using Answer = worker::v1::DumpMemoryReply;
-
-  absl::Status Take(const Answer& answer);
+  absl::Status Take(const worker::v1::DumpMemoryReply& answer);
 
   const ControlContext* const control_;
   const BlobStore* const blobs_;
@@ -40,7 +38,8 @@ class MemoryDump : public EventWriter<v1::DumpMemoryResponse> {
   // Keeps its bytes while it is open, though it has no name any more.
   std::optional<FileChunks> chunks_;
   absl::Mutex answer_mutex_;
-  std::optional<absl::StatusOr<Answer>> answer_ ABSL_GUARDED_BY(answer_mutex_);
+  std::optional<absl::StatusOr<worker::v1::FromWorker>> answer_
+      ABSL_GUARDED_BY(answer_mutex_);
 };
 
 }  // namespace gpupool::server

@@ -6,9 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gpupool/v1/device.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
 #include "scheduler/device_choice.h"
 #include "scheduler/state.h"
+#include "server/control/ask_worker.h"
 #include "server/control/context.h"
+#include "server/control/control_options.h"
 #include "server/control/device_board.h"
 #include "server/control/enqueue.h"
 #include "server/control/transaction.h"
@@ -28,6 +31,18 @@ std::vector<v1::Device> ListDevices(const ControlContext& context) {
     device.set_worker_restarts(context.workers->status(device.name()).restarts);
   }
   return devices;
+}
+
+void AskDevice(const ControlContext& context, const std::string& device,
+               worker::v1::ToWorker request,
+               Callback<worker::v1::FromWorker> callback) {
+  if (!context.board->Has(device)) return callback(NoSuchDevice(device));
+  // A dump is as large as what is exported.
+  const absl::Duration timeout = request.has_dump_memory()
+                                     ? context.options.export_timeout
+                                     : context.options.memory_timeout;
+  AskWorker(context, {device, std::move(request), timeout},
+            std::move(callback));
 }
 
 absl::Status NoSuchDevice(const std::string& device) {

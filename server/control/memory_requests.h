@@ -1,5 +1,5 @@
-// What clients ask of a device's memory: figures, snapshots, the cache, the
-// share that may be used, history and dumps. The device's worker answers.
+// The share of a device's memory that may be used. Requests about its memory
+// that need no decision go to the device's worker (device_requests.h).
 //
 // Thread-safety: any thread; see context.h.
 #pragma once
@@ -9,16 +9,9 @@
 #include "server/control/callback.h"
 
 namespace gpupool::v1 {
-class EmptyCacheResponse;
 class MemoryStats;
-class RecordMemoryHistoryRequest;
-class RecordMemoryHistoryResponse;
 class SetMemoryFractionRequest;
 }  // namespace gpupool::v1
-namespace gpupool::worker::v1 {
-class DumpMemoryReply;
-class MemoryReply;
-}  // namespace gpupool::worker::v1
 namespace gpupool::scheduler {
 struct Device;
 }  // namespace gpupool::scheduler
@@ -27,23 +20,14 @@ namespace gpupool::server {
 
 struct ControlContext;
 
-void GetMemory(const ControlContext& context, const std::string& device,
-               bool with_snapshot, bool with_summary,
-               Callback<worker::v1::MemoryReply> callback);
-void EmptyCache(const ControlContext& context, const std::string& device,
-                Callback<v1::EmptyCacheResponse> callback);
-void ResetPeak(const ControlContext& context, const std::string& device,
-               Callback<v1::MemoryStats> callback);
+// Lets only this share of the device's memory be used from now on. It is
+// durable and placed by, whatever becomes of the worker. NotFound for an
+// unknown device; FailedPrecondition when more than that is placed or in use.
 void SetMemoryFraction(const ControlContext& context,
                        const v1::SetMemoryFractionRequest& request,
                        Callback<v1::MemoryStats> callback);
-// To a worker that has come: what is set for its device.
+// Tells a worker that has come the share that is set for its device.
 void SendMemoryFraction(const ControlContext& context,
                         const scheduler::Device& device);
-void RecordMemoryHistory(const ControlContext& context,
-                         const v1::RecordMemoryHistoryRequest& request,
-                         Callback<v1::RecordMemoryHistoryResponse> callback);
-void DumpMemory(const ControlContext& context, const std::string& device,
-                Callback<worker::v1::DumpMemoryReply> callback);
 
 }  // namespace gpupool::server

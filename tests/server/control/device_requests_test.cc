@@ -68,5 +68,29 @@ TEST_F(DeviceRequestsTest, ItIsDrainingWhileAJobIsThere) {
   EXPECT_EQ(GetJob(control(), job->id())->state(), v1::QUEUED);
 }
 
+TEST_F(DeviceRequestsTest, TheWorkerAnswersWhatItIsAsked) {
+  worker::v1::ToWorker request;
+  request.mutable_empty_cache();
+  Answer<worker::v1::FromWorker> answer;
+  AskDevice(control(), "cpu:0", request, answer.callback());
+  FakeWorkers::Pending sent;
+  ASSERT_TRUE(workers->NextSend(sent));
+  EXPECT_EQ(sent.device, "cpu:0");
+  EXPECT_TRUE(sent.message.has_empty_cache());
+  worker::v1::FromWorker reply;
+  reply.mutable_empty_cache()->set_freed_bytes(9);
+  sent.callback(reply);
+  EXPECT_EQ(answer.Wait()->empty_cache().freed_bytes(), 9u);
+}
+
+TEST_F(DeviceRequestsTest, NobodyIsAskedOfAnUnknownDevice) {
+  Answer<worker::v1::FromWorker> answer;
+  AskDevice(control(), "cuda:0", {}, answer.callback());
+  const auto reply = answer.Wait();
+  EXPECT_TRUE(absl::IsNotFound(reply.status()));
+  EXPECT_THAT(std::string(reply.status().message()), HasSubstr("\"cuda:0\""));
+  EXPECT_EQ(workers->sends(), 0u);
+}
+
 }  // namespace
 }  // namespace gpupool::server

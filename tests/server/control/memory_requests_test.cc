@@ -44,25 +44,6 @@ class MemoryRequestsTest : public ControlTest {
   }
 };
 
-TEST_F(MemoryRequestsTest, FiguresAreTheWorkers) {
-  Answer<worker::v1::MemoryReply> memory;
-  GetMemory(control(), "cpu:0", true, false, memory.callback());
-  const ToWorker sent = Serve(StatsOf(7));
-  EXPECT_TRUE(sent.get_memory().with_snapshot());
-  EXPECT_FALSE(sent.get_memory().with_summary());
-  EXPECT_EQ(memory.Wait()->stats().limit_bytes(), 7u);
-  Answer<v1::MemoryStats> peak;
-  ResetPeak(control(), "cpu:0", peak.callback());
-  EXPECT_TRUE(Serve(StatsOf(8)).has_reset_peak());
-  EXPECT_EQ(peak.Wait()->limit_bytes(), 8u);
-  Answer<v1::EmptyCacheResponse> cache;
-  EmptyCache(control(), "cpu:0", cache.callback());
-  FromWorker freed;
-  freed.mutable_empty_cache()->set_freed_bytes(9);
-  EXPECT_TRUE(Serve(freed).has_empty_cache());
-  EXPECT_EQ(cache.Wait()->freed_bytes(), 9u);
-}
-
 TEST_F(MemoryRequestsTest, AFractionIsKeptAndGivenToEveryLaterWorker) {
   auto taken = Set(0.5);
   EXPECT_EQ(Serve(StatsOf(3)).set_memory_fraction().fraction(), 0.5);
@@ -136,33 +117,14 @@ TEST_F(MemoryRequestsTest, AJobWaitsForALargerFraction) {
   EXPECT_TRUE(Becomes(job.id(), v1::STARTING));
 }
 
-TEST_F(MemoryRequestsTest, HistoryAndDumpsAreTheWorkersToo) {
-  v1::RecordMemoryHistoryRequest request;
-  request.set_device("cpu:0");
-  request.set_enabled(true);
-  request.set_max_entries(12);
-  Answer<v1::RecordMemoryHistoryResponse> recorded;
-  RecordMemoryHistory(control(), request, recorded.callback());
-  const ToWorker sent = Serve(FromWorker());
-  EXPECT_TRUE(sent.record_memory_history().enabled());
-  EXPECT_EQ(sent.record_memory_history().max_entries(), 12u);
-  EXPECT_TRUE(recorded.Wait().ok());
-  Answer<worker::v1::DumpMemoryReply> dumped;
-  DumpMemory(control(), "cpu:0", dumped.callback());
-  FromWorker reply;
-  reply.mutable_dump_memory()->set_bytes(5);
-  EXPECT_TRUE(Serve(reply).has_dump_memory());
-  EXPECT_EQ(dumped.Wait()->bytes(), 5u);
-}
-
 TEST_F(MemoryRequestsTest, UnknownDevicesAreNotFound) {
-  Answer<v1::EmptyCacheResponse> cache;
-  EmptyCache(control(), "cpu:9", cache.callback());
-  EXPECT_TRUE(absl::IsNotFound(cache.Wait().status()));
-  Answer<worker::v1::DumpMemoryReply> dump;
-  DumpMemory(control(), "cuda:0", dump.callback());
-  EXPECT_THAT(std::string(dump.Wait().status().message()),
-              HasSubstr("\"cuda:0\""));
+  v1::SetMemoryFractionRequest request;
+  request.set_device("cpu:9");
+  request.set_fraction(0.5);
+  Answer<v1::MemoryStats> answer;
+  SetMemoryFraction(control(), request, answer.callback());
+  EXPECT_THAT(std::string(answer.Wait().status().message()),
+              HasSubstr("\"cpu:9\""));
   EXPECT_EQ(workers->sends(), 0u);
 }
 

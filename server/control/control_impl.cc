@@ -16,6 +16,7 @@
 #include "server/control/control_options.h"
 #include "server/control/enqueue.h"
 #include "server/control/job_queues.h"
+#include "server/control/log.h"
 #include "server/control/memory_requests.h"
 #include "server/control/recovery.h"
 #include "server/control/report_intake.h"
@@ -24,7 +25,6 @@
 #include "server/metrics/metrics.h"
 #include "server/pool/worker_port.h"
 #include "server/store/store.h"
-#include "spdlog/spdlog.h"
 
 namespace gpupool::server {
 namespace {
@@ -125,7 +125,7 @@ absl::Status ControlLoop::Impl::Recover() {
     TellOfQueues();
   }
   for (const std::string& warning : QueueWarnings(ledger_.state)) {
-    spdlog::warn("event=queues warning=\"{}\"", warning);
+    LogWarning(absl::StrCat("event=queues warning=\"", warning, "\""));
   }
   return absl::OkStatus();
 }
@@ -212,8 +212,8 @@ bool ControlLoop::Impl::Commit(Transaction& transaction) {
     }
     return true;
   }
-  spdlog::critical("event=store_failed error=\"{}\"",
-                   std::string(status.message()));
+  LogCritical(
+      absl::StrCat("event=store_failed error=\"", status.message(), "\""));
   if (dependencies_.fatal) dependencies_.fatal(status);
   return false;
 }
@@ -349,9 +349,11 @@ void ControlLoop::Impl::TakeHeartbeat(const std::string& device,
 // has been interrupted; one that it should not have is to be stopped.
 void ControlLoop::Impl::PutRight(const std::string& device,
                                  const Disagreement& disagreement) {
-  spdlog::warn("event=mismatch device={} job={} attempt={} on_worker={}",
-               device, disagreement.attempt.job.value(),
-               disagreement.attempt.number, disagreement.on_worker);
+  LogWarning(
+      absl::StrCat("event=mismatch device=", device,
+                   " job=", disagreement.attempt.job.value(),
+                   " attempt=", disagreement.attempt.number,
+                   " on_worker=", disagreement.on_worker ? "true" : "false"));
   queue_.Push([this, device, disagreement](Transaction& transaction) {
     const auto* known = transaction.ledger().state.FindDevice(device);
     const bool runs =

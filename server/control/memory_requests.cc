@@ -15,10 +15,10 @@
 #include "server/control/device_board.h"
 #include "server/control/device_requests.h"
 #include "server/control/enqueue.h"
+#include "server/control/log.h"
 #include "server/control/transaction.h"
 #include "server/control/work_queue.h"
 #include "server/pool/worker_port.h"
-#include "spdlog/spdlog.h"
 
 namespace gpupool::server {
 namespace {
@@ -120,10 +120,9 @@ void SendMemoryFraction(const ControlContext& context,
       [name = device.name,
        fraction = device.fraction](const absl::StatusOr<FromWorker>& reply) {
         if (reply.ok()) return;
-        spdlog::warn(
-            "event=memory_fraction_refused device={} fraction={} "
-            "error=\"{}\"",
-            name, fraction, std::string(reply.status().message()));
+        LogWarning(absl::StrCat("event=memory_fraction_refused device=", name,
+                                " fraction=", fraction, " error=\"",
+                                reply.status().message(), "\""));
       });
 }
 

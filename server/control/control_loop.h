@@ -53,8 +53,8 @@ class ControlLoop : public WorkerObserver {
   // For PoolDevice.last_report_sequence, by device name.
   uint64_t LastReportSequence(const std::string& device) const;
 
-  // What request handlers need. They may be called between Create and the end
-  // of this object, but before Start and after Stop they answer Unavailable
+  // Returns what request handlers need. They may be called from Create to the
+  // end of this object, but before Start and after Stop they answer Unavailable
   // where they need the control thread or a worker.
   const ControlContext& context() const;
 

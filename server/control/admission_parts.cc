@@ -3,12 +3,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
 #include "scheduler/placement_policy.h"
+#include "scheduler/state.h"
 #include "server/control/admission.h"
+#include "server/control/context.h"
+#include "server/control/control_options.h"
 #include "server/control/device_requests.h"
 #include "server/control/job_queues.h"
+#include "server/control/ledger.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
 

@@ -10,7 +10,7 @@ import collections
 # pointers, strides and counts, one each.
 PARAMETERS = {
     "benchmarks": 2,
-    "client": 15,
+    "client": 13,
     "engine": 20,
     "engine/backends": 50,
     "scheduler": 6,

@@ -35,7 +35,8 @@ class Arrays(harness.TestCase):
         pb, rpc = load("gpupool.v1.job")
         stub = rpc.JobServiceStub(server.channel())
         return [event.state_change
-                for event in stub.WatchJob(pb.WatchJobRequest(id=int(job)), timeout=30)
+                for event in stub.WatchJob(pb.WatchJobRequest(id=int(job)),
+                                           timeout=harness.PATIENCE)
                 if event.WhichOneof("event") == "state_change"]
 
     def test_a_kill_in_the_middle_loses_no_task_and_keeps_the_limit(self):

@@ -157,7 +157,7 @@ class Preemption(harness.TestCase):
         running = server.submit(spec)
         late = server.submit(harness.digits_job("late") + 'start_before: "'
                              + time.strftime("%Y-%m-%dT%H:%M:%SZ",
-                                             time.gmtime(time.time() + 5)) + '"\n')
+                                             time.gmtime(time.time() + 10)) + '"\n')
         ended = server.wait_job(late)
         self.assertEqual("FAILED", ended["state"])
         self.assertIn("was not started before", ended["error"]["message"])

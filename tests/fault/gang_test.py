@@ -30,7 +30,7 @@ class Gang(harness.TestCase):
         pb, rpc = harness.stubs()("gpupool.v1.job")
         stub = rpc.JobServiceStub(server.channel())
         return {event.progress.step: event.progress.loss
-                for event in stub.WatchJob(pb.WatchJobRequest(id=job), timeout=60)
+                for event in stub.WatchJob(pb.WatchJobRequest(id=job), timeout=harness.PATIENCE)
                 if event.HasField("progress")}
 
     def finished(self, server, name, **changes):

@@ -17,6 +17,7 @@ import bounds  # noqa: E402
 import comment_rules  # noqa: E402
 import cpp_functions  # noqa: E402
 import folder_rules  # noqa: E402
+import wait_rules  # noqa: E402
 
 # Folder -> folders of ours that it may include (itself is always allowed).
 # The longest matching folder name decides; "proto:messages" and
@@ -216,6 +217,9 @@ def findings(root):
     yield from check_registered(root, texts)
     for label, table, places in counted(root):
         yield from bounds.above(label, places, table)
+    waiting = tree(root, "tests/*.h", "tests/*.cc", "tests/*.py")
+    for path, text in waiting.items():
+        yield from wait_rules.check_waits(path, text)
 
 
 def stale(root):
@@ -224,6 +228,7 @@ def stale(root):
     yield from folder_rules.stale_rows(texts)
     yield from folder_rules.unused_arrows(ARROWS, texts)
     yield from folder_rules.unused_links(tree(root, "*CMakeLists.txt"), texts)
+    yield from wait_rules.stale_rows(tree(root, "tests/*"))
 
 
 def counted(root):

@@ -187,6 +187,43 @@ class Doors(unittest.TestCase):
             folder_rules.unused_links(lists, {"server/pool/a.cc": ""})))
 
 
+class Waits(unittest.TestCase):
+    def found(self, path, line):
+        with mock.patch.object(house_rules.wait_rules, "WAITS", {
+                ("tests/a_test.cc", "SleepFor(kDeviceTime)"): "a device's time"}):
+            return "\n".join(house_rules.wait_rules.check_waits(path, line + "\n"))
+
+    def test_sleeping_short_waits_and_measured_bounds_are_found(self):
+        for line, finding in (
+                ("absl::SleepFor(absl::Milliseconds(5));", "sleeps"),
+                ("std::this_thread::sleep_for(time);", "sleeps"),
+                ("usleep(200);", "sleeps"),
+                ("done.WaitForNotificationWithTimeout(absl::Seconds(5))", "less than 10 s"),
+                ("future.wait_for(std::chrono::milliseconds(500))", "less than 10 s"),
+                ("EXPECT_LT(absl::Now() - start, absl::Seconds(60));", "compares how long")):
+            self.assertIn(finding, self.found("tests/server/a_test.cc", line), line)
+        for line, finding in (
+                ("        time.sleep(5)", "sleeps"),
+                ("server.wait_job(job, seconds=5)", "less than 10 s"),
+                ("urlopen(url, timeout=2)", "less than 10 s"),
+                ("self.assertLess(self.slowest, 20)", "compares how long")):
+            self.assertIn(finding, self.found("tests/e2e/a_test.py", line), line)
+
+    def test_waits_for_states_are_no_findings(self):
+        for path, line in (
+                ("tests/server/a_test.cc", "EXPECT_TRUE(WaitUntil([&] { return ready; }));"),
+                ("tests/server/a_test.cc", "done.WaitForNotificationWithTimeout(kPatience)"),
+                ("tests/server/a_test.cc", "EXPECT_GE(absl::Now() - start, kDelay);"),
+                ("tests/a_test.cc", "absl::SleepFor(kDeviceTime);"),
+                ("tests/wait_until.h", "absl::SleepFor(absl::Milliseconds(1));"),
+                ("tests/e2e/a_test.py", "server.wait_job(job, seconds=300)"),
+                ("tests/e2e/harness.py", "time.sleep(0.02)")):
+            self.assertEqual("", self.found(path, line), line)
+
+    def test_an_excuse_that_nobody_needs_is_found(self):
+        self.assertTrue(list(house_rules.wait_rules.stale_rows({})))
+
+
 class Bounds(unittest.TestCase):
     WIDE = "int F(int a, int b, std::map<int, int> c, int d, int e) { return a; }"
 

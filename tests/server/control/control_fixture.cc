@@ -1,15 +1,9 @@
 #include "tests/server/control/control_fixture.h"
 
-#include <thread>
-
 namespace gpupool::server {
 
 bool Eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 5000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
+  return WaitUntil(condition);
 }
 
 void ControlTest::SetUp() {

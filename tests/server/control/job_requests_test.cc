@@ -136,7 +136,7 @@ TEST_F(JobRequestsTest, RunTimeAndWhatItTaughtOutliveARestart) {
   SubmitAndStart(Request("r1"));
   ReportStarted(1, 1);
   ASSERT_TRUE(Becomes(1, v1::RUNNING));
-  absl::SleepFor(absl::Milliseconds(5));
+  LetTimePass(absl::Milliseconds(5));
   ReportProgress(1, 1, 5);
   ASSERT_TRUE(Eventually([&] { return loop->GetJob(1)->run_seconds() > 0; }));
   const double ran = loop->GetJob(1)->run_seconds();

@@ -230,7 +230,37 @@ class Server:
                 pass
 
 
+class Hold:
+    """Holds a job of a server at the begin of a step, so that what a test does to
+    it meets it there on any machine (server/worker/injected_fault.h)."""
+
+    def __init__(self, folder):
+        self.file = pathlib.Path(folder) / "fault"
+        self.held = pathlib.Path(folder) / "fault.done"
+
+    def at(self, step):
+        """The next job that comes to `step` waits there, once."""
+        written = self.file.with_suffix(".new")
+        written.write_text(f"hold-step {step}")
+        written.rename(self.file)
+
+    def wait(self):
+        wait_until(self.held.exists, what="the job to be held")
+
+    def release(self):
+        self.held.unlink()
+
+
 class TestCase(unittest.TestCase):
+    def hold(self):
+        """A Hold for servers that are started after this call."""
+        folder = tempfile.TemporaryDirectory(prefix="gpupool-hold-")
+        self.addCleanup(folder.cleanup)
+        hold = Hold(folder.name)
+        os.environ["GPUPOOL_INJECT_FAULT_FILE"] = str(hold.file)
+        self.addCleanup(os.environ.pop, "GPUPOOL_INJECT_FAULT_FILE")
+        return hold
+
     def start(self, *arguments):
         state = tempfile.mkdtemp(prefix="gpupool-test-")
         server = Server(state, arguments or ("--devices", "cpu:1"))

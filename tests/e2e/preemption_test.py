@@ -52,12 +52,15 @@ class Preemption(harness.TestCase):
         return path
 
     def test_a_job_of_higher_priority_takes_the_device_and_gives_it_back(self):
+        hold = self.hold()
         server = self.start_server("--order", "priority")
         spec = dict(steps=LONG, checkpoint_every_steps=0, report_every_steps=100)
         calm = server.wait_job(server.submit(harness.digits_job("calm", **spec)))
+        hold.at(250)
         low = server.submit(harness.digits_job("low", **spec))
-        server.wait_step(low, 200)
+        hold.wait()
         high = server.submit(harness.digits_job("high", steps=200, priority=5))
+        hold.release()
         self.assertEqual("SUCCEEDED", server.wait_job(high)["state"])
         done = server.wait_job(low)
         self.assertEqual("SUCCEEDED", done["state"], done)

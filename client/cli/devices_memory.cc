@@ -146,10 +146,15 @@ int Dump(Context& context, const MemoryOptions& options) {
   return kOk;
 }
 
-CLI::App* AddDeviceVerb(CLI::App& devices, const std::string& name,
-                        const std::string& description,
-                        const std::string& example, MemoryOptions& options) {
-  CLI::App* verb = AddVerb(devices, name, description, example);
+struct VerbText {
+  std::string name;
+  std::string description;
+  std::string example;
+};
+
+CLI::App* AddDeviceVerb(CLI::App& devices, const VerbText& text,
+                        MemoryOptions& options) {
+  CLI::App* verb = AddVerb(devices, text.name, text.description, text.example);
   verb->add_option("DEVICE", options.device, "The device, for example cpu:0")
       ->required();
   return verb;
@@ -158,19 +163,23 @@ CLI::App* AddDeviceVerb(CLI::App& devices, const std::string& name,
 void AddTools(CLI::App& devices, Invocation& invocation,
               const std::shared_ptr<MemoryOptions>& options) {
   CLI::App* fraction = AddDeviceVerb(
-      devices, "fraction",
-      "Let at most this share of the device's memory be used, until it is set "
-      "again.",
-      "  gpupool devices fraction cpu:0 0.5", *options);
+      devices,
+      {"fraction",
+       "Let at most this share of the device's memory be used, until it is set "
+       "again.",
+       "  gpupool devices fraction cpu:0 0.5"},
+      *options);
   fraction->add_option("FRACTION", options->fraction, "Above 0, at most 1")
       ->required();
   invocation.On(fraction,
                 [options](Context& c) { return SetFraction(c, *options); });
 
   CLI::App* history = AddDeviceVerb(
-      devices, "history",
-      "Remember the device's last allocations and frees, or forget them.",
-      "  gpupool devices history cpu:0 on --max-entries 10000", *options);
+      devices,
+      {"history",
+       "Remember the device's last allocations and frees, or forget them.",
+       "  gpupool devices history cpu:0 on --max-entries 10000"},
+      *options);
   history->add_option("STATE", options->history, "on or off")
       ->required()
       ->check(CLI::IsMember({"on", "off"}));
@@ -182,10 +191,12 @@ void AddTools(CLI::App& devices, Invocation& invocation,
                 [options](Context& c) { return RecordHistory(c, *options); });
 
   CLI::App* dump =
-      AddDeviceVerb(devices, "dump",
-                    "Write the memory's blocks and history as a file for "
-                    "pytorch.org/memory_viz.",
-                    "  gpupool devices dump cpu:0 -O memory.pickle", *options);
+      AddDeviceVerb(devices,
+                    {"dump",
+                     "Write the memory's blocks and history as a file for "
+                     "pytorch.org/memory_viz.",
+                     "  gpupool devices dump cpu:0 -O memory.pickle"},
+                    *options);
   dump->add_option("-O,--file", options->file, "The file to write")->required();
   invocation.On(dump, [options](Context& c) { return Dump(c, *options); });
 }
@@ -195,11 +206,12 @@ void AddTools(CLI::App& devices, Invocation& invocation,
 void AddDevicesMemory(CLI::App& devices, Invocation& invocation) {
   auto options = std::make_shared<MemoryOptions>();
   CLI::App* memory = AddDeviceVerb(
-      devices, "memory",
-      "Show who holds the memory of a device: bytes by owner, statistics, "
-      "limits.",
-      "  gpupool devices memory cpu:0\n"
-      "  gpupool devices memory cpu:0 --snapshot > blocks.json",
+      devices,
+      {"memory",
+       "Show who holds the memory of a device: bytes by owner, statistics, "
+       "limits.",
+       "  gpupool devices memory cpu:0\n"
+       "  gpupool devices memory cpu:0 --snapshot > blocks.json"},
       *options);
   memory->add_flag("--snapshot", options->snapshot,
                    "Every segment and block with its owner, as JSON");
@@ -207,14 +219,18 @@ void AddDevicesMemory(CLI::App& devices, Invocation& invocation) {
                    "Every figure under the name that PyTorch gives it");
   invocation.On(memory, [options](Context& c) { return Memory(c, *options); });
   invocation.On(
-      AddDeviceVerb(devices, "empty-cache",
-                    "Give cached, unused memory back to the system.",
-                    "  gpupool devices empty-cache cpu:0", *options),
+      AddDeviceVerb(
+          devices,
+          {"empty-cache", "Give cached, unused memory back to the system.",
+           "  gpupool devices empty-cache cpu:0"},
+          *options),
       [options](Context& c) { return EmptyCache(c, options->device); });
   invocation.On(
-      AddDeviceVerb(devices, "reset-peak",
-                    "Set the recorded peaks to the present values.",
-                    "  gpupool devices reset-peak cpu:0", *options),
+      AddDeviceVerb(
+          devices,
+          {"reset-peak", "Set the recorded peaks to the present values.",
+           "  gpupool devices reset-peak cpu:0"},
+          *options),
       [options](Context& c) { return ResetPeak(c, options->device); });
   AddTools(devices, invocation, options);
 }

@@ -33,19 +33,28 @@ int AskArray(Context& context, uint64_t id, ArrayCall<Request> call) {
   return kOk;
 }
 
+// A verb of one job or array: its texts and its two calls.
 template <typename Request>
-int Ask(Context& context, const std::string& text, Call<Request> call,
-        ArrayCall<Request> array_call) {
+struct Verb {
+  const char* name;
+  const char* help;
+  const char* example;
+  Call<Request> call;
+  ArrayCall<Request> array_call;
+};
+
+template <typename Request>
+int Ask(Context& context, const std::string& text, const Verb<Request>& verb) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   const absl::StatusOr<JobOrArray> found = FindJobOrArray(**client, text);
   if (!found.ok()) return context.Fail(found.status());
   if (const auto* array = std::get_if<v1::JobArray>(&*found)) {
-    return AskArray(context, array->id(), array_call);
+    return AskArray(context, array->id(), verb.array_call);
   }
   Request request;
   request.set_id(std::get<v1::Job>(*found).id());
-  const absl::StatusOr<v1::Job> job = ((*client)->*call)(request);
+  const absl::StatusOr<v1::Job> job = ((*client)->*verb.call)(request);
   if (!job.ok()) return context.Fail(job.status());
   context.Print(*job, [&] {
     *context.out().stream << "job " << job->id() << " (" << job->spec().name()
@@ -56,37 +65,39 @@ int Ask(Context& context, const std::string& text, Call<Request> call,
 }
 
 template <typename Request>
-void Add(CLI::App& app, Invocation& invocation, const char* name,
-         const char* help, const char* example, Call<Request> call,
-         ArrayCall<Request> array_call) {
+void Add(CLI::App& app, Invocation& invocation, const Verb<Request>& verb) {
   auto job = std::make_shared<std::string>();
-  CLI::App* verb = AddVerb(app, name, help, example);
-  verb->add_option("JOB", *job, kJobOrArrayHelp)->required();
-  invocation.On(verb, [job, call, array_call](Context& c) {
-    return Ask(c, *job, call, array_call);
-  });
+  CLI::App* added = AddVerb(app, verb.name, verb.help, verb.example);
+  added->add_option("JOB", *job, kJobOrArrayHelp)->required();
+  invocation.On(added, [job, verb](Context& c) { return Ask(c, *job, verb); });
 }
 
 }  // namespace
 
 void AddHold(CLI::App& app, Invocation& invocation) {
-  Add(app, invocation, "hold",
-      "Keep a job from starting until it is released. One that runs "
-      "checkpoints after its step and gives its devices back.",
-      "  gpupool hold 7", &Client::HoldJob, &Client::HoldArray);
+  Add<v1::HoldJobRequest>(
+      app, invocation,
+      {"hold",
+       "Keep a job from starting until it is released. One that runs "
+       "checkpoints after its step and gives its devices back.",
+       "  gpupool hold 7", &Client::HoldJob, &Client::HoldArray});
 }
 
 void AddRelease(CLI::App& app, Invocation& invocation) {
-  Add(app, invocation, "release", "Let a held job start.",
-      "  gpupool release 7", &Client::ReleaseJob, &Client::ReleaseArray);
+  Add<v1::ReleaseJobRequest>(
+      app, invocation,
+      {"release", "Let a held job start.", "  gpupool release 7",
+       &Client::ReleaseJob, &Client::ReleaseArray});
 }
 
 void AddRequeue(CLI::App& app, Invocation& invocation) {
-  Add(app, invocation, "requeue",
-      "Queue a job again with all its attempts. One that runs checkpoints "
-      "after its step and resumes from there, one that backs off waits no "
-      "longer.",
-      "  gpupool requeue 7", &Client::RequeueJob, &Client::RequeueArray);
+  Add<v1::RequeueJobRequest>(
+      app, invocation,
+      {"requeue",
+       "Queue a job again with all its attempts. One that runs checkpoints "
+       "after its step and resumes from there, one that backs off waits no "
+       "longer.",
+       "  gpupool requeue 7", &Client::RequeueJob, &Client::RequeueArray});
 }
 
 }  // namespace gpupool::client

@@ -48,9 +48,20 @@ std::string InjectedFault::Take(uint64_t step, Moment moment) const {
   return kind;
 }
 
+void InjectedFault::WaitForRelease() const {
+  const std::string held = absl::StrCat(path_, ".done");
+  while (::access(held.c_str(), F_OK) == 0) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+}
+
 absl::Status InjectedFault::BeforeStep(uint64_t step) const {
   const std::string kind = Take(step, Moment::kStep);
   if (kind.empty()) return absl::OkStatus();
+  if (kind == "hold-step") {
+    WaitForRelease();
+    return absl::OkStatus();
+  }
   if (kind == "hang") {
     while (true) ::pause();
   }
@@ -75,10 +86,7 @@ absl::Status InjectedFault::BeforeWrite(uint64_t step) const {
     return absl::ResourceExhaustedError(
         "injected fault: no space left; free space in the state folder");
   }
-  const std::string held = absl::StrCat(path_, ".done");
-  while (kind == "hold-write" && ::access(held.c_str(), F_OK) == 0) {
-    absl::SleepFor(absl::Milliseconds(10));
-  }
+  if (kind == "hold-write") WaitForRelease();
   return absl::OkStatus();
 }
 

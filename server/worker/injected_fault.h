@@ -3,6 +3,7 @@
 //   sticky N    step N fails as after an illegal address in a kernel
 //   suspect N   ... as after an uncorrectable memory error
 //   hang N      step N never ends
+//   hold-step N step N begins when <file>.done is removed
 //   hold-write N  writing the checkpoint of step N behind the training begins
 //                 when <file>.done is removed; 0: of any step
 //   full-write N  ... finds the disk full
@@ -34,6 +35,8 @@ class InjectedFault {
   absl::Status BeforeWrite(uint64_t step) const;
 
  private:
+  // Waits for as long as <file>.done is there.
+  void WaitForRelease() const;
   enum class Moment { kStep, kCopy, kWrite };
   static Moment MomentOf(const std::string& kind);
   // The kind of fault that is due, which is then no longer; or empty.

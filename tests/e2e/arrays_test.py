@@ -35,7 +35,8 @@ class Arrays(harness.TestCase):
         pb, rpc = load("gpupool.v1.job")
         stub = rpc.JobServiceStub(server.channel())
         return [event.state_change
-                for event in stub.WatchJob(pb.WatchJobRequest(id=int(job)), timeout=30)
+                for event in stub.WatchJob(pb.WatchJobRequest(id=int(job)),
+                                           timeout=harness.PATIENCE)
                 if event.WhichOneof("event") == "state_change"]
 
     def test_a_kill_in_the_middle_loses_no_task_and_keeps_the_limit(self):
@@ -76,7 +77,7 @@ class Arrays(harness.TestCase):
     def test_why_a_task_stands_aside(self):
         server = self.start("--devices", "cpu:2")
         server.upload_digits()
-        array = server.submit(array_job("0-3", 1, steps=20000))
+        array = server.submit(array_job("0-3", 1, steps=10 ** 7))
         why = server.cli("why", f"{array}_3")
         self.assertIn(f"array {array} runs at most 1 task at once (max_at_once)", why)
         self.assertIn("ends or is held", why)
@@ -90,7 +91,7 @@ class Arrays(harness.TestCase):
     def test_holding_releasing_and_cancelling_all(self):
         server = self.start("--devices", "cpu:2")
         server.upload_digits()
-        array = server.submit(array_job("0-5", 2, steps=20000))
+        array = server.submit(array_job("0-5", 2, steps=10 ** 7))
         server.wait_job(int(self.tasks(server, array)[0]["id"]), ("RUNNING",))
         server.cli("hold", array)
         harness.wait_until(lambda: self.counts(server, array) == {"QUEUED": 6}, 60,
@@ -124,7 +125,7 @@ class Arrays(harness.TestCase):
         server = self.start("--devices", "cpu:1")
         server.upload_digits()
         begin = time.monotonic()
-        array = server.submit(array_job("0-999", 1, steps=20000))
+        array = server.submit(array_job("0-999", 1, steps=10 ** 7))
         print(f"1,000 tasks were acknowledged in {time.monotonic() - begin:.3f} s")
         self.assertEqual(1000, sum(self.counts(server, array).values()))
         path = server.state / "many.yaml"

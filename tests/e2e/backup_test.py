@@ -12,7 +12,8 @@ import harness  # noqa: E402
 
 def daemon(server, *arguments):
     return subprocess.run([harness.BIN / "gpupoold", "--state-dir", server.state,
-                           *map(str, arguments)], capture_output=True, text=True, timeout=60)
+                           *map(str, arguments)], capture_output=True, text=True,
+                          timeout=harness.PATIENCE)
 
 
 class Backup(harness.TestCase):

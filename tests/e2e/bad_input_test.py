@@ -117,10 +117,11 @@ class BadJobs(harness.TestCase):
 
         stub = rpc.DatasetServiceStub(self.server.channel())
         with self.assertRaises(grpc.RpcError) as caught:
-            stub.UploadDataset(messages("0" * 64), timeout=20)
+            stub.UploadDataset(messages("0" * 64), timeout=harness.PATIENCE)
         self.assertEqual(grpc.StatusCode.INVALID_ARGUMENT, caught.exception.code())
         self.assertIn("sha256", caught.exception.details())
-        right = stub.UploadDataset(messages(hashlib.sha256(data).hexdigest()), timeout=20)
+        right = stub.UploadDataset(messages(hashlib.sha256(data).hexdigest()),
+                                   timeout=harness.PATIENCE)
         self.assertEqual(1797, right.rows)
 
 
@@ -150,7 +151,7 @@ class BadInference(harness.TestCase):
         request.raw_input_contents.append(
             struct.pack("<64f", *range(64)) if raw is None else raw)
         stub = self.rpc.GRPCInferenceServiceStub(self.server.channel())
-        return stub.ModelInfer(request, timeout=10)
+        return stub.ModelInfer(request, timeout=harness.PATIENCE)
 
     def refused(self, code, *fragments, **options):
         import grpc

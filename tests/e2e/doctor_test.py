@@ -114,7 +114,7 @@ class Doctor(harness.TestCase):
             [worker or self.worker, "doctor", "--root", self.root,
              "--cuda-lib-dir", self.libraries, *arguments],
             env=self.environment(variables, driver), capture_output=True, text=True,
-            timeout=60, **options)
+            timeout=harness.PATIENCE, **options)
         self.assertIn(done.returncode, (0, 1), done.stderr)
         findings = json.loads(done.stdout)["findings"]
         failed = any(f["severity"] == "fail" for f in findings)
@@ -263,7 +263,7 @@ class Doctor(harness.TestCase):
              "--state-dir", self.folder / "state", "--ports", "0",
              "--cuda-lib-dir", self.libraries, *arguments],
             env=self.environment(variables, driver), capture_output=True, text=True,
-            timeout=60)
+            timeout=harness.PATIENCE)
 
     def test_people_get_lines_and_scripts_get_json(self):
         done = self.cli(variables={"FAKE_CUDA_VERSION": "12040"})

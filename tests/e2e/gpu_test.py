@@ -110,7 +110,7 @@ class Gpu(harness.TestCase):
                               ("mps", "no Apple GPU back end; write cpu:1"),
                               ("cuda:0-2", "write each index")):
             done = subprocess.run([harness.BIN / "gpupoold", "--devices", words],
-                                  capture_output=True, text=True, timeout=20)
+                                  capture_output=True, text=True, timeout=harness.PATIENCE)
             self.assertEqual(64, done.returncode, done.stderr)
             self.assertIn(f'--devices is "{words}"', done.stderr)
             self.assertIn(advice, done.stderr)

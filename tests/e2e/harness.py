@@ -34,7 +34,14 @@ class CommandFailed(AssertionError):
         self.code, self.stderr, self.stdout = done.returncode, done.stderr, done.stdout
 
 
-def wait_until(condition, seconds=30, what="a condition"):
+# The least that a test waits for anything, in seconds: far more than a busy
+# machine needs. Only a failing test takes so long.
+PATIENCE = 90
+
+
+def wait_until(condition, seconds=PATIENCE, what="a condition"):
+    """Returns the first value of `condition` that is true."""
+    seconds = max(seconds, PATIENCE)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
@@ -42,6 +49,14 @@ def wait_until(condition, seconds=30, what="a condition"):
             return value
         time.sleep(0.02)
     raise AssertionError(f"waited {seconds} s for {what}")
+
+
+def let_others_run(seconds):
+    """Sleeps, so that kills and the like come at a different point each time.
+
+    What the test expects must hold at any of them.
+    """
+    time.sleep(seconds)
 
 
 def stubs():
@@ -95,7 +110,7 @@ class Server:
                 raise AssertionError(f"gpupoold ended with {self.process.returncode}:\n"
                                      + self.log()[-3000:])
             return port_file.exists()
-        wait_until(serving, 30, "gpupoold to serve")
+        wait_until(serving, what="gpupoold to serve")
         self.ports = json.loads(port_file.read_text())
         port_file.unlink()
         return self
@@ -112,10 +127,10 @@ class Server:
         self.process.kill()
         self.process.wait()
 
-    def terminate(self, seconds=30):
+    def terminate(self):
         """SIGTERM; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(seconds)
+        return self.process.wait(PATIENCE)
 
     def cli(self, *arguments, code=0, timeout=120):
         """Runs gpupool; returns its stdout; any other exit code fails."""
@@ -137,13 +152,13 @@ class Server:
     def job(self, job_id):
         return self.json("get", job_id)
 
-    def wait_job(self, job_id, states=TERMINAL, seconds=90):
+    def wait_job(self, job_id, states=TERMINAL, seconds=180):
         def reached():
             job = self.job(job_id)
             return job if job["state"] in states else None
         return wait_until(reached, seconds, f"job {job_id} in {states}")
 
-    def wait_step(self, job_id, step, seconds=60):
+    def wait_step(self, job_id, step, seconds=120):
         return wait_until(
             lambda: int(self.job(job_id).get("progress", {}).get("step", 0)) >= step,
             seconds, f"step {step} of job {job_id}")
@@ -178,9 +193,23 @@ class Server:
                 found[device] = int(entry.name)
         return found
 
+    def spooled_reports(self, device):
+        """The reports that a worker keeps for a daemon that does not listen; the
+        form of the file is in server/worker/report_spool.h."""
+        pb, _ = stubs()("gpupool.worker.v1.worker")
+        path = self.state / "workers" / device.replace(":", "-") / "spool"
+        data, reports = path.read_bytes(), []
+        while len(data) >= 8:
+            length = int.from_bytes(data[:4], "little")
+            if len(data) < 8 + length:
+                break
+            reports.append(pb.Report.FromString(data[8:8 + length]))
+            data = data[8 + length:]
+        return reports
+
     def metrics(self):
         url = f"http://127.0.0.1:{self.ports['metrics_port']}/metrics"
-        return urllib.request.urlopen(url, timeout=5).read().decode()
+        return urllib.request.urlopen(url, timeout=PATIENCE).read().decode()
 
     def manifest(self, digest):
         return json.loads((self.state / "blobs" / digest).read_text())
@@ -201,7 +230,37 @@ class Server:
                 pass
 
 
+class Hold:
+    """Holds a job of a server at the begin of a step, so that what a test does to
+    it meets it there on any machine (server/worker/injected_fault.h)."""
+
+    def __init__(self, folder):
+        self.file = pathlib.Path(folder) / "fault"
+        self.held = pathlib.Path(folder) / "fault.done"
+
+    def at(self, step):
+        """The next job that comes to `step` waits there, once."""
+        written = self.file.with_suffix(".new")
+        written.write_text(f"hold-step {step}")
+        written.rename(self.file)
+
+    def wait(self):
+        wait_until(self.held.exists, what="the job to be held")
+
+    def release(self):
+        self.held.unlink()
+
+
 class TestCase(unittest.TestCase):
+    def hold(self):
+        """A Hold for servers that are started after this call."""
+        folder = tempfile.TemporaryDirectory(prefix="gpupool-hold-")
+        self.addCleanup(folder.cleanup)
+        hold = Hold(folder.name)
+        os.environ["GPUPOOL_INJECT_FAULT_FILE"] = str(hold.file)
+        self.addCleanup(os.environ.pop, "GPUPOOL_INJECT_FAULT_FILE")
+        return hold
+
     def start(self, *arguments):
         state = tempfile.mkdtemp(prefix="gpupool-test-")
         server = Server(state, arguments or ("--devices", "cpu:1"))

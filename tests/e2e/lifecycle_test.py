@@ -46,7 +46,7 @@ class Lifecycle(harness.TestCase):
         running = server.submit(harness.digits_job("long", steps=1000000))
         server.wait_step(running, 20)
         server.cli("cancel", running)
-        self.assertEqual("CANCELLED", server.wait_job(running, seconds=10)["state"])
+        self.assertEqual("CANCELLED", server.wait_job(running)["state"])
         self.assertEqual([], [d for d in server.devices() if d.get("job_ids")])
 
     def test_run_follows_and_returns_the_jobs_fate(self):
@@ -97,13 +97,13 @@ class Lifecycle(harness.TestCase):
         server = self.start("--devices", "cpu:1")
         for path in ("live", "ready"):
             url = f"http://127.0.0.1:{server.ports['http_port']}/v2/health/{path}"
-            self.assertEqual(200, urllib.request.urlopen(url, timeout=5).status)
+            self.assertEqual(200, urllib.request.urlopen(url, timeout=harness.PATIENCE).status)
 
     def test_cuda_is_refused_politely_where_there_is_none(self):
         done = subprocess.run(
             [harness.BIN / "gpupoold", "--devices", "cuda:0", "--state-dir",
              str(pathlib.Path(self.start().state) / "other")],
-            capture_output=True, text=True, timeout=20)
+            capture_output=True, text=True, timeout=harness.PATIENCE)
         self.assertNotEqual(0, done.returncode)
         self.assertIn("cuda", done.stderr)
 

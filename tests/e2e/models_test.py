@@ -87,7 +87,8 @@ class Models(harness.TestCase):
             request.inputs.add(name=name, datatype=names[array.dtype], shape=array.shape)
             request.raw_input_contents.append(array.tobytes())
         with server.channel() as channel:
-            answer = rpc.GRPCInferenceServiceStub(channel).ModelInfer(request, timeout=30)
+            answer = rpc.GRPCInferenceServiceStub(channel).ModelInfer(
+                request, timeout=harness.PATIENCE)
         return {output.name: np.frombuffer(raw, TYPES[output.datatype]).reshape(output.shape)
                 for output, raw in zip(answer.outputs, answer.raw_output_contents)}
 
@@ -148,7 +149,7 @@ class Models(harness.TestCase):
         pb, rpc = load("inference.grpc_service")
         with server.channel() as channel:
             config = rpc.GRPCInferenceServiceStub(channel).ModelConfig(
-                pb.ModelConfigRequest(name="t"), timeout=10).config
+                pb.ModelConfigRequest(name="t"), timeout=harness.PATIENCE).config
         self.assertEqual(0, config.max_batch_size)
         self.assertEqual([2, 3], list(config.input[0].dims))
 
@@ -243,7 +244,7 @@ publish: {model: tuned, on_success: true}
         feeds = {input_name: {"type": "float32", "dims": x.shape, "data": x.ravel().tolist()}}
         done = subprocess.run(
             ["node", harness.ROOT / "tests/e2e/run_onnx.js", MODULES, path],
-            input=json.dumps(feeds), capture_output=True, text=True, timeout=60)
+            input=json.dumps(feeds), capture_output=True, text=True, timeout=harness.PATIENCE)
         self.assertEqual(0, done.returncode, done.stderr)
         peer = json.loads(done.stdout)[output_name]
         self.assertEqual(list(served.shape), peer["dims"])

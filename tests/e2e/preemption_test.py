@@ -52,12 +52,15 @@ class Preemption(harness.TestCase):
         return path
 
     def test_a_job_of_higher_priority_takes_the_device_and_gives_it_back(self):
+        hold = self.hold()
         server = self.start_server("--order", "priority")
         spec = dict(steps=LONG, checkpoint_every_steps=0, report_every_steps=100)
         calm = server.wait_job(server.submit(harness.digits_job("calm", **spec)))
+        hold.at(250)
         low = server.submit(harness.digits_job("low", **spec))
-        server.wait_step(low, 200)
+        hold.wait()
         high = server.submit(harness.digits_job("high", steps=200, priority=5))
+        hold.release()
         self.assertEqual("SUCCEEDED", server.wait_job(high)["state"])
         done = server.wait_job(low)
         self.assertEqual("SUCCEEDED", done["state"], done)
@@ -157,7 +160,7 @@ class Preemption(harness.TestCase):
         running = server.submit(spec)
         late = server.submit(harness.digits_job("late") + 'start_before: "'
                              + time.strftime("%Y-%m-%dT%H:%M:%SZ",
-                                             time.gmtime(time.time() + 5)) + '"\n')
+                                             time.gmtime(time.time() + 10)) + '"\n')
         ended = server.wait_job(late)
         self.assertEqual("FAILED", ended["state"])
         self.assertIn("was not started before", ended["error"]["message"])

@@ -23,7 +23,7 @@ class Prometheus(harness.TestCase):
         url = (f"http://127.0.0.1:{self.port}/api/v1/query?"
                + urllib.parse.urlencode({"query": expression}))
         try:
-            answer = json.load(urllib.request.urlopen(url, timeout=5))
+            answer = json.load(urllib.request.urlopen(url, timeout=harness.PATIENCE))
         except OSError:
             return []
         return answer["data"]["result"]
@@ -54,7 +54,7 @@ class Prometheus(harness.TestCase):
             lambda: self.query('gpupool_device_memory_bytes{kind="limit"}'), 10, "memory")
         self.assertEqual({"cpu:0", "cpu:1"}, {r["metric"]["device"] for r in memory})
         rules = json.load(urllib.request.urlopen(
-            f"http://127.0.0.1:{self.port}/api/v1/rules", timeout=5))
+            f"http://127.0.0.1:{self.port}/api/v1/rules", timeout=harness.PATIENCE))
         groups = rules["data"]["groups"]
         self.assertEqual(["gpupool"], [g["name"] for g in groups])
         self.assertEqual([], [r["name"] for r in groups[0]["rules"]

@@ -32,13 +32,16 @@ class Reservations(harness.TestCase):
         return {f["role"]: f["sha256"] for f in manifest["files"]}
 
     def test_a_job_leaves_for_a_reservation_and_resumes_bit_for_bit(self):
+        hold = self.hold()
         server = self.start_server()
         calm = server.wait_job(self.submit(server, "calm", "shop", steps=3000))
+        hold.at(200)
         moved = self.submit(server, "moved", "shop", steps=3000)
-        server.wait_step(moved, 200)
+        hold.wait()
         night = server.json("reserve", "create", "--tenant", "lab", "--devices", 2,
                             "--for", "4h", "--name", "night")
         self.assertEqual(["cpu:0", "cpu:1"], night["devices"])
+        hold.release()
         job = server.wait_job(moved, ("QUEUED",))
         harness.wait_until(lambda: "is reserved for lab until"
                            in server.job(moved).get("waiting_reason", ""), 30, "the reason")

@@ -41,7 +41,7 @@ class Load:
             stub = rpc.GRPCInferenceServiceStub(channel)
             while not self.stop.is_set():
                 try:
-                    stub.ModelInfer(request, timeout=30)
+                    stub.ModelInfer(request, timeout=harness.PATIENCE)
                     self.answered += 1
                 except Exception as error:  # told by the test's own thread
                     self.errors.append(str(error))

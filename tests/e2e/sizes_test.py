@@ -71,7 +71,7 @@ class Sizes(harness.TestCase):
         pb, rpc = harness.stubs()("inference.grpc_service")
         with server.channel() as channel:
             return rpc.GRPCInferenceServiceStub(channel).ModelMetadata(
-                pb.ModelMetadataRequest(name=model), timeout=10)
+                pb.ModelMetadataRequest(name=model), timeout=harness.PATIENCE)
 
     def test_requests_are_filled_up_to_listed_sizes_and_cut_back(self):
         server = self.start("--devices", "cpu:1")

@@ -30,7 +30,7 @@ class Gang(harness.TestCase):
         pb, rpc = harness.stubs()("gpupool.v1.job")
         stub = rpc.JobServiceStub(server.channel())
         return {event.progress.step: event.progress.loss
-                for event in stub.WatchJob(pb.WatchJobRequest(id=job), timeout=60)
+                for event in stub.WatchJob(pb.WatchJobRequest(id=job), timeout=harness.PATIENCE)
                 if event.HasField("progress")}
 
     def finished(self, server, name, **changes):
@@ -76,13 +76,16 @@ class Gang(harness.TestCase):
         self.finished(server, "after", steps=20)
 
     def test_a_killed_rank_makes_all_resume_to_the_same_weights(self):
+        hold = self.hold()
         server = self.start("--devices", "cpu:2")
         server.upload_digits()
         calm = self.finished(server, "calm", steps=1200)
         for rank in ("cpu:1", "cpu:0"):
+            hold.at(250)
             job = server.submit(gang_job(f"without-{rank[-1]}", steps=1200))
-            server.wait_step(job, 250)
+            hold.wait()
             os.kill(server.worker_pids()[rank], signal.SIGKILL)
+            hold.release()
             done = server.wait_job(job)
             self.assertEqual(("SUCCEEDED", 2), (done["state"], done["attempt"]), done)
             self.assertEqual(server.weights_sha256(calm), server.weights_sha256(done))
@@ -113,13 +116,16 @@ class Gang(harness.TestCase):
         self.assertEqual(workers["cpu:1"], server.worker_pids()["cpu:1"])
 
     def test_a_rank_that_dies_while_no_daemon_runs_is_found_out(self):
+        hold = self.hold()
         server = self.start("--devices", "cpu:2")
         server.upload_digits()
+        hold.at(250)
         job = server.submit(gang_job(steps=3000))
-        server.wait_step(job, 250)
+        hold.wait()
         pid = server.worker_pids()["cpu:1"]
         server.kill()
         os.kill(pid, signal.SIGKILL)
+        hold.release()
         server.start()
         done = server.wait_job(job)
         self.assertEqual("SUCCEEDED", done["state"], done)

@@ -30,13 +30,13 @@ class KillDaemon(harness.TestCase):
         job = server.submit(harness.digits_job(steps=1500))
         server.wait_step(job, 100)
         server.kill()
-        spool = server.state / "workers"
-        self.assertTrue(spool.exists())
-        # Nobody listens; give the worker time to end the job alone.
-        import time
-        time.sleep(5)
+        # Nobody listens: the worker ends the job alone.
+        harness.wait_until(
+            lambda: any(report.job_id == job and report.HasField("ended")
+                        for report in server.spooled_reports("cpu:0")),
+            what="the end of the job in the worker's spool")
         server.start()
-        done = server.wait_job(job, seconds=30)
+        done = server.wait_job(job)
         self.assertEqual(("SUCCEEDED", 1), (done["state"], done["attempt"]))
         steps = [int(e["progress"]["step"]) for e in self.events(server, job)
                  if "progress" in e]
@@ -48,7 +48,7 @@ class KillDaemon(harness.TestCase):
         from google.protobuf import json_format
         stub = rpc.JobServiceStub(server.channel())
         events = [json_format.MessageToDict(e, preserving_proto_field_name=True)
-                  for e in stub.WatchJob(pb.WatchJobRequest(id=job), timeout=30)]
+                  for e in stub.WatchJob(pb.WatchJobRequest(id=job), timeout=harness.PATIENCE)]
         sequences = [int(e["sequence"]) for e in events]
         self.assertEqual(list(range(1, len(sequences) + 1)), sequences,
                          "events have no gap")
@@ -70,7 +70,7 @@ class KillDaemon(harness.TestCase):
                     try:
                         job = server.json("--timeout", "2", "submit", path)
                     except (harness.CommandFailed, ValueError):
-                        return
+                        continue  # not acknowledged
                     with lock:
                         acknowledged.append(int(job["id"]))
 

@@ -115,7 +115,7 @@ class Client(threading.Thread):
                                     grpc.StatusCode.DEADLINE_EXCEEDED):
                 raise
             nobody_took_it = "failed to connect" in error.details()
-            time.sleep(0.02)
+            self.storm.stop.wait(0.02)
             self.connect()
             if nobody_took_it:
                 return None
@@ -135,6 +135,12 @@ class KillStorm(harness.TestCase):
         with self.lock:
             self.calls[key].append(call)
             self.top = max(self.top, key)
+
+    def acknowledged(self):
+        """How many jobs were acknowledged until now."""
+        with self.lock:
+            return len({call.job for calls in self.calls.values() for call in calls
+                        if call.kind == "submit" and call.end != math.inf})
 
     def state(self, job):
         """QUEUED or CANCELLED, whether or not a worker has begun to act on it."""
@@ -177,16 +183,17 @@ class KillStorm(harness.TestCase):
             if kill > 0 and kill % 500 == 0:
                 print(f"{kill} kills in {time.monotonic() - begin:.0f} s", flush=True)
             if chance.random() < 0.2:  # while it starts
-                time.sleep(chance.uniform(0, 0.1))
+                harness.let_others_run(chance.uniform(0, 0.1))
             else:
                 started = time.monotonic()
                 daemon.wait()
                 starts.append(time.monotonic() - started)
-                time.sleep(chance.uniform(0, 0.2))
+                harness.let_others_run(chance.uniform(0, 0.2))
             daemon.kill()
             daemon.start()
         daemon.wait()
-        time.sleep(0.3)
+        harness.wait_until(lambda: self.acknowledged() > KILLS or any(
+            client.error for client in clients), what="enough acknowledged jobs")
         self.stop.set()
         for client in clients:
             client.join()

@@ -42,15 +42,18 @@ class KillWorker(harness.TestCase):
         comes_back("kill -9 of both")
 
     def test_training_resumes_to_the_same_weights(self):
+        hold = self.hold()
         server = self.start("--devices", "cpu:1")
         server.upload_digits()
         calm = server.submit(harness.digits_job("calm", steps=1500))
         undisturbed = server.wait_job(calm)
         self.assertEqual("SUCCEEDED", undisturbed["state"], undisturbed)
 
+        hold.at(250)
         shaken = server.submit(harness.digits_job("shaken", steps=1500))
-        server.wait_step(shaken, 250)
+        hold.wait()
         os.kill(server.worker_pids()["cpu:0"], signal.SIGKILL)
+        hold.release()
         disturbed = server.wait_job(shaken)
 
         self.assertEqual("SUCCEEDED", disturbed["state"], disturbed)

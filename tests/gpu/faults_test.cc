@@ -11,6 +11,7 @@
 #include "engine/backends/cuda/fault_class.h"
 #include "tests/gpu/fault_kernels.h"
 #include "tests/gpu/gpu.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::engine::testing {
 namespace {
@@ -28,16 +29,13 @@ constexpr int kWrong = 78;
   if (launch() != 0) std::_Exit(kWrong);
   // Faults are found by whoever waits next, on whatever stream.
   absl::Status status;
-  for (int i = 0; i < 100 && status.ok(); ++i) {
+  WaitUntil([&] {
     auto block = (*gpu)->allocator().Allocate(4096, {"test", "fault"});
-    if (!block.ok()) {
-      status = block.status();
-      break;
-    }
-    status = (*gpu)->transfer().Clear(block->data(), 4096);
+    status = block.status();
+    if (status.ok()) status = (*gpu)->transfer().Clear(block->data(), 4096);
     if (status.ok()) status = (*gpu)->transfer().Synchronize();
-    ::usleep(20000);
-  }
+    return !status.ok();
+  });
   std::cerr << "fault: " << status << std::endl;
   // The context is lost: nothing may be destroyed.
   std::_Exit(static_cast<int>(cuda::FaultOf(status)));

@@ -23,6 +23,7 @@
 #include "server/store/store.h"
 #include "tests/server/store/temp_dir.h"
 #include "tests/test_paths.h"
+#include "tests/wait_until.h"
 
 extern char** environ;
 
@@ -35,15 +36,6 @@ std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
   return std::string((std::istreambuf_iterator<char>(file)),
                      std::istreambuf_iterator<char>());
-}
-
-bool WaitUntil(const std::function<bool()>& condition) {
-  const absl::Time deadline = absl::Now() + absl::Seconds(30);
-  while (!condition()) {
-    if (absl::Now() > deadline) return false;
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  return true;
 }
 
 // One gpupoold. Killed, and its workers ended, when the test forgets it.
@@ -99,18 +91,14 @@ class Daemon {
 
   void Signal(int number) { kill(pid_, number); }
   // Kills it when it does not.
-  bool EndsWithin(absl::Duration limit) {
-    const absl::Time deadline = absl::Now() + limit;
-    siginfo_t info = {};
-    while (waitid(P_PID, pid_, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid == 0) {
-      if (absl::Now() > deadline) {
-        Signal(SIGKILL);
-        return false;
-      }
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    return true;
+  bool Ends() {
+    const bool ended = WaitUntil([&] {
+      siginfo_t info = {};
+      return waitid(P_PID, pid_, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+             info.si_pid != 0;
+    });
+    if (!ended) Signal(SIGKILL);
+    return ended;
   }
   // The exit code, or minus the signal that ended it.
   int Wait() {
@@ -224,7 +212,7 @@ TEST(ServerTest, CallThatWaitsForAWorkerDoesNotKeepTheServerFromEnding) {
            model.versions(0).state() == v1::LOADING;
   }));
   daemon.Signal(SIGTERM);
-  EXPECT_TRUE(daemon.EndsWithin(absl::Seconds(10))) << daemon.log();
+  EXPECT_TRUE(daemon.Ends()) << daemon.log();
   EXPECT_EQ(daemon.Wait(), 0);
   client.join();
   EXPECT_FALSE(waited.ok());

@@ -1,15 +1,23 @@
 #!/usr/bin/env python3
 """The house rules that a script can read: arrows, sizes, registration, calls.
 
-    house_rules.py [ROOT]
+    house_rules.py [--list] [ROOT]
 
-Prints one line per finding and ends with 1 when there is any. The table of
-arrows here is the one of ARCHITECTURE.md; change both together.
+Prints one line per finding and ends with 1 when there is any. Notes say which
+bounds can be lowered. `--list` prints every place that a bound counts. The
+table of arrows here is the one of ARCHITECTURE.md; change both together.
 """
 import pathlib
 import re
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import bounds  # noqa: E402
+import comment_rules  # noqa: E402
+import cpp_functions  # noqa: E402
+import folder_rules  # noqa: E402
+import wait_rules  # noqa: E402
 
 # Folder -> folders of ours that it may include (itself is always allowed).
 # The longest matching folder name decides; "proto:messages" and
@@ -18,17 +26,17 @@ ARROWS = {
     "engine/base": [],
     "engine": ["engine", "proto:messages"],
     "scheduler": [],
-    "server/ipc": ["engine/base", "proto:messages"],
+    "server/ipc": ["engine/base"],
     "server/pool": ["server/ipc", "engine/base", "proto:messages"],
     "server/store": ["engine/base", "proto:messages"],
-    "server/metrics": ["engine/base", "proto:messages"],
+    "server/metrics": ["proto:messages"],
     "server/control": ["scheduler", "server/pool", "server/store",
                        "server/metrics", "engine/base", "proto:messages"],
     "server/serving": ["scheduler", "server/ipc", "server/control/serving_sink.h",
-                       "server/metrics", "engine/base", "proto:messages"],
+                       "engine/base", "proto:messages"],
     "server/api": ["server/control", "server/serving", "server/store",
                    "engine/base", "proto:messages", "proto:services"],
-    "server/http": ["proto:messages", "proto:services", "engine/base"],
+    "server/http": ["proto:messages", "proto:services"],
     "server/worker": ["engine", "server/ipc", "proto:messages"],
     "server": ["server", "scheduler", "engine/base", "proto:messages",
                "proto:services"],
@@ -73,9 +81,10 @@ CALL_EXCEPTIONS = {
     "random_device": ["client/", "server/"],  # ids and boot ids, not behaviour
 }
 
-LIMITS = {".h": 300, ".cc": 600}
+LIMITS = {".h": 300, ".cuh": 300, ".cc": 600, ".cu": 600}
 TEST_LIMIT = 800
 FUNCTION_LIMIT = 70
+PARAMETER_LIMIT = 4
 TOP = ("engine", "scheduler", "server", "client")
 
 
@@ -135,33 +144,26 @@ def check_calls(path, text):
 
 
 def check_functions(path, text):
-    """Function bodies at namespace scope, which is not indented.
+    """Lengths of functions, also inside classes.
 
     Lines that only name a case do not count: a table stays a table.
     """
-    start, cases, in_type = None, 0, False
-    for number, line in enumerate(text.splitlines(), 1):
-        cases += bool(re.match(r"\s*case [\w:]+:$", line))
-        if line.startswith("};"):
-            start, in_type = None, False
-        elif line == "}" and start is not None:
-            length = number - start - cases
-            if length > FUNCTION_LIMIT:
-                yield (f"{path}:{start}: a function of {length} lines, "
-                       f"at most {FUNCTION_LIMIT}")
-            start = None
-        elif re.match(r"(template.*)?(class|struct|enum|union) .*{$", line):
-            in_type = True
-        elif (line.endswith("{") and start is None and not in_type
-              and not re.search(r"= \{+$", line)
-              and not re.match(r"(namespace|extern|HWY_|#)", line)):
-            # Also the last line of a signature that takes several.
-            start, cases = number, 0
+    for function in cpp_functions.functions(text):
+        if function.lines > FUNCTION_LIMIT:
+            yield (f"{path}:{function.line}: a function of {function.lines} lines, "
+                   f"at most {FUNCTION_LIMIT}")
+
+
+def wide_functions(path, text):
+    for function in cpp_functions.functions(text):
+        if function.parameters > PARAMETER_LIMIT:
+            yield (f"{path}:{function.line}: {function.name} takes "
+                   f"{function.parameters} parameters")
 
 
 def check_header(path, text):
     # Highway includes a -inl.h once per target.
-    if "#pragma once" not in text and not path.endswith("-inl.h"):
+    if "#pragma once" not in text and not path.endswith(("-inl.h", "-inl.cuh")):
         yield f"{path}: no #pragma once"
     if not text.lstrip().startswith("//"):
         yield f"{path}: a header opens with what it is for"
@@ -170,14 +172,14 @@ def check_header(path, text):
 def check_registered(root, files):
     """Every source is named by the CMakeLists.txt of its folder or above."""
     for path in files:
-        if not path.endswith(".cc"):
+        if not path.endswith((".cc", ".cu")):
             continue
         folder = (root / path).parent
         name = None
         while folder != root.parent:
             lists = folder / "CMakeLists.txt"
             name = str((root / path).relative_to(folder))
-            if lists.exists() and re.search(rf"(^|[\s(]){re.escape(name)}($|[\s)])",
+            if lists.exists() and re.search(rf"(^|[\s(]|SOURCE_DIR\}}/){re.escape(name)}($|[\s)])",
                                             lists.read_text()):
                 break
             folder = folder.parent
@@ -185,29 +187,76 @@ def check_registered(root, files):
             yield f"{path}: no CMakeLists.txt names it"
 
 
-def findings(root):
+def tree(root, *patterns):
+    """Path -> text of the files that git knows and of new ones."""
     out = subprocess.run(["git", "ls-files", "--cached", "--others",
-                          "--exclude-standard", "*.h", "*.cc"],
+                          "--exclude-standard", *patterns],
                          cwd=root, capture_output=True, text=True, check=True).stdout
-    files = [f for f in out.split() if (root / f).exists()]
-    for path in files:
-        text = (root / path).read_text(errors="replace")
+    return {name: (root / name).read_text(errors="replace")
+            for name in out.split() if (root / name).exists()}
+
+
+def sources(root):
+    return tree(root, "*.h", "*.cc", "*.cu", "*.cuh")
+
+
+def findings(root):
+    """What is wrong in single files, and which counts are too high."""
+    texts = sources(root)
+    for path, text in texts.items():
         if owner(path):
             yield from check_includes(path, text)
-            yield from check_functions(path, text)
+            yield from folder_rules.check_floors(path, text)
+            yield from folder_rules.check_side_doors(path, text)
         if path.startswith(TOP + ("tests", "benchmarks")):
             yield from check_size(path, text)
             yield from check_calls(path, text)
-        if path.endswith(".h"):
+            yield from check_functions(path, text)
+        if path.endswith((".h", ".cuh")):
             yield from check_header(path, text)
-    yield from check_registered(root, files)
+    yield from check_registered(root, texts)
+    for label, table, places in counted(root):
+        yield from bounds.above(label, places, table)
+    waiting = tree(root, "tests/*.h", "tests/*.cc", "tests/*.py")
+    for path, text in waiting.items():
+        yield from wait_rules.check_waits(path, text)
+
+
+def stale(root):
+    """Rows of the tables, and links, that nothing in the tree needs."""
+    texts = sources(root)
+    yield from folder_rules.stale_rows(texts)
+    yield from folder_rules.unused_arrows(ARROWS, texts)
+    yield from folder_rules.unused_links(tree(root, "*CMakeLists.txt"), texts)
+    yield from wait_rules.stale_rows(tree(root, "tests/*"))
+
+
+def counted(root):
+    """(label, table of bounds, places) of what has a shrinking bound."""
+    texts = sources(root)
+    for label, table, rule in (
+            ("functions with more than four parameters", bounds.PARAMETERS,
+             wide_functions),
+            ("comments that open as a fragment", bounds.FRAGMENTS,
+             comment_rules.fragments)):
+        yield label, table, [place for path, text in texts.items()
+                             for place in rule(path, text)]
+
+
+def notes(root):
+    for (_, table, places), name in zip(counted(root), ("PARAMETERS", "FRAGMENTS")):
+        yield from bounds.below(name, places, table)
 
 
 def main():
+    arguments = [a for a in sys.argv[1:] if a != "--list"]
     default = pathlib.Path(__file__).resolve().parent.parent.parent
-    root = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else default
-    found = list(findings(root))
-    for line in found:
+    root = pathlib.Path(arguments[0]).resolve() if arguments else default
+    if "--list" in sys.argv:
+        for label, _, places in counted(root):
+            print(f"{label}: {len(places)}", *places, sep="\n")
+    found = [*findings(root), *stale(root)]
+    for line in [*found, *notes(root)]:
         print(line)
     print(f"house rules: {len(found)} findings")
     return 1 if found else 0

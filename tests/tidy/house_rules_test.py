@@ -5,8 +5,12 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import bounds  # noqa: E402
+import cpp_functions  # noqa: E402
+import folder_rules  # noqa: E402
 import house_rules  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -29,7 +33,7 @@ class Tree:
 
 
 def header(include="", body=""):
-    return f"// What it is for.\n#pragma once\n{include}\n{body}\n"
+    return f"// An example of a header.\n#pragma once\n{include}\n{body}\n"
 
 
 class HouseRules(unittest.TestCase):
@@ -38,6 +42,9 @@ class HouseRules(unittest.TestCase):
 
     def test_this_tree_keeps_the_rules(self):
         self.assertEqual([], list(house_rules.findings(ROOT)))
+
+    def test_the_tables_name_nothing_that_is_gone(self):
+        self.assertEqual([], list(house_rules.stale(ROOT)))
 
     def test_a_good_header_has_no_finding(self):
         self.assertEqual("", Tree({"engine/base/a.h": header()}).findings())
@@ -100,6 +107,188 @@ class HouseRules(unittest.TestCase):
 
     def test_a_header_without_guard_is_found(self):
         self.expect({"client/a.h": "// For.\nint a;\n"}, "no #pragma once")
+
+    def test_a_long_function_in_a_class_is_found(self):
+        text = ("class A : public B {\n public:\n  A(int a) : a_{a}, b_(a) {\n"
+                + "    ;\n" * 80 + "  }\n  int a_;\n};\n")
+        self.expect({"engine/base/a.h": header("", text)}, "a function of 81 lines")
+
+    def test_cuda_sources_are_checked_like_others(self):
+        self.expect({"engine/backends/cuda/a.cu": "void F() {\n" + "  ;\n" * 80 + "}\n",
+                     "engine/backends/cuda/CMakeLists.txt": "a.cu"},
+                    "a function of 81 lines")
+        self.expect({"engine/backends/cuda/a.cu": "int a;\n" * 601,
+                     "engine/backends/cuda/CMakeLists.txt": "a.cu"}, "at most 600")
+        self.expect({"engine/backends/cuda/a.cu": '#include "server/ipc/slot.h"\n',
+                     "engine/backends/cuda/CMakeLists.txt": "a.cu"}, "engine may not")
+        self.expect({"engine/backends/cuda/a.cu": "int a;\n",
+                     "engine/backends/cuda/CMakeLists.txt": ""}, "no CMakeLists.txt names")
+        self.expect({"engine/backends/cuda/a.cuh": "int a;\n"}, "no #pragma once")
+
+
+class Floors(unittest.TestCase):
+    def test_a_floor_may_use_those_before_it(self):
+        tree = Tree({"engine/train/a.h": header('#include "engine/graph/graph.h"')})
+        self.assertEqual("", tree.findings())
+
+    def test_a_floor_may_not_use_those_after_it(self):
+        tree = Tree({"engine/graph/a.h": header('#include "engine/train/trainer.h"')})
+        self.assertIn("uses only the floors before its own", tree.findings())
+
+    def test_neighbours_on_a_floor_stay_apart(self):
+        tree = Tree({"engine/serving/a.h": header('#include "engine/train/trainer.h"')})
+        self.assertIn("uses only the floors before its own", tree.findings())
+
+    def test_a_new_folder_needs_a_floor(self):
+        tree = Tree({"engine/attic/a.h": header()})
+        self.assertIn("engine/attic stands on no floor", tree.findings())
+
+    def test_an_exception_is_for_one_file(self):
+        include = '#include "engine/import/onnx/onnx_import.h"'
+        row = {("engine/import/a.h", "engine/import/onnx"): "why"}
+        with mock.patch.object(folder_rules, "FLOOR_EXCEPTIONS", row):
+            self.assertEqual("", Tree({"engine/import/a.h": header(include)}).findings())
+            self.assertIn("floors before", Tree(
+                {"engine/import/b.h": header(include)}).findings())
+            self.assertIn("FLOOR_EXCEPTIONS names", "\n".join(
+                folder_rules.stale_rows({"engine/import/a.h": ""})))
+
+
+class Doors(unittest.TestCase):
+    INCLUDE = '#include "engine/runtime/executor.h"'
+
+    def test_the_session_is_the_door(self):
+        self.assertEqual("", Tree({"server/worker/a.h": header(
+            '#include "engine/session.h"')}).findings())
+        self.assertIn("a side door", Tree({"server/worker/a.h": header(
+            self.INCLUDE)}).findings())
+
+    def test_a_side_door_has_a_row_and_a_row_a_side_door(self):
+        rows = {"server/worker/a.h": ["engine/runtime/executor.h"]}
+        with mock.patch.object(folder_rules, "SIDE_DOORS", rows):
+            self.assertEqual("", Tree({"server/worker/a.h": header(
+                self.INCLUDE)}).findings())
+            self.assertIn("SIDE_DOORS names engine/runtime/executor.h", "\n".join(
+                folder_rules.stale_rows({"server/worker/a.h": ""})))
+
+    def test_an_arrow_that_no_include_uses_is_found(self):
+        arrows = {"server/pool": ["server/ipc", "proto:messages"]}
+        texts = {"server/pool/a.h": '#include "gpupool/v1/job.pb.h"\n'}
+        self.assertEqual(["server/pool: no include uses its arrow to server/ipc"],
+                         list(folder_rules.unused_arrows(arrows, texts)))
+
+    def test_a_link_that_no_include_uses_is_found(self):
+        lists = {"server/ipc/CMakeLists.txt": "gpupool_library(gpupool_ipc SOURCES i.cc)",
+                 "server/pool/CMakeLists.txt":
+                     "gpupool_library(gpupool_pool SOURCES a.cc\n  DEPS gpupool_ipc absl::x)"}
+        used = {"server/pool/a.cc": '#include "server/ipc/i.h"\n'}
+        self.assertEqual([], list(folder_rules.unused_links(lists, used)))
+        self.assertIn("gpupool_pool links gpupool_ipc, but includes nothing", "".join(
+            folder_rules.unused_links(lists, {"server/pool/a.cc": ""})))
+
+
+class Waits(unittest.TestCase):
+    def found(self, path, line):
+        with mock.patch.object(house_rules.wait_rules, "WAITS", {
+                ("tests/a_test.cc", "SleepFor(kDeviceTime)"): "a device's time"}):
+            return "\n".join(house_rules.wait_rules.check_waits(path, line + "\n"))
+
+    def test_sleeping_short_waits_and_measured_bounds_are_found(self):
+        for line, finding in (
+                ("absl::SleepFor(absl::Milliseconds(5));", "sleeps"),
+                ("std::this_thread::sleep_for(time);", "sleeps"),
+                ("usleep(200);", "sleeps"),
+                ("done.WaitForNotificationWithTimeout(absl::Seconds(5))", "less than 10 s"),
+                ("future.wait_for(std::chrono::milliseconds(500))", "less than 10 s"),
+                ("EXPECT_LT(absl::Now() - start, absl::Seconds(60));", "compares how long")):
+            self.assertIn(finding, self.found("tests/server/a_test.cc", line), line)
+        for line, finding in (
+                ("        time.sleep(5)", "sleeps"),
+                ("server.wait_job(job, seconds=5)", "less than 10 s"),
+                ("urlopen(url, timeout=2)", "less than 10 s"),
+                ("self.assertLess(self.slowest, 20)", "compares how long")):
+            self.assertIn(finding, self.found("tests/e2e/a_test.py", line), line)
+
+    def test_waits_for_states_are_no_findings(self):
+        for path, line in (
+                ("tests/server/a_test.cc", "EXPECT_TRUE(WaitUntil([&] { return ready; }));"),
+                ("tests/server/a_test.cc", "done.WaitForNotificationWithTimeout(kPatience)"),
+                ("tests/server/a_test.cc", "EXPECT_GE(absl::Now() - start, kDelay);"),
+                ("tests/a_test.cc", "absl::SleepFor(kDeviceTime);"),
+                ("tests/wait_until.h", "absl::SleepFor(absl::Milliseconds(1));"),
+                ("tests/e2e/a_test.py", "server.wait_job(job, seconds=300)"),
+                ("tests/e2e/harness.py", "time.sleep(0.02)")):
+            self.assertEqual("", self.found(path, line), line)
+
+    def test_an_excuse_that_nobody_needs_is_found(self):
+        self.assertTrue(list(house_rules.wait_rules.stale_rows({})))
+
+
+class Bounds(unittest.TestCase):
+    WIDE = "int F(int a, int b, std::map<int, int> c, int d, int e) { return a; }"
+
+    def judged(self, files, **tables):
+        tree = Tree(files)
+        with mock.patch.multiple(bounds, **tables):
+            return ("\n".join(house_rules.findings(tree.root)),
+                    "\n".join(house_rules.notes(tree.root)))
+
+    def test_parameters_are_counted_against_the_folders_bound(self):
+        files = {"engine/base/a.h": header("", self.WIDE)}
+        self.assertIn("engine: 1 functions with more than four parameters, at most 0",
+                      self.judged(files, PARAMETERS={}, FRAGMENTS={})[0])
+        self.assertEqual(("", ""), self.judged(
+            files, PARAMETERS={"engine": 1}, FRAGMENTS={}))
+        self.assertIn('lower the bound to 1: PARAMETERS["engine/base"]', self.judged(
+            files, PARAMETERS={"engine/base": 3}, FRAGMENTS={})[1])
+
+    def test_fragments_are_counted_against_the_folders_bound(self):
+        for opening in ("Of it, in a row.", "That it may use.", "Those of a job.",
+                        "Whose bytes they are.", "What it holds.", "Which devices.",
+                        "Where they lie.", "As RequeueJob."):
+            files = {"engine/base/a.h": header("", f"// {opening}\nint a;")}
+            found, _ = self.judged(files, PARAMETERS={}, FRAGMENTS={})
+            self.assertIn("comments that open as a fragment, at most 0", found, opening)
+
+    def test_a_sentence_or_a_noun_phrase_is_no_fragment(self):
+        for opening in ("Returns the bytes of it.", "Bytes of what is loaded.",
+                        "Where the system refuses, they are staged.",
+                        "How long does a step take?", "Adds one.\n// Of the others."):
+            files = {"engine/base/a.h": header("", f"// {opening}\nint a;")}
+            self.assertNotIn("fragment", self.judged(
+                files, PARAMETERS={}, FRAGMENTS={})[0], opening)
+
+
+class Functions(unittest.TestCase):
+    def counts(self, text):
+        return [(f.name, f.parameters) for f in cpp_functions.functions(text)]
+
+    def test_kinds_of_functions(self):
+        self.assertEqual([
+            ("F", 2), ("A", 1), ("~A", 0), ("operator_", 1), ("G", 2), ("H", 1),
+            ("B::Run", 3)], [(n, p) for n, p in self.counts("""
+namespace x {
+std::map<int, int> F(std::map<int, int> a, int (*b)(int, int)) { return a; }
+class A : public C<int, int> {
+  explicit A(int a) : a_{a}, b_(a), c_{} { for (;;) {} }
+  ~A() override {}
+  bool operator<(const A& o) const { return a_ < o.a_; }
+  virtual int G(int a, int b) = 0;
+  int later(int a, int b, int c, int d, int e);
+  std::vector<int> v_ = {1, 2};
+};
+template <typename T, int n = 3>
+auto H(T a) -> std::vector<T> { return {a}; }  // not one, (two, three) {
+const auto lambda = [](int a, int b) { return a; };
+constexpr int table[] = {1, 2, 3};
+}  // namespace x
+absl::Status B::Run(
+    int a, absl::Span<const int> b,
+    const char* c = "{(,") const {
+  if (a) { return {}; }
+  return {};
+}
+""")])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,11 @@ usage: ./dev VERB [arguments]
                    GPUs where there are nvcc and an NVIDIA driver)
   test [regex]     set up, build and run every test that this machine can run
                    (with a regex: those tests only; --long first: the daemon is
-                   killed 10,000 times, not 20)
+                   killed 10,000 times, not 20; --stress first: three times in a
+                   row beside four busy loops)
+  sanitize KIND    build and run the tests of threads under ThreadSanitizer
+                   (KIND is thread), or those of untrusted files under Address-
+                   and UndefinedBehaviorSanitizer (address)
   build [preset]   build one of: release (default), dev, asan, tsan
   lint             formatting, headers that compile alone, clang-tidy, house rules
                    (--since REVISION: the slow ones for changed files only)
@@ -54,18 +58,31 @@ verb_test() {
     say "already inside the tests; not starting them again"
     return
   fi
-  if [ "${1:-}" = --long ]; then
+  local run=run_tests
+  while true; do
+    case ${1:-} in
+      --long) export GPUPOOL_KILLS=10000 ;;
+      --stress) run=run_stress ;;
+      *) break ;;
+    esac
     shift
-    export GPUPOOL_KILLS=10000
-  fi
+  done
   need build test
   build_for_tests release
   build_preset release
-  local select=()
-  [ $# -gt 0 ] && select=(-R "$1")
-  (cd build/release &&
-    GPUPOOL_INSIDE_TEST=1 ctest --output-on-failure --no-tests=error \
-      -j "$(nproc)" "${select[@]}")
+  "$run" "$@"
+}
+
+verb_sanitize() {
+  local preset
+  case ${1:-} in
+    thread) preset=tsan ;;
+    address) preset=asan ;;
+    *) die "sanitize what? thread or address" ;;
+  esac
+  need build test
+  build_preset "$preset" "$1_tests"
+  run_sanitized "$preset" "$1"
 }
 
 verb_lint() {

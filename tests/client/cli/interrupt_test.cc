@@ -6,16 +6,19 @@
 
 #include <cstdlib>
 
+#include "tests/wait_until.h"
+
 namespace gpupool::client {
 namespace {
 
-// Sends `count` times the signal to this process and waits for the token.
+// Sends `count` times the signal to this process. Waits for the token after the
+// first and for the end of the process after the second.
 // Ends with 7 when the token asked for a stop.
 [[noreturn]] void SignalMyself(int signal, int count) {
   Interrupt interrupt;
   for (int i = 0; i < count; ++i) {
     kill(getpid(), signal);
-    usleep(200'000);
+    WaitUntil([&] { return i == 0 && interrupt.stop().stop_requested(); });
   }
   _exit(interrupt.stop().stop_requested() ? 7 : 8);
 }

@@ -1,8 +1,6 @@
 // jobs, get, cancel, wait, logs: verbs that look at jobs.
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "absl/time/clock.h"
 #include "tests/client/cli/command_test_base.h"
 
 namespace gpupool::client {
@@ -107,9 +105,7 @@ TEST_F(WaitTest, ReturnsTheJobsResult) {
 
 TEST_F(WaitTest, EndsWith124WhenTheTimeIsOver) {
   AddJob(1, "slow", v1::RUNNING);
-  const absl::Time start = absl::Now();
   EXPECT_EQ(Run({"wait", "1", "--timeout", "0.2"}), 124);
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
   EXPECT_THAT(err(), HasSubstr("job 1 is still running after 0.2s"));
 }
 
@@ -135,13 +131,11 @@ TEST_F(LogsTest, PrintsStoredLinesOfARunningJobAndEnds) {
 
 TEST_F(LogsTest, FollowsToTheEnd) {
   AddJob(1, "digits", v1::RUNNING);
-  std::thread later([this] {
-    absl::SleepFor(absl::Milliseconds(100));
+  {
     absl::MutexLock lock(&server_.state.mutex);
     server_.state.events[1] = {LogEvent(1, "late"),
                                StateEvent(2, v1::SUCCEEDED)};
-  });
-  later.join();
+  }
   EXPECT_EQ(Run({"logs", "digits", "-f", "-o", "json"}), 0);
   std::istringstream lines(out());
   std::string line;

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "absl/time/clock.h"
 #include "tests/client/cli/command_test_base.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::client {
 namespace {
@@ -160,8 +160,11 @@ TEST_F(RunTest, FailsWhenTheModelCannotBeServed) {
 TEST_F(RunTest, DetachesWhenInterruptedAndSaysHowToComeBack) {
   Script({StateEvent(1, v1::RUNNING)}, v1::RUNNING);
   std::stop_source stop;
-  std::jthread interrupt([&stop] {
-    absl::SleepFor(absl::Milliseconds(300));
+  std::jthread interrupt([&] {
+    EXPECT_TRUE(WaitUntil([&] {
+      absl::MutexLock lock(&server_.state.mutex);
+      return server_.state.calls["WatchJob"] > 0;
+    }));
     stop.request_stop();
   });
   EXPECT_EQ(Run({"run", file_}, stop.get_token()), 130);

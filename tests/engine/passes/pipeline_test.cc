@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "engine/graph/print.h"
 #include "engine/import/model_programs.h"
 #include "engine/passes/rewrite.h"
@@ -107,13 +107,13 @@ TEST(PipelineTest, LongModelsTakeModestTime) {
     spec.add_layers()->mutable_dropout()->set_probability(0.1);
     spec.add_layers()->mutable_add()->set_from("dense_0");
   }
-  const absl::Time begin = absl::Now();
+  const std::clock_t begin = std::clock();  // of the processor, not the wall
   auto model = Train(spec, "adam {}");
   ASSERT_TRUE(model.ok()) << model.status();
   PassReport report;
   ASSERT_TRUE(RunPasses(model->graph, {}, &report).ok());
   // Quadratic algorithms would take minutes.
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(10)) << report.ToString();
+  EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 10) << report.ToString();
 }
 
 TEST(PipelineTest, RefusesABrokenGraph) {

@@ -5,6 +5,7 @@
 #include "gpupool/v1/dataset.grpc.pb.h"
 #include "gpupool/v1/job.grpc.pb.h"
 #include "server/control/dataset_requests.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 
@@ -51,7 +52,7 @@ worker::v1::StartJob FakeWorkers::AwaitStart() {
             return self->starts_.size() > self->taken_;
           },
           this),
-      absl::Seconds(10));
+      kPatience);
   EXPECT_TRUE(came) << "no job was started";
   return came ? starts_[taken_++] : worker::v1::StartJob();
 }

@@ -11,6 +11,7 @@
 #include "gpupool/v1/job.grpc.pb.h"
 #include "gpupool/v1/model.grpc.pb.h"
 #include "tests/server/api/api_fixture.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -199,9 +200,8 @@ TEST_F(ApiServerTest, WatchDevicesWritesAtOnceAndEndsWithTheServer) {
   ASSERT_TRUE(reader->Read(&devices));
   ASSERT_EQ(devices.devices_size(), 1);
   EXPECT_EQ(devices.devices(0).name(), "cpu:0");
-  const absl::Time start = absl::Now();
-  api_->Stop(absl::Seconds(5));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  // With this much grace only a watch that ends by itself lets the test end.
+  api_->Stop(absl::Hours(1));
   EXPECT_FALSE(reader->Read(&devices));
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
@@ -231,7 +231,7 @@ TEST_F(ApiServerTest, DrainStopsAdmissionAndAsksTheProcessToEnd) {
   request.set_stop(true);
   grpc::ClientContext stop_context;
   ASSERT_TRUE(stub->Drain(&stop_context, request, &response).ok());
-  EXPECT_TRUE(stop_asked_.WaitForNotificationWithTimeout(absl::Seconds(5)));
+  EXPECT_TRUE(stop_asked_.WaitForNotificationWithTimeout(kPatience));
 }
 
 TEST_F(ApiServerTest, ServerInfoIsTheProcesss) {

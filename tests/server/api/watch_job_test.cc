@@ -6,6 +6,7 @@
 
 #include "gpupool/v1/job.grpc.pb.h"
 #include "tests/server/api/api_fixture.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -120,15 +121,18 @@ TEST_F(WatchJobTest, CancelledWatchGivesItsPlaceBack) {
   const auto job = StartJob();
   v1::JobEvent event;
   for (int round = 0; round < 20; ++round) {
-    auto watch = Begin(job.job_id(), 0);
-    ASSERT_TRUE(watch->reader->Read(&event)) << "round " << round;
+    // The server hears of a cancelled watch a moment later.
+    std::unique_ptr<Watch> watch;
+    ASSERT_TRUE(WaitUntil([&] {
+      watch = Begin(job.job_id(), 0);
+      return watch->reader->Read(&event);
+    })) << "round "
+        << round;
     watch->context.TryCancel();
     while (watch->reader->Read(&event)) {
     }
     EXPECT_EQ(watch->reader->Finish().error_code(),
               grpc::StatusCode::CANCELLED);
-    // The server hears of it a moment later.
-    absl::SleepFor(absl::Milliseconds(5));
   }
 }
 

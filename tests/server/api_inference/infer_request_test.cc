@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/api_inference/inference_server.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -26,7 +27,7 @@ class FinishedRequest : public InferRequest {
  public:
   using InferRequest::InferRequest;
   absl::Status Await() {
-    return finished_.WaitForNotificationWithTimeout(absl::Seconds(10))
+    return finished_.WaitForNotificationWithTimeout(kPatience)
                ? status_
                : absl::InternalError("no answer");
   }
@@ -94,7 +95,7 @@ TEST_F(InferRequestTest, AnAnsweredRequestDoesNotKeepItsVersionLoaded) {
   ASSERT_TRUE(infer.Await().ok());
   server_.serving.VersionDraining(10, [&] { drained.Notify(); });
   // The client may take for ever to read its answer.
-  EXPECT_TRUE(drained.WaitForNotificationWithTimeout(absl::Seconds(5)));
+  EXPECT_TRUE(drained.WaitForNotificationWithTimeout(kPatience));
   infer.Cancel();
 }
 

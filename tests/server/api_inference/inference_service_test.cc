@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/api_inference/inference_server.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -33,19 +34,15 @@ class InferenceServiceTest : public ::testing::Test {
   }
   void WaitForQueue(size_t length) {
     const auto version = server_.serving.registry().FindById(10);
-    for (int i = 0; i < 5000 && version->batcher().queue_length() != length;
-         ++i) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    ASSERT_EQ(version->batcher().queue_length(), length);
+    ASSERT_TRUE(WaitUntil([&] {
+      return version->batcher().queue_length() == length;
+    })) << version->batcher().queue_length();
   }
 
   void WaitForSlots(size_t in_use) {
     const auto ring = server_.worker.ring();
-    for (int i = 0; i < 5000 && ring->slots_in_use() < in_use; ++i) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    ASSERT_EQ(ring->slots_in_use(), in_use);
+    ASSERT_TRUE(WaitUntil([&] { return ring->slots_in_use() == in_use; }))
+        << ring->slots_in_use();
   }
 
   InferenceServer server_;

@@ -2,6 +2,7 @@
 #include "gtest/gtest.h"
 #include "server/api/inference/infer_reactors.h"
 #include "tests/server/api_inference/inference_server.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -82,14 +83,11 @@ TEST(InferStreamTest, CancellingTheStreamDropsItsRequests) {
     auto stream = server.stub->ModelStreamInfer(&context);
     for (int i = 0; i < 8; ++i) stream->Write(Numbered(i));
     const auto version = server.serving.registry().FindById(10);
-    for (int i = 0; i < 5000 && version->batcher().queue_length() < 6; ++i) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
+    ASSERT_TRUE(
+        WaitUntil([&] { return version->batcher().queue_length() >= 6; }));
     context.TryCancel();
-    for (int i = 0; i < 5000 && version->batcher().queue_length() > 0; ++i) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    EXPECT_EQ(version->batcher().queue_length(), 0u);
+    EXPECT_TRUE(
+        WaitUntil([&] { return version->batcher().queue_length() == 0; }));
     EXPECT_EQ(stream->Finish().error_code(), grpc::CANCELLED);
   }
   server.worker.Resume();

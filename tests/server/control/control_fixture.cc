@@ -1,7 +1,5 @@
 #include "tests/server/control/control_fixture.h"
 
-#include <thread>
-
 #include "server/control/admission.h"
 #include "server/control/dataset_requests.h"
 #include "server/control/job_requests.h"
@@ -9,11 +7,7 @@
 namespace gpupool::server {
 
 bool Eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 5000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
+  return WaitUntil(condition);
 }
 
 void ControlTest::SetUp() {

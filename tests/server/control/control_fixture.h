@@ -20,6 +20,7 @@
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
 #include "tests/server/control/fake_workers.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 
@@ -61,14 +62,16 @@ class Answer {
     };
   }
   absl::StatusOr<T> Wait() {
-    if (future_.wait_for(std::chrono::seconds(5)) !=
+    if (future_.wait_for(absl::ToChronoSeconds(kPatience)) !=
         std::future_status::ready) {
-      return absl::InternalError("the test got no answer in 5 s");
+      return absl::InternalError("the test got no answer");
     }
     return future_.get();
   }
-  bool Ready() {
-    return future_.wait_for(std::chrono::milliseconds(20)) ==
+  // Gives an answer that must not come yet time to come.
+  bool CameTooEarly() {
+    LetOthersRun();
+    return future_.wait_for(std::chrono::seconds::zero()) ==
            std::future_status::ready;
   }
 
@@ -78,7 +81,7 @@ class Answer {
   std::future<absl::StatusOr<T>> future_ = promise_->get_future();
 };
 
-// Whether it becomes true within some seconds.
+// Waits until it becomes true; false when it does not.
 bool Eventually(const std::function<bool()>& condition);
 
 class ControlTest : public ::testing::Test {

@@ -226,7 +226,7 @@ TEST_F(ControlLoopTest, ADrainStopsJobsAndRefusesNewOnes) {
   EXPECT_EQ(post.message.stop_job().reason(), worker::v1::StopJob::DRAIN);
   EXPECT_FALSE(control().board->WaitUntilIdle(absl::Milliseconds(1)));
   ReportEnded(1, 1, JobEnded::STOPPED);
-  EXPECT_TRUE(control().board->WaitUntilIdle(absl::Seconds(5)));
+  EXPECT_TRUE(control().board->WaitUntilIdle(kPatience));
   EXPECT_TRUE(absl::IsUnavailable(Submit(Request("r2")).status()));
   EXPECT_EQ(GetJob(control(), 1)->state(), v1::QUEUED);
 }

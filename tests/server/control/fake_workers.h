@@ -12,6 +12,7 @@
 
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/pool/worker_port.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 
@@ -48,7 +49,7 @@ class FakeWorkers : public WorkerPort {
   }
   WorkerStatus status(const std::string&) const override { return {}; }
 
-  // The next message sent or posted; fails the wait after five seconds.
+  // The next message sent or posted; false when none comes.
   bool NextPost(Pending& post) { return Next(posted_, post); }
   bool NextSend(Pending& send) { return Next(pending_, send); }
   size_t posts() {
@@ -61,14 +62,14 @@ class FakeWorkers : public WorkerPort {
   }
   bool WaitAcknowledged(const std::string& device, uint64_t sequence) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(5),
+    return changed_.wait_for(lock, absl::ToChronoSeconds(kPatience),
                              [&] { return acknowledged_[device] >= sequence; });
   }
 
  private:
   bool Next(std::vector<Pending>& from, Pending& to) {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, std::chrono::seconds(5),
+    if (!changed_.wait_for(lock, absl::ToChronoSeconds(kPatience),
                            [&] { return !from.empty(); })) {
       return false;
     }

@@ -138,7 +138,7 @@ TEST_F(JobRequestsTest, RunTimeAndWhatItTaughtOutliveARestart) {
   SubmitAndStart(Request("r1"));
   ReportStarted(1, 1);
   ASSERT_TRUE(Becomes(1, v1::RUNNING));
-  absl::SleepFor(absl::Milliseconds(5));
+  LetTimePass(absl::Milliseconds(5));
   ReportProgress(1, 1, 5);
   ASSERT_TRUE(
       Eventually([&] { return GetJob(control(), 1)->run_seconds() > 0; }));

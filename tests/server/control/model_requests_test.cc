@@ -204,7 +204,7 @@ TEST_F(ModelRequestsTest, WaitingAnswersWhenTheVersionIsReady) {
   request.set_wait(true);
   Answer<v1::ModelVersion> answer;
   PromoteCheckpoint(control(), request, answer.callback());
-  EXPECT_FALSE(answer.Ready());
+  EXPECT_FALSE(answer.CameTooEarly());
   AnswerLoad("cpu:0");
   EXPECT_EQ(answer.Wait()->state(), v1::READY);
   // Loading what is ready is a no-op and answers at once.
@@ -311,7 +311,7 @@ TEST_F(ModelRequestsTest, AnUploadedModelIsImportedAndLoaded) {
   ImportModel(control(), header, answer.callback());
   EXPECT_EQ(asked.weights_sha256(), "w");
   EXPECT_EQ(asked.max_batch_size(), 32u);
-  EXPECT_FALSE(answer.Ready()) << "it waits for the load";
+  EXPECT_FALSE(answer.CameTooEarly()) << "it waits for the load";
   AnswerLoad("cpu:0");
   const auto version = answer.Wait();
   ASSERT_TRUE(version.ok()) << version.status();

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -33,7 +34,7 @@ TEST(WorkQueueTest, MakesWorkersWaitForRoom) {
     queue.Push(Nothing());
     pushed = true;
   });
-  absl::SleepFor(absl::Milliseconds(20));
+  LetOthersRun();
   EXPECT_FALSE(pushed);
   queue.PopBatch(1, absl::Now());
   worker.join();

@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "server/ipc/slot_ring.h"
 #include "tests/server/ipc/ring_pair.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -98,7 +99,7 @@ TEST(SlotRingClientTest, FailAllWakesABlockedAcquire) {
   std::thread thread([&] {
     EXPECT_FALSE(pair.client->AcquireUntil(absl::InfiniteFuture()).has_value());
   });
-  absl::SleepFor(absl::Milliseconds(5));
+  LetOthersRun(absl::Milliseconds(5));
   pair.client->FailAll(absl::UnavailableError("gone"));
   thread.join();
 }

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <map>
@@ -17,15 +18,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "gtest/gtest.h"
+#include "server/ipc/worker_paths.h"
 #include "server/pool/worker_pool.h"
 #include "tests/test_paths.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server::testing_pool {
-
-inline constexpr absl::Duration kPatience = absl::Seconds(20);
 
 class RecordingObserver : public WorkerObserver {
  public:
@@ -91,12 +91,7 @@ class RecordingObserver : public WorkerObserver {
 };
 
 inline bool Eventually(const std::function<bool()>& condition) {
-  const absl::Time limit = absl::Now() + kPatience;
-  while (!condition()) {
-    if (absl::Now() > limit) return false;
-    absl::SleepFor(absl::Milliseconds(2));
-  }
-  return true;
+  return WaitUntil(condition);
 }
 
 class PoolFixture : public testing::Test {
@@ -174,6 +169,25 @@ class PoolFixture : public testing::Test {
   bool WaitEnded(uint64_t job) {
     return Eventually([&] {
       for (const auto& report : observer_->reports()) {
+        if (report.job_id() == job && report.has_ended()) return true;
+      }
+      return false;
+    });
+  }
+  // Waits until the worker has on disk that the job ended, which it tells no
+  // daemon while none listens (report_spool.h has the file's form).
+  bool WaitEndSpooled(const std::string& device, uint64_t job) {
+    const std::string path = WorkerPathsFor(state_dir_, device)->spool;
+    return Eventually([&] {
+      std::ifstream file(path, std::ios::binary);
+      uint32_t head[2];
+      while (file.read(reinterpret_cast<char*>(head), sizeof(head))) {
+        std::string record(head[0], 0);
+        worker::v1::Report report;
+        if (!file.read(record.data(), head[0]) ||
+            !report.ParseFromString(record)) {
+          return false;
+        }
         if (report.job_id() == job && report.has_ended()) return true;
       }
       return false;

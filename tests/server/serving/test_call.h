@@ -8,6 +8,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "server/serving/inference_call.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 
@@ -33,8 +34,8 @@ class TestCall : public InferenceCall {
     done_.Notify();  // twice would crash: exactly once is checked too
   }
 
-  bool WaitUntilDone(absl::Duration timeout = absl::Seconds(10)) {
-    return done_.WaitForNotificationWithTimeout(timeout);
+  bool WaitUntilDone() {
+    return done_.WaitForNotificationWithTimeout(kPatience);
   }
   bool is_done() const { return done_.HasBeenNotified(); }
   const absl::Status& status() const { return status_; }

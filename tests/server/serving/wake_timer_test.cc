@@ -5,6 +5,7 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -20,7 +21,7 @@ TEST(WakeTimerTest, CallsInTheOrderOfTheTimes) {
   });
   timer.CallAt(start + absl::Milliseconds(20), [&] { order.push_back(2); });
   timer.CallAt(start + absl::Milliseconds(10), [&] { order.push_back(1); });
-  ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(10)));
+  ASSERT_TRUE(done.WaitForNotificationWithTimeout(kPatience));
   EXPECT_GE(absl::Now(), start + absl::Milliseconds(30));
   EXPECT_THAT(order, ::testing::ElementsAre(1, 2, 3));
 }
@@ -33,7 +34,7 @@ TEST(WakeTimerTest, ATimeInThePastRunsAtOnceButOnTheTimersThread) {
     thread = std::this_thread::get_id();
     done.Notify();
   });
-  ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(10)));
+  ASSERT_TRUE(done.WaitForNotificationWithTimeout(kPatience));
   EXPECT_NE(thread, std::this_thread::get_id());
 }
 
@@ -42,7 +43,7 @@ TEST(WakeTimerTest, ACallbackMaySetTheNextOne) {
   absl::Notification done;
   timer.CallAt(absl::Now(),
                [&] { timer.CallAt(absl::Now(), [&] { done.Notify(); }); });
-  EXPECT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(10)));
+  EXPECT_TRUE(done.WaitForNotificationWithTimeout(kPatience));
 }
 
 TEST(WakeTimerTest, TheEndDropsWhatIsNotDue) {

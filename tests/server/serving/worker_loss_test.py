@@ -11,7 +11,6 @@ import pathlib
 import signal
 import sys
 import threading
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "e2e"))
@@ -33,7 +32,6 @@ class WorkerLoss(harness.TestCase):
         self.addCleanup(channel.close)
         self.stub = services.GRPCInferenceServiceStub(channel)
         self.answers = collections.Counter()
-        self.slowest = 0.0
         self.stop = threading.Event()
 
     def request(self):
@@ -45,14 +43,14 @@ class WorkerLoss(harness.TestCase):
     def ask(self):
         request = self.request()
         while not self.stop.is_set():
-            start = time.monotonic()
             try:
-                self.stub.ModelInfer(request, timeout=30)
+                # One that is never answered ends as DEADLINE_EXCEEDED, which
+                # the test allows for no answer.
+                self.stub.ModelInfer(request, timeout=harness.PATIENCE)
                 self.answers["OK"] += 1
             except self.grpc.RpcError as error:
                 self.answers[error.code().name] += 1
-                time.sleep(0.01)
-            self.slowest = max(self.slowest, time.monotonic() - start)
+                self.stop.wait(0.01)
 
     def answered(self, count):
         target = self.answers["OK"] + count
@@ -71,9 +69,8 @@ class WorkerLoss(harness.TestCase):
         finally:
             self.stop.set()
             for client in clients:
-                client.join(40)
+                client.join()
         self.assertLessEqual(set(self.answers), {"OK", "UNAVAILABLE"})
-        self.assertLess(self.slowest, 20)
 
 
 if __name__ == "__main__":

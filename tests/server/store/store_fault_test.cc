@@ -13,6 +13,7 @@
 #include "tests/server/store/faulty_vfs.h"
 #include "tests/server/store/large_job.h"
 #include "tests/server/store/temp_dir.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -161,7 +162,7 @@ TEST(StoreKillTest, KilledProcessLosesNoAcknowledgedJobAndReusesNoId) {
     ASSERT_EQ(read(pipe_ends[0], &id, sizeof(id)), ssize_t{sizeof(id)});
     EXPECT_GT(id, last) << "an id was given again";
     last = id;
-    absl::SleepFor(absl::Milliseconds(3 * round + 1));
+    LetOthersRun(absl::Milliseconds(3 * round + 1));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     while (read(pipe_ends[0], &id, sizeof(id)) == ssize_t{sizeof(id)}) {

@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/server/worker/fake_engine.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -24,11 +25,7 @@ v1::GpuReadings Next(DeviceMonitor& monitor) {
 }
 
 void WaitUntilAsked(const FakeEngine& engine, int times) {
-  const absl::Time limit = absl::Now() + absl::Seconds(20);
-  while (engine.readings_asked < times && absl::Now() < limit) {
-    std::this_thread::yield();
-  }
-  ASSERT_GE(engine.readings_asked, times);
+  ASSERT_TRUE(WaitUntil([&] { return engine.readings_asked >= times; }));
 }
 
 TEST(DeviceMonitorTest, GivesTheNewestReadingsOnce) {

@@ -9,6 +9,7 @@
 //   "no-room"      the host has no memory for copies of checkpoints
 //   "unknown"      StartTraining refuses
 //   "lonely"       StartTraining waits for ranks that do not come
+//   "after PATH"   PlanTraining waits until there is a file PATH
 // Its evaluations are the best ones up to step 25; early stopping ends it when
 // step 30 or a later one was evaluated.
 // Its checkpoints are the step number, spelled as a digest, so that a resumed
@@ -18,6 +19,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +40,14 @@ namespace gpupool::server::testing_engine {
 inline std::string DigestOfStep(uint64_t step) {
   std::string digits = absl::StrCat(step);
   return std::string(64 - digits.size(), '0') + digits;
+}
+
+// Waits for the file of a job called "after PATH".
+inline void WaitForFile(absl::string_view name) {
+  if (!absl::ConsumePrefix(&name, "after ")) return;
+  while (!std::filesystem::exists(std::string(name))) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 // What the ranks of a group have agreed on.
@@ -85,10 +95,11 @@ class FakeRegistrations {
 struct FakeEngineSettings {
   std::chrono::microseconds step_time{0};
   std::chrono::microseconds infer_time{0};
-  std::chrono::microseconds plan_time{0};
   uint64_t limit_bytes = 0;
   uint32_t threads = 1;
   absl::Status readings_error = absl::UnimplementedError("no GPU");
+  // Holds plans back until it is notified.
+  absl::Notification* plan_gate = nullptr;
   // What an inspection of the layout with features_array "gated" waits for.
   absl::Notification* inspect_gate = nullptr;
   std::shared_ptr<FakeGroup> group = std::make_shared<FakeGroup>();
@@ -257,7 +268,10 @@ class FakeEngine : public Engine {
 
   absl::StatusOr<worker::v1::PlanReply> PlanTraining(
       const worker::v1::PlanTraining& request) override {
-    std::this_thread::sleep_for(settings_.plan_time);
+    if (settings_.plan_gate != nullptr) {
+      settings_.plan_gate->WaitForNotification();
+    }
+    WaitForFile(request.spec().name());
     worker::v1::PlanReply reply;
     reply.set_total_steps(request.spec().training().steps());
     return reply;

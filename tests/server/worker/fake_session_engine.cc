@@ -25,7 +25,6 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeSessionEngine(
       std::chrono::microseconds(micros == nullptr ? 1000 : std::atoi(micros));
   settings.limit_bytes = options.memory_limit_bytes;
   settings.threads = options.threads;
-  settings.plan_time = std::chrono::milliseconds(700);
   return std::make_unique<testing_engine::FakeEngine>(settings, options.device);
 }
 

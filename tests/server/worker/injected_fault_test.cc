@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/fault_class.h"
 #include "gtest/gtest.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -73,6 +75,21 @@ TEST_F(InjectedFaultTest, AWriteIsHeldUntilTheFileGoes) {
   while (!std::filesystem::exists(path_ + ".done")) std::this_thread::yield();
   std::filesystem::remove(path_ + ".done");
   writer.join();
+}
+
+TEST_F(InjectedFaultTest, AStepIsHeldUntilTheFileGoes) {
+  Write("hold-step 3");
+  EXPECT_TRUE(fault_.BeforeStep(2).ok());
+  std::atomic<bool> begun{false};
+  std::thread trainer([&] {
+    EXPECT_TRUE(fault_.BeforeStep(3).ok());
+    begun = true;
+  });
+  while (!std::filesystem::exists(path_ + ".done")) std::this_thread::yield();
+  LetOthersRun();
+  EXPECT_FALSE(begun);
+  std::filesystem::remove(path_ + ".done");
+  trainer.join();
 }
 
 TEST_F(InjectedFaultTest, NonsenseIsIgnored) {

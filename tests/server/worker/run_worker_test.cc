@@ -10,11 +10,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "server/ipc/control_channel.h"
 #include "server/ipc/worker_paths.h"
 #include "tests/test_paths.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -55,9 +55,8 @@ class RunWorkerTest : public testing::Test {
       ::_exit(127);
     }
     const std::string socket = WorkerPathsFor(state_dir_, "cpu:0")->socket;
-    for (int i = 0; i < 2000 && !ControlChannel::Connect(socket).ok(); ++i) {
-      absl::SleepFor(absl::Milliseconds(5));
-    }
+    EXPECT_TRUE(
+        WaitUntil([&] { return ControlChannel::Connect(socket).ok(); }));
     return pid;
   }
   std::string state_dir_;

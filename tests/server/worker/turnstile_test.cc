@@ -5,15 +5,16 @@
 #include <future>
 #include <map>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "server/worker/watched_engine.h"
 #include "tests/server/ipc/ring_pair.h"
 #include "tests/server/worker/fake_engine.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -49,12 +50,17 @@ class TurnstileTest : public testing::Test {
     turnstile_->Post([&] { result.set_value(work()); });
     return result.get_future().get();
   }
-  absl::Status StartJob(uint64_t id, uint32_t attempt, uint64_t steps) {
+  static worker::v1::StartJob Start(uint64_t id, uint32_t attempt,
+                                    uint64_t steps) {
     worker::v1::StartJob request;
     request.set_job_id(id);
     request.set_attempt(attempt);
     request.mutable_spec()->mutable_training()->set_steps(steps);
-    return OnComputeThread([&] { return turnstile_->StartJob(request); });
+    return request;
+  }
+  absl::Status StartJob(uint64_t id, uint32_t attempt, uint64_t steps) {
+    return OnComputeThread(
+        [&] { return turnstile_->StartJob(Start(id, attempt, steps)); });
   }
   absl::Status StopJob(uint64_t id, uint32_t attempt) {
     worker::v1::StopJob request;
@@ -76,8 +82,7 @@ class TurnstileTest : public testing::Test {
   void WaitFor(std::function<bool(const std::vector<Report>&)> condition) {
     absl::MutexLock lock(&mutex_);
     const auto holds = [&] { return condition(reports_); };
-    ASSERT_TRUE(
-        mutex_.AwaitWithTimeout(absl::Condition(&holds), absl::Seconds(20)));
+    ASSERT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&holds), kPatience));
   }
   static bool Ended(const std::vector<Report>& reports, uint64_t job) {
     return std::any_of(reports.begin(), reports.end(), [&](const Report& r) {
@@ -126,17 +131,20 @@ TEST_F(TurnstileTest, SlotIsAnsweredWhileAJobTrains) {
       EXPECT_TRUE(status.ok()) << status;
       answered.Notify();
     });
-    ASSERT_TRUE(
-        answered.WaitForNotificationWithTimeout(absl::Milliseconds(500)));
+    ASSERT_TRUE(answered.WaitForNotificationWithTimeout(kPatience));
   }
-  EXPECT_GT(turnstile_->view().step_count, 0u);
+  EXPECT_TRUE(WaitUntil([&] { return turnstile_->view().step_count > 0; }));
+  EXPECT_EQ(turnstile_->view().running.size(), 1u);
 }
 
 TEST_F(TurnstileTest, WaitingSlotsPassBeforeTheNextStep) {
-  Start({.step_time = std::chrono::milliseconds(50)});
+  Start({.step_time = std::chrono::milliseconds(1)});
   RingPair pair = RingPair::Make({8, 4096});
   Serve(&pair);
-  ASSERT_TRUE(StartJob(1, 1, 1000).ok());
+  ASSERT_TRUE(StartJob(1, 1, 1000000).ok());
+  // Keeps the compute thread until all slots wait.
+  absl::Notification all_wait;
+  turnstile_->Post([&] { all_wait.WaitForNotification(); });
   std::vector<uint64_t> step_at_answer(8);
   std::atomic<int> answers{0};
   for (int i = 0; i < 8; ++i) {
@@ -145,7 +153,8 @@ TEST_F(TurnstileTest, WaitingSlotsPassBeforeTheNextStep) {
       ++answers;
     });
   }
-  while (answers < 8) absl::SleepFor(absl::Milliseconds(1));
+  all_wait.Notify();
+  ASSERT_TRUE(WaitUntil([&] { return answers == 8; }));
   EXPECT_LE(step_at_answer.back() - step_at_answer.front(), 1u);
 }
 
@@ -154,31 +163,32 @@ TEST_F(TurnstileTest, SlotsAreAnsweredWhileTheDeviceIsAtAStep) {
   RingPair pair = RingPair::Make({8, 4096});
   Serve(&pair);
   ASSERT_TRUE(StartJob(1, 1, 1).ok());
-  while (started_ == 0) absl::SleepFor(absl::Milliseconds(1));
+  ASSERT_TRUE(WaitUntil([&] { return started_ > 0; }));
   std::atomic<int> answers{0};
   const auto answered = [&](absl::Status status, Slot) {
     EXPECT_TRUE(status.ok()) << status;
     ++answers;
   };
   for (int i = 0; i < kMaxSlotsPerTurn; ++i) SubmitRow(&pair, answered);
-  while (answers < kMaxSlotsPerTurn) absl::SleepFor(absl::Milliseconds(1));
+  ASSERT_TRUE(WaitUntil([&] { return answers == kMaxSlotsPerTurn; }));
   EXPECT_EQ(turnstile_->view().step_count, 0u);
   // Enough for one step: the next one waits for its end.
   SubmitRow(&pair, answered);
-  absl::SleepFor(absl::Milliseconds(20));
+  LetOthersRun();
   EXPECT_EQ(answers, kMaxSlotsPerTurn);
   gate_.Notify();
   WaitFor([](const auto& reports) { return Ended(reports, 1); });
-  while (answers <= kMaxSlotsPerTurn) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_TRUE(WaitUntil([&] { return answers > kMaxSlotsPerTurn; }));
 }
 
 TEST_F(TurnstileTest, TasksWaitForTheEndOfTheStep) {
   Start({.step_gate = &gate_, .steps_started = &started_});
   ASSERT_TRUE(StartJob(1, 1, 2).ok());
-  while (started_ == 0) absl::SleepFor(absl::Milliseconds(1));
+  ASSERT_TRUE(WaitUntil([&] { return started_ > 0; }));
   absl::Notification ran;
   turnstile_->Post([&] { ran.Notify(); });
-  EXPECT_FALSE(ran.WaitForNotificationWithTimeout(absl::Milliseconds(20)));
+  LetOthersRun();
+  EXPECT_FALSE(ran.HasBeenNotified());
   EXPECT_EQ(started_, 1);
   gate_.Notify();
   ran.WaitForNotification();
@@ -201,15 +211,19 @@ TEST_F(TurnstileTest, TrainingGoesOnUnderFullInferenceLoad) {
 
 TEST_F(TurnstileTest, JobsOfOneDeviceTakeTurns) {
   Start({.step_time = std::chrono::milliseconds(1)});
-  ASSERT_TRUE(StartJob(1, 1, 1000000).ok());
-  ASSERT_TRUE(StartJob(2, 1, 1000000).ok());
+  // Both before the first step, so that neither has a lead.
+  ASSERT_TRUE(
+      OnComputeThread([&] {
+        const absl::Status first = turnstile_->StartJob(Start(1, 1, 1000000));
+        return first.ok() ? turnstile_->StartJob(Start(2, 1, 1000000)) : first;
+      }).ok());
   std::map<uint64_t, uint64_t> steps;
-  do {
-    absl::SleepFor(absl::Milliseconds(5));
+  ASSERT_TRUE(WaitUntil([&] {
     for (const auto& attempt : turnstile_->view().running) {
       steps[attempt.job_id()] = attempt.step();
     }
-  } while (steps[1] < 50);
+    return steps[1] >= 50;
+  }));
   EXPECT_NEAR(static_cast<double>(steps[1]), static_cast<double>(steps[2]), 5);
 }
 
@@ -227,11 +241,13 @@ TEST_F(TurnstileTest, AttemptsAreFenced) {
 }
 
 TEST_F(TurnstileTest, RunningJobIsInTheViewFromTheMomentOfItsStart) {
-  Start({.step_time = std::chrono::milliseconds(300)});
+  Start({.step_gate = &gate_, .steps_started = &started_});
   ASSERT_TRUE(StartJob(1, 1, 2).ok());
-  absl::SleepFor(absl::Milliseconds(50));
   ASSERT_EQ(turnstile_->view().running.size(), 1u);
   EXPECT_EQ(turnstile_->view().running[0].job_id(), 1u);
+  ASSERT_TRUE(WaitUntil([&] { return started_ > 0; }));
+  EXPECT_EQ(turnstile_->view().running.size(), 1u) << "the first step runs";
+  gate_.Notify();
 }
 
 TEST_F(TurnstileTest, DrainEndsEveryJobWithACheckpointAndRefusesNewOnes) {
@@ -293,12 +309,19 @@ TEST_F(TurnstileTest, AnAttemptThatSavesIsInTheViewAndTheNextOneRuns) {
 
 TEST_F(TurnstileTest, IdleThreadUsesNoTimeAndABusyOneAllOfIt) {
   Start({.step_time = std::chrono::milliseconds(1)});
-  absl::SleepFor(absl::Milliseconds(100));
-  const auto idle = turnstile_->view().busy_time;
-  EXPECT_LT(idle, std::chrono::milliseconds(50));
+  // It is idle once two looks see the same time of work.
+  std::chrono::nanoseconds before{-1};
+  ASSERT_TRUE(WaitUntil([&] {
+    return std::exchange(before, turnstile_->view().busy_time) ==
+           turnstile_->view().busy_time;
+  }));
+  LetOthersRun();
+  EXPECT_EQ(turnstile_->view().busy_time, before);
   ASSERT_TRUE(StartJob(1, 1, 1000000).ok());
-  absl::SleepFor(absl::Milliseconds(100));
-  EXPECT_GT(turnstile_->view().busy_time - idle, std::chrono::milliseconds(80));
+  const auto idle = turnstile_->view().busy_time;
+  EXPECT_TRUE(WaitUntil([&] {
+    return turnstile_->view().busy_time - idle > std::chrono::milliseconds(80);
+  }));
 }
 
 TEST_F(TurnstileTest, AnnouncedAttemptIsSeenUntilItIsTakenOrRefused) {

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "server/ipc/slot_ring.h"
 #include "tests/server/worker/fake_engine.h"
+#include "tests/wait_until.h"
 
 namespace gpupool::server {
 namespace {
@@ -22,8 +23,6 @@ namespace {
 using testing_engine::FakeEngine;
 using worker::v1::FromWorker;
 using worker::v1::ToWorker;
-
-constexpr absl::Duration kPatience = absl::Seconds(20);
 
 // A worker's loop on a thread, and a daemon's end made by hand.
 class WorkerLoopTest : public testing::Test {
@@ -101,9 +100,10 @@ class WorkerLoopTest : public testing::Test {
   }
 
   absl::Notification gate_;
+  absl::Notification plan_gate_;
   FakeEngine engine_{{.step_time = std::chrono::milliseconds(1),
-                      .plan_time = std::chrono::milliseconds(400),
                       .readings_error = absl::OkStatus(),
+                      .plan_gate = &plan_gate_,
                       .inspect_gate = &gate_}};
   UniqueFd stop_{::eventfd(0, EFD_CLOEXEC)};
   std::string folder_;
@@ -243,18 +243,21 @@ TEST_F(WorkerLoopTest, AttemptThatWaitsForTheComputeThreadIsSaidToRun) {
   start.mutable_start_job()->set_attempt(3);
   start.mutable_start_job()->mutable_spec()->mutable_training()->set_steps(1);
   ASSERT_TRUE(first.Send(start).ok());
-  for (int i = 0; i < 3; ++i) Next(&first);
-  const auto message = Next(&first);  // the plan takes longer than this
-  ASSERT_TRUE(message->has_heartbeat());
-  ASSERT_EQ(message->heartbeat().running_size(), 1);
+  auto message = Next(&first);
+  while (message.has_value() && message->heartbeat().running_size() == 0) {
+    message = Next(&first);
+  }
+  ASSERT_TRUE(message.has_value());
   EXPECT_EQ(message->heartbeat().running(0).job_id(), 7u);
   EXPECT_EQ(message->heartbeat().running(0).attempt(), 3u);
   ControlChannel second = Connect();
   ASSERT_TRUE(second.Send(Hello()).ok());
   EXPECT_EQ(Next(&second)->hello().running_size(), 1);
+  plan_gate_.Notify();
 }
 
 TEST_F(WorkerLoopTest, PlansAreNotDelayedByADatasetThatIsRead) {
+  plan_gate_.Notify();
   StartLoop();
   ControlChannel channel = ConnectWithHello();
   ToWorker inspect;
@@ -302,6 +305,7 @@ TEST_F(WorkerLoopTest, MemoryIsTendedWhileTheComputeThreadIsBusy) {
   request.mutable_dump_memory();
   EXPECT_EQ(ask(request).dump_memory().sha256(),
             testing_engine::DigestOfStep(7));
+  plan_gate_.Notify();
 }
 
 TEST_F(WorkerLoopTest, HeartbeatsCarryReadingsWhenThereAreNewOnes) {
@@ -366,13 +370,14 @@ TEST_F(WorkerLoopTest, OrphanWithoutWorkEnds) {
 }
 
 TEST_F(WorkerLoopTest, OrphanThatTrainsGoesOnUntilTheJobHasEnded) {
-  StartLoop(absl::Milliseconds(100));
+  // Connects in time, and the job outlasts the wait for a daemon.
+  StartLoop(absl::Milliseconds(500));
   {
     ControlChannel channel = ConnectWithHello();
     ToWorker request;
     request.mutable_start_job()->set_job_id(7);
     request.mutable_start_job()->mutable_spec()->mutable_training()->set_steps(
-        400);
+        1500);
     ASSERT_TRUE(channel.Send(request).ok());
     while (!Next(&channel)->has_report()) {
     }

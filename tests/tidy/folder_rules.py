@@ -1,0 +1,170 @@
+"""Which folder stands on which: the engine's floors, the server's side doors,
+and permissions that nobody uses.
+"""
+import re
+
+# The engine as a ladder: a folder uses itself and the floors above its row
+# here, never its neighbour on the same floor.
+ENGINE_FLOORS = [
+    ["engine/base"],
+    ["engine/tensor", "engine/memory", "engine/collective", "engine/data"],
+    ["engine/graph"],
+    ["engine/plan", "engine/autodiff", "engine/backends/reference"],
+    ["engine/passes", "engine/runtime"],
+    ["engine/backends"],
+    ["engine/backends/cpu", "engine/backends/portable"],
+    ["engine/backends/cuda"],
+    ["engine/import"],
+    ["engine/import/onnx"],
+    ["engine/train", "engine/serving"],
+    ["engine"],
+]
+
+# (file, folder further down that it includes all the same): why.
+FLOOR_EXCEPTIONS = {
+    ("engine/import/model_source.cc", "engine/import/onnx"):
+        "opens a model of either kind; the interface that it returns is below",
+}
+
+# Files of the server that include headers of the engine beside
+# engine/session.h and engine/base: which.
+SIDE_DOORS = {
+    "server/worker/devices_command.cc": ["engine/cuda_devices.h"],
+    "server/worker/doctor/examine.cc": ["engine/backends/cuda/nvml.h",
+                                        "engine/runtime/device_module.h"],
+    "server/worker/doctor/facts.h": ["engine/backends/cuda/driver_survey.h",
+                                     "engine/backends/cuda/library_survey.h",
+                                     "engine/backends/cuda/nvml_survey.h",
+                                     "engine/runtime/module_architectures.h"],
+    "server/worker/doctor/judge_gpus.cc": ["engine/cuda_devices.h"],
+    "server/worker/doctor/survey_json.h": ["engine/backends/cuda/driver_survey.h",
+                                           "engine/backends/cuda/library_survey.h",
+                                           "engine/backends/cuda/nvml_survey.h",
+                                           "engine/runtime/module_architectures.h"],
+    "server/worker/explain_command.cc": ["engine/explain.h"],
+    "server/worker/gpu_facts_text.h": ["engine/runtime/device_facts.h"],
+    "server/worker/injected_fault.cc": ["engine/backends/cuda/fault_class.h"],
+    "server/worker/session_engine.cc": ["engine/backends/cuda/fault_class.h",
+                                        "engine/collective/abort_switch.h",
+                                        "engine/train/rank_group.h"],
+}
+
+
+def folder_of(path):
+    return path.rsplit("/", 1)[0]
+
+
+def floor_of(folder):
+    for floor, folders in enumerate(ENGINE_FLOORS):
+        if folder in folders:
+            return floor
+    return None
+
+
+def engine_includes(text):
+    return re.findall(r'^\s*#include\s+"(engine/[^"]+)"', text, re.M)
+
+
+def check_floors(path, text):
+    """Includes of the engine that go down the ladder, or to a neighbour."""
+    if not path.startswith("engine/"):
+        return
+    own = folder_of(path)
+    if floor_of(own) is None:
+        yield f"{path}: {own} stands on no floor of the engine (ENGINE_FLOORS)"
+        return
+    for include in engine_includes(text):
+        other = folder_of(include)
+        if other == own or (path, other) in FLOOR_EXCEPTIONS:
+            continue
+        if floor_of(other) is None or floor_of(other) >= floor_of(own):
+            yield (f"{path}: includes {include}; {own} uses only the floors "
+                   "before its own (ENGINE_FLOORS)")
+
+
+def check_side_doors(path, text):
+    if not path.startswith("server/"):
+        return
+    for include in engine_includes(text):
+        if include.startswith("engine/base/") or include == "engine/session.h":
+            continue
+        if include not in SIDE_DOORS.get(path, []):
+            yield (f"{path}: includes {include}, a side door past "
+                   "engine/session.h that SIDE_DOORS does not name")
+
+
+def stale_rows(texts):
+    """Rows of the two tables that no include needs any more."""
+    for (path, folder) in FLOOR_EXCEPTIONS:
+        used = engine_includes(texts.get(path, ""))
+        if not any(folder_of(include) == folder for include in used):
+            yield f"{path}: FLOOR_EXCEPTIONS names {folder}, which it does not include"
+    for path, includes in SIDE_DOORS.items():
+        for include in includes:
+            if include not in engine_includes(texts.get(path, "")):
+                yield f"{path}: SIDE_DOORS names {include}, which it does not include"
+
+
+def unused_arrows(arrows, texts):
+    """Arrows from folders of the server that no include goes along."""
+    for folder, targets in arrows.items():
+        if not folder.startswith("server/"):
+            continue
+        included = set()
+        for path, text in texts.items():
+            if path.startswith(folder + "/"):
+                included |= set(re.findall(r'^\s*#include\s+"([^"]+)"', text, re.M))
+        for target in targets:
+            if not any(goes_to(include, target) for include in included):
+                yield f"{folder}: no include uses its arrow to {target}"
+
+
+def goes_to(include, target):
+    if target.startswith("proto:"):
+        services = ".grpc.pb.h" in include
+        return include.endswith(".pb.h") and services == (target == "proto:services")
+    return include == target or include.startswith(target + "/")
+
+
+def libraries(lists):
+    """Name -> (folder, sources, libraries of ours that it links)."""
+    found = {}
+    for path, text in lists.items():
+        text = re.sub(r"#[^\n]*", "", text)
+        for name, body in re.findall(
+                r"gpupool_(?:library|binary)\((\S+)([^)]*)\)", text):
+            sources, links, part = [], [], None
+            for word in body.split():
+                if word in ("SOURCES", "DEPS", "USES"):
+                    part = word
+                elif part == "SOURCES":
+                    sources.append(word)
+                elif word.startswith("gpupool_"):
+                    links.append(word)
+            found[name] = (folder_of(path), sources, links)
+    return found
+
+
+def unused_links(lists, texts):
+    """Links between folders of the server that no include needs.
+
+    `lists`: the CMakeLists.txt files by path.
+    """
+    known = libraries(lists)
+    for name, (folder, sources, links) in known.items():
+        if not folder.startswith("server"):
+            continue
+        stems = {source.rsplit(".", 1)[0] for source in sources}
+        included = set()
+        for path, text in texts.items():
+            if folder_of(path) == folder and (
+                    path[len(folder) + 1:].rsplit(".", 1)[0] in stems
+                    or path.endswith(".h")):
+                included |= set(re.findall(r'^\s*#include\s+"([^"]+)"', text, re.M))
+        for link in links:
+            if link not in known or link == name:
+                continue
+            other = known[link][0]
+            if other != folder and other not in map(folder_of, included):
+                yield (f"{folder}/CMakeLists.txt: {name} links {link}, but includes "
+                       f"nothing of {other}")

@@ -36,6 +36,7 @@ struct Device {
   absl::btree_set<JobId> jobs;          // with a rank here that has not ended
   absl::btree_set<VersionId> versions;  // placed
   uint64_t job_bytes = 0;               // sum over `jobs`
+  uint32_t gangs = 0;                   // of `jobs`, those on several devices
   uint64_t version_bytes = 0;           // sum over `versions`
   // Things that the worker holds but should not: told to stop, bytes not back
   // yet.

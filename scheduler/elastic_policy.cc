@@ -19,12 +19,6 @@ bool StaysWithinLimit(const State& state, const Job& job, uint32_t more) {
          !state.queues().IsFull(job.queue, more);
 }
 
-bool HasGang(const State& state, const Device& device) {
-  return std::any_of(device.jobs.begin(), device.jobs.end(), [&](JobId id) {
-    return state.jobs().at(id).device_count > 1;
-  });
-}
-
 bool MayBeUsed(const State& state, const Device& device, const Job& job,
                const absl::btree_set<DeviceId>& held) {
   const Need need = NeedOf(state, job);
@@ -100,7 +94,7 @@ std::vector<SiteRoom> RoomOnSites(const State& state, const Job& job,
   const Need need = NeedOf(state, job);
   for (const auto& [id, device] : state.devices()) {
     if (!MayBeUsed(state, device, job, held)) continue;
-    const bool gang = need.devices > 1 && HasGang(state, device);
+    const bool gang = need.devices > 1 && device.gangs > 0;
     if (device.free_bytes() >= NeededOn(need, device) && !gang) {
       sites[device.site].free.push_back(id);
     }
@@ -175,8 +169,7 @@ std::optional<uint32_t> CouldGrowTo(const State& state, const Job& job,
   uint32_t devices = job.device_count;
   for (const auto& [id, device] : state.devices()) {
     if (device.site != *site || job.FindRank(id) != nullptr) continue;
-    if (!MayBeUsed(state, device, job, held) || HasGang(state, device))
-      continue;
+    if (!MayBeUsed(state, device, job, held) || device.gangs > 0) continue;
     devices += device.free_bytes() >= NeededOn(NeedOf(state, job), device);
   }
   const uint32_t machine = state.devices().at(job.ranks.front().device).machine;

@@ -64,10 +64,7 @@ void FreeDevices::LookForGangs() {
   looked_for_gangs_ = true;
   std::vector<Descending> free(sites_.size());
   for (const Device* device : admitted_) {
-    const bool has_gang = std::any_of(
-        device->jobs.begin(), device->jobs.end(),
-        [&](JobId id) { return state_->jobs().at(id).device_count > 1; });
-    if (!has_gang) free[device->site].push_back(device->free_bytes());
+    if (device->gangs == 0) free[device->site].push_back(device->free_bytes());
   }
   for (size_t at = 0; at < sites_.size(); ++at) {
     if (free[at].empty()) continue;

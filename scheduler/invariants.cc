@@ -69,7 +69,7 @@ absl::Status CheckStrays(const State& state, const Device& device) {
 
 absl::Status CheckSums(const State& state, const Device& device) {
   uint64_t job_bytes = 0;
-  int gangs = 0;
+  uint32_t gangs = 0;
   for (JobId id : device.jobs) {
     const Job* job = state.FindJob(id);
     if (job == nullptr || !job->RunsOn(device.id)) {
@@ -86,6 +86,10 @@ absl::Status CheckSums(const State& state, const Device& device) {
   }
   if (gangs > 1) {
     return Broken(device.name, " has ", gangs, " jobs on several devices");
+  }
+  if (gangs != device.gangs) {
+    return Broken(device.name, " counts ", device.gangs,
+                  " jobs on several devices, there are ", gangs);
   }
   uint64_t version_bytes = 0;
   for (VersionId id : device.versions) {

@@ -78,10 +78,7 @@ bool IsFreeFor(const State& state, const Device& device, const Need& need) {
   if (need.job && device.cools()) return false;
   if (device.reserved_for && device.reserved_for != need.job) return false;
   if (ReservationAgainst(state, device.id, need) != nullptr) return false;
-  return need.devices <= 1 ||
-         std::none_of(device.jobs.begin(), device.jobs.end(), [&](JobId id) {
-           return state.jobs().at(id).device_count > 1;
-         });
+  return need.devices <= 1 || device.gangs == 0;
 }
 
 size_t CountOf(Placement& placement, const Device& device) {

@@ -227,6 +227,7 @@ void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
       continue;
     }
     device->jobs.insert(job.id);
+    device->gangs += job.device_count > 1;
     device->job_bytes += BytesOn(job, *device);
     HostNeed& used = state_.machines_[device->machine].used;
     used.milli_cores += job.host.milli_cores;
@@ -278,6 +279,7 @@ void StateEditor::SetMissing(Job& job, DeviceId device, bool missing) {
 void StateEditor::GiveBack(const Job& job, const Rank& rank) {
   Device* device = FindDevice(rank.device);
   device->jobs.erase(job.id);
+  device->gangs -= job.device_count > 1;
   device->job_bytes -= BytesOn(job, *device);
   HostNeed& used = state_.machines_[device->machine].used;
   used.milli_cores -= job.host.milli_cores;

@@ -100,7 +100,10 @@ std::string ObstacleOn(const State& state, const Device& device, const Job& job,
                         FaultsText(device), ": ", device.fault_text);
   }
   const uint64_t needed = NeededOn(NeedOf(state, job), device);
-  if (device.free_bytes() >= needed) return "";
+  if (device.free_bytes() >= needed) {
+    if (state.machines()[device.machine].Holds(job.host) > 0) return "";
+    return absl::StrCat("its machine cannot spare ", HostText(job.host));
+  }
   if (job.exclusive) return "not empty, and the job shares no device";
   for (JobId id : device.jobs) {
     if (!state.jobs().at(id).exclusive) continue;

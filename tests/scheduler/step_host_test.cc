@@ -1,6 +1,7 @@
 // Jobs that say what they need of the host.
 #include <gmock/gmock.h>
 
+#include "scheduler/explain.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/queue_policy.h"
 #include "tests/scheduler/scheduler_fixture.h"
@@ -51,6 +52,20 @@ TEST_F(StepHostTest, CoresAreTakenAndComeBack) {
   Begin(first);
   End(first, Outcome::kSucceeded);
   EXPECT_EQ(job(third).state, JobState::kStarting);
+}
+
+// Nobody who asks about the job is told that it may start where bytes are free
+// and its machine has no cores left.
+TEST_F(StepHostTest, AFreeDeviceOfAFullMachineIsExplained) {
+  SubmitWith({.milli_cores = 6000});
+  SubmitWith({.milli_cores = 6000});
+  const Explanation why =
+      Explain(state, job(SubmitWith({.milli_cores = 6000})), now);
+  ASSERT_EQ(why.devices.size(), 8u);
+  for (const Explanation::DeviceView& view : why.devices) {
+    EXPECT_EQ(view.missing_bytes, 0u);
+    EXPECT_EQ(view.obstacle, "its machine cannot spare 6 host cores");
+  }
 }
 
 TEST_F(StepHostTest, AGangNeedsSoMuchForEachDevice) {

@@ -52,13 +52,6 @@ Keeping HeldBefore(const State& state, const Job& job) {
 
 std::string ObstacleOn(const State& state, const Device& device, const Job& job,
                        const Keeping& held) {
-  if (!device.ready) return "its worker is not ready";
-  if (device.drain) {
-    return absl::StrCat("drained",
-                        device.drain->reason.empty()
-                            ? ""
-                            : absl::StrCat(": ", device.drain->reason));
-  }
   if (device.full_bytes < job.bytes) {
     return absl::StrCat("too small: it has ", FormatBytes(device.full_bytes),
                         " in all");
@@ -66,6 +59,13 @@ std::string ObstacleOn(const State& state, const Device& device, const Job& job,
   if (device.limit_bytes < job.bytes) {
     return absl::StrCat("its memory fraction of ", device.fraction,
                         " leaves only ", FormatBytes(device.limit_bytes));
+  }
+  if (!device.ready) return "its worker is not ready";
+  if (device.drain) {
+    return absl::StrCat("drained",
+                        device.drain->reason.empty()
+                            ? ""
+                            : absl::StrCat(": ", device.drain->reason));
   }
   if (device.reserved_for && *device.reserved_for != job.id) {
     return absl::StrCat("others make room here for ",
@@ -278,6 +278,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
   for (const Explanation::DeviceView& view : explained.devices) {
     const Device& device = state.devices().at(view.device);
     if (view.obstacle.empty()) continue;
+    if (device.full_bytes < job.bytes) continue;
     if (!device.ready) {
       explained.changes.push_back(
           absl::StrCat("the worker of ", device.name, " comes back"));
@@ -293,7 +294,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
           absl::StrCat("the cool-down of ", device.name, " ends, in ",
                        SpanText(device.cools_until - state.now())));
     }
-    if (view.missing_bytes == 0 || device.full_bytes < job.bytes) continue;
+    if (view.missing_bytes == 0) continue;
     for (VersionId id : device.versions) {
       const Version& version = state.versions().at(id);
       explained.changes.push_back(absl::StrCat(

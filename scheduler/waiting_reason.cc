@@ -147,9 +147,13 @@ std::string RoomText(const State& state, const Job& job,
 const Device* InTheWayByCooling(const State& state, const Job& job) {
   const Device* first = nullptr;
   for (const auto& [id, device] : state.devices()) {
-    if (!device.open() || !device.cools() ||
-        !DeviceMatches(device, NeedOf(state, job)) ||
-        device.free_bytes() < NeededOn(NeedOf(state, job), device)) {
+    const Need need = NeedOf(state, job);
+    if (!device.open() || !device.cools() || device.settling > 0 ||
+        !DeviceMatches(device, need) ||
+        (device.reserved_for && device.reserved_for != job.id) ||
+        ReservationAgainst(state, id, need) != nullptr ||
+        (need.devices > 1 && device.gangs > 0) ||
+        device.free_bytes() < NeededOn(need, device)) {
       continue;
     }
     if (first == nullptr || device.cools_until < first->cools_until) {
@@ -165,9 +169,9 @@ std::string ReservedDeviceText(const State& state, const Job& job) {
   if (state.reservations().empty()) return "";
   const Need need = NeedOf(state, job);
   for (const auto& [id, device] : state.devices()) {
-    if (!device.ready || !DeviceMatches(device, need)) continue;
+    if (!device.open() || !DeviceMatches(device, need)) continue;
     const TenantReservation* reservation = ReservationAgainst(state, id, need);
-    if (reservation == nullptr || device.full_bytes < job.bytes) continue;
+    if (reservation == nullptr || device.limit_bytes < job.bytes) continue;
     return absl::StrCat("device ",
                         ReservedText(device.name, *reservation, state.now()));
   }

@@ -79,7 +79,7 @@ std::vector<DeviceId> DevicesAfter(const State& state, const Job& running,
   for (const Rank& rank : running.ranks) {
     const Device& device = state.devices().at(rank.device);
     if (!rank.end && MayBeUsed(state, device, job, held) &&
-        device.free_bytes() + BytesOn(running, device) >=
+        device.free_bytes() + device.stray_bytes + BytesOn(running, device) >=
             NeededOn(NeedOf(state, job), device)) {
       devices.push_back(rank.device);
     }

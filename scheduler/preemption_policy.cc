@@ -310,7 +310,7 @@ bool RoomIsComing(const State& state, const Job& job) {
   const Need need = NeedOf(state, job);
   for (DeviceId id : job.reserved_devices) {
     const Device& device = state.devices().at(id);
-    uint64_t free = device.free_bytes();
+    uint64_t free = device.free_bytes() + device.stray_bytes;
     for (JobId other : device.jobs) {
       const Job& there = state.jobs().at(other);
       if (IsStopping(there)) {

@@ -24,7 +24,8 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
   const Job* last = nullptr;  // mostly the next device runs it too
   for (const auto& [id, device] : state.devices()) {
     spots_.push_back(
-        {&device, jobs_.size(), device.free_bytes(), device.site,
+        {&device, jobs_.size(), device.free_bytes() + device.stray_bytes,
+         device.site,
          device.takes_jobs() && (excluded.empty() || !excluded.contains(id))});
     for (JobId job_id : device.jobs) {
       if (last == nullptr || last->id != job_id)

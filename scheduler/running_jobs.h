@@ -50,8 +50,8 @@ class RunningJobs {
   };
   struct Spot {
     const Device* device = nullptr;
-    size_t first = 0;  // of its jobs
-    uint64_t free_bytes = 0;
+    size_t first = 0;         // of its jobs
+    uint64_t free_bytes = 0;  // and what strays give back
     uint32_t site = 0;
     bool admitted = false;  // ready and not excluded
   };

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "scheduler/elastic_policy.h"
+#include "scheduler/obstacle.h"
 #include "scheduler/order_policy.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/queue_policy.h"
@@ -19,12 +20,6 @@ namespace gpupool::scheduler {
 namespace {
 
 constexpr absl::string_view kSeparator = "; ";  // of HeldBackText
-
-std::string SpanText(absl::Duration span) {
-  const absl::Duration unit =
-      span < absl::Seconds(10) ? absl::Milliseconds(100) : absl::Seconds(1);
-  return absl::FormatDuration(absl::Trunc(span, unit));
-}
 
 std::string NameOf(JobId id) { return absl::StrCat("job ", id.value()); }
 
@@ -50,33 +45,13 @@ Keeping HeldBefore(const State& state, const Job& job) {
   return held;
 }
 
-std::string ObstacleOn(const State& state, const Device& device, const Job& job,
-                       const Keeping& held) {
-  if (device.full_bytes < job.bytes) {
-    return absl::StrCat("too small: it has ", FormatBytes(device.full_bytes),
-                        " in all");
-  }
-  if (device.limit_bytes < job.bytes) {
-    return absl::StrCat("its memory fraction of ", device.fraction,
-                        " leaves only ", FormatBytes(device.limit_bytes));
-  }
-  if (!device.ready) return "its worker is not ready";
-  if (device.drain) {
-    return absl::StrCat("drained",
-                        device.drain->reason.empty()
-                            ? ""
-                            : absl::StrCat(": ", device.drain->reason));
-  }
-  if (device.reserved_for && *device.reserved_for != job.id) {
-    return absl::StrCat("others make room here for ",
-                        NameOf(*device.reserved_for));
-  }
-  if (const TenantReservation* reservation =
-          ReservationAgainst(state, device.id, NeedOf(state, job))) {
-    return absl::StrCat(ReservedText("it", *reservation, state.now()),
-                        reservation->start > state.now()
-                            ? ": the job would have to go too soon"
-                            : "");
+// Returns why the job does not start on the device; empty when it may. What
+// keeps it away is told before what others hold there.
+std::string ObstacleOn(const State& state, const Device& device,
+                       const Need& need, const Keeping& held) {
+  const std::optional<Obstacle> obstacle = ObstacleFor(state, device, need);
+  if (obstacle && obstacle->kind <= ObstacleKind::kReserved) {
+    return ObstacleText(state, device, need, *obstacle);
   }
   if (const auto it = held.find(device.id); it != held.end()) {
     return absl::StrCat("kept free for ", NameOf(it->second),
@@ -87,29 +62,7 @@ std::string ObstacleOn(const State& state, const Device& device, const Job& job,
                         LabelOf(state.versions().at(loaded.at(device.id))),
                         " is under load here, and training stays away");
   }
-  if (device.settling > 0) return "a job on several devices is just ending";
-  if (job.device_count > 1) {
-    for (JobId id : device.jobs) {
-      if (state.jobs().at(id).device_count <= 1) continue;
-      return absl::StrCat(NameOf(id), " runs here on several devices, too");
-    }
-  }
-  if (device.cools()) {
-    return absl::StrCat("cools down for another ",
-                        SpanText(device.cools_until - state.now()), " after ",
-                        FaultsText(device), ": ", device.fault_text);
-  }
-  const uint64_t needed = NeededOn(NeedOf(state, job), device);
-  if (device.free_bytes() >= needed) {
-    if (state.machines()[device.machine].Holds(job.host) > 0) return "";
-    return absl::StrCat("its machine cannot spare ", HostText(job.host));
-  }
-  if (job.exclusive) return "not empty, and the job shares no device";
-  for (JobId id : device.jobs) {
-    if (!state.jobs().at(id).exclusive) continue;
-    return absl::StrCat(NameOf(id), " has it to itself");
-  }
-  return absl::StrCat("lacks ", FormatBytes(needed - device.free_bytes()));
+  return obstacle ? ObstacleText(state, device, need, *obstacle) : "";
 }
 
 // As the preemption policy decides; here with its reason. `borrows`: the job
@@ -153,7 +106,7 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
   } else if (const absl::Duration run = now - running.run_since;
              run < min_run) {
     view.reason = absl::StrCat("is in its minimum run for another ",
-                               SpanText(min_run - run));
+                               FormatSpan(min_run - run));
   } else if (borrows) {
     view.gives_way = true;
     view.reason = absl::StrCat("is beyond what tenant '", running.tenant,
@@ -240,7 +193,7 @@ void AddReservationEnds(const State& state, const Job& job,
     }
     explained.changes.push_back(absl::StrCat(
         "reservation '", reservation->name, "' for ", reservation->tenant,
-        " ends, in ", SpanText(reservation->end - state.now())));
+        " ends, in ", FormatSpan(reservation->end - state.now())));
   }
 }
 
@@ -252,7 +205,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
     const auto path = PathOf(state.jobs().at(view.job).tenant);
     if (level && std::count(path.begin(), path.end(), *level) == 0) continue;
     const std::string when =
-        view.left ? absl::StrCat(", in about ", SpanText(*view.left)) : "";
+        view.left ? absl::StrCat(", in about ", FormatSpan(*view.left)) : "";
     explained.changes.push_back(
         absl::StrCat(NameOf(view.job),
                      view.gives_way ? " stops after its checkpoint" : " ends",
@@ -292,7 +245,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
     if (device.cools()) {
       explained.changes.push_back(
           absl::StrCat("the cool-down of ", device.name, " ends, in ",
-                       SpanText(device.cools_until - state.now())));
+                       FormatSpan(device.cools_until - state.now())));
     }
     if (view.missing_bytes == 0) continue;
     for (VersionId id : device.versions) {
@@ -328,7 +281,7 @@ void AddDevices(const State& state, const Job& job, absl::Time now,
     const uint64_t free = device.free_bytes();
     const uint64_t needed = NeededOn(need, device);
     explained.devices.push_back({id, needed > free ? needed - free : 0,
-                                 ObstacleOn(state, device, job, held)});
+                                 ObstacleOn(state, device, need, held)});
     for (JobId running : device.jobs) {
       if (!seen.insert(running).second) continue;
       explained.running.push_back(
@@ -350,7 +303,7 @@ Explanation Explain(const State& state, const Job& job, absl::Time now) {
   if (job.state == JobState::kBackingOff) {
     explained.waits_for = absl::StrCat(
         "backs off for another ",
-        SpanText(std::max(job.wake_time - now, absl::ZeroDuration())),
+        FormatSpan(std::max(job.wake_time - now, absl::ZeroDuration())),
         " after ", job.failures, " of ", job.max_attempts, " attempts");
     explained.changes.push_back(
         absl::StrCat("`gpupool requeue ", job.id.value(), "` ends the wait"));

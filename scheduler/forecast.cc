@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/queue_policy.h"
-#include "scheduler/running_jobs.h"
 #include "scheduler/step.h"
 
 namespace gpupool::scheduler {

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
+
+#include "scheduler/obstacle.h"
+#include "scheduler/placement_policy.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -16,15 +20,23 @@ void SortDown(std::vector<uint64_t>& bytes) {
   std::sort(bytes.begin(), bytes.end(), std::greater<>());
 }
 
+// Returns whether a tenant's reservation alone keeps jobs away.
+bool ReservedOnly(const State& state, const Device& device, const Need& least) {
+  return state.reservations().At(device.id, state.now()) != nullptr &&
+         !ObstacleFor(state, device, least, {.reservation_over = true});
+}
+
 }  // namespace
 
 FreeDevices::FreeDevices(const State& state,
                          const absl::btree_set<DeviceId>& excluded,
                          const Queues::Entry* queue)
     : state_(&state), queue_(queue), sites_(state.sites()) {
+  const Need least = LeastNeed(queue);
   admitted_.reserve(state.devices().size());
   for (const auto& [id, device] : state.devices()) {
-    if (queue != nullptr && !queue->MayUse(id)) continue;
+    const std::optional<Obstacle> obstacle = ObstacleFor(state, device, least);
+    if (obstacle && obstacle->kind == ObstacleKind::kNotWanted) continue;
     Site& site = sites_[device.site];
     if (site.devices++ == 0) {
       while (site.kind < kinds_.size() &&
@@ -33,12 +45,9 @@ FreeDevices::FreeDevices(const State& state,
       }
       if (site.kind == kinds_.size()) kinds_.push_back({.kind = device.kind});
     }
-    if (!device.takes_jobs() || device.settling > 0 || device.reserved_for) {
-      continue;
-    }
     if (!excluded.empty() && excluded.contains(id)) continue;
-    if (state.reservations().At(id, state.now()) != nullptr) {
-      of_tenants_.push_back(&device);
+    if (obstacle) {
+      if (ReservedOnly(state, device, least)) of_tenants_.push_back(&device);
       continue;
     }
     Kind& kind = kinds_[site.kind];
@@ -88,12 +97,10 @@ bool FreeDevices::HostMayHold(const Need& need) const {
 }
 
 bool FreeDevices::ReservedMayHold(const Need& need) const {
-  return std::any_of(
-      of_tenants_.begin(), of_tenants_.end(), [&](const Device* device) {
-        return device->free_bytes() >= NeededOn(need, *device) &&
-               DeviceMatches(*device, need) &&
-               ReservationAgainst(*state_, device->id, need) == nullptr;
-      });
+  return std::any_of(of_tenants_.begin(), of_tenants_.end(),
+                     [&](const Device* device) {
+                       return !ObstacleFor(*state_, *device, need).has_value();
+                     });
 }
 
 bool FreeDevices::MayHold(const Need& need) {
@@ -116,10 +123,8 @@ bool FreeDevices::NamedMayEverHold(const Need& need) const {
   const auto& devices = state_->devices();
   return need.devices == 1 &&
          std::any_of(devices.begin(), devices.end(), [&](const auto& item) {
-           const auto& [id, device] = item;
-           return device.full_bytes >= need.bytes &&
-                  DeviceMatches(device, need) &&
-                  (queue_ == nullptr || queue_->MayUse(id));
+           const auto obstacle = ObstacleFor(*state_, item.second, need);
+           return !obstacle || !Lasts(obstacle->kind);
          });
 }
 

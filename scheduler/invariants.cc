@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "scheduler/device_choice.h"
 #include "scheduler/job_invariants.h"
-#include "scheduler/running_jobs.h"
 
 namespace gpupool::scheduler {
 namespace {

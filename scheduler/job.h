@@ -117,6 +117,10 @@ struct Job {
 
 QueueKey KeyOf(const Job& job);
 
+// Returns whether the live attempt has been told to stop, so that what it holds
+// comes back.
+bool IsStopping(const Job& job);
+
 // Returns what a rank of the job holds of the device: its bytes, or all that
 // may be used there when the job is exclusive.
 uint64_t BytesOn(const Job& job, const Device& device);

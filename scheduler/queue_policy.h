@@ -40,17 +40,11 @@ struct NextStart {
   std::vector<JobId> passed;
 };
 
-// Valid as long as the job and the state.
-Need NeedOf(const State& state, const Job& job);
-
 // Of a queue of higher rank, or of higher priority in the same queue.
 bool StandsAbove(const State& state, const Job& first, const Job& second);
 
 // Its tenant or its queue may not use so many devices more.
 bool IsAtLimit(const State& state, const Job& job);
-
-// "a fault", "3 faults in a row".
-std::string FaultsText(const Device& device);
 
 // The queued jobs that may start next, in order: those for which devices are
 // reserved, and the first of each shape of the others, which fit nowhere where

@@ -1,7 +1,6 @@
 // Reservations of devices for a tenant: they begin and end.
 #include <vector>
 
-#include "scheduler/running_jobs.h"
 #include "scheduler/step_context.h"
 
 namespace gpupool::scheduler {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace gpupool::scheduler {
 
@@ -141,5 +142,8 @@ constexpr uint64_t ShareOf(uint64_t bytes, double fraction) {
 
 // "512 B", "1.2 GiB": for people. Powers of 1024, one decimal from KiB on.
 std::string FormatBytes(uint64_t bytes);
+
+// Returns a time for people: "1m5s", below 10 seconds with one decimal.
+std::string FormatSpan(absl::Duration span);
 
 }  // namespace gpupool::scheduler

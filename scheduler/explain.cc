@@ -8,10 +8,12 @@
 #include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/substitute.h"
 #include "scheduler/elastic_policy.h"
 #include "scheduler/obstacle.h"
 #include "scheduler/order_policy.h"
 #include "scheduler/placement_policy.h"
+#include "scheduler/preemption_reasons.h"
 #include "scheduler/queue_policy.h"
 #include "scheduler/serving_policy.h"
 #include "scheduler/tenant_order.h"
@@ -65,6 +67,12 @@ std::string ObstacleOn(const State& state, const Device& device,
   return obstacle ? ObstacleText(state, device, need, *obstacle) : "";
 }
 
+// Returns what is said of a job that gives way for the reason.
+template <typename... Values>
+std::string OwnText(PreemptionReason reason, const Values&... values) {
+  return absl::Substitute(RowOf(reason).own, values...);
+}
+
 // As the preemption policy decides; here with its reason. `borrows`: the job
 // may take the place for its tenant's guarantee.
 Explanation::RunningView ViewOf(const State& state, const Job& running,
@@ -80,7 +88,7 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
     view.gives_way = true;
     view.reason = "was told to checkpoint and to make room for it";
   } else if (running.yields_to) {
-    view.reason = "was told to checkpoint and to make room for a served model";
+    view.reason = OwnText(PreemptionReason::kServing);
   } else if (running.stop_sent || running.interruption ||
              running.state == JobState::kCancelling) {
     view.reason = "is stopping";
@@ -88,9 +96,8 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
              running.state == JobState::kRunning &&
              now - running.run_since >= min_run) {
     view.gives_way = true;
-    view.reason = absl::StrCat("runs on ", running.device_count,
-                               " devices and can do with ",
-                               running.device_counts.front());
+    view.reason = OwnText(PreemptionReason::kResize, running.device_count,
+                          running.device_counts.front());
   } else if (!borrows && !is_same && !takes) {
     view.reason =
         absl::StrCat("keeps its device until it ends: it is in queue '",
@@ -109,25 +116,23 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
                                FormatSpan(min_run - run));
   } else if (borrows) {
     view.gives_way = true;
-    view.reason = absl::StrCat("is beyond what tenant '", running.tenant,
-                               "' is guaranteed");
+    view.reason = OwnText(PreemptionReason::kGuarantee, running.tenant);
   } else if (!is_same) {
     view.gives_way = true;
-    view.reason = absl::StrCat("is in queue '", state.QueueOf(running).name,
-                               "', which is of lower rank");
+    view.reason =
+        OwnText(PreemptionReason::kQueue, state.QueueOf(running).name);
   } else if (running.priority < job.priority) {
     view.gives_way = true;
-    view.reason = "has the lower priority";
+    view.reason = OwnText(PreemptionReason::kPriority);
   } else if (!queue.by_standing()) {
     view.reason = "has the same priority";
   } else {
     const double standing = KeptStandingOf(queue, running, now);
     const double above = job.standing * queue.hysteresis;
     view.gives_way = standing > above;
-    view.reason = absl::StrFormat(
-        "stands at %.0f device seconds; jobs above %.0f give "
-        "way",
-        standing, above);
+    view.reason =
+        OwnText(PreemptionReason::kOrder, absl::StrFormat("%.0f", standing),
+                absl::StrFormat("%.0f", above));
   }
   return view;
 }

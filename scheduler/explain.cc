@@ -17,6 +17,7 @@
 #include "scheduler/queue_policy.h"
 #include "scheduler/serving_policy.h"
 #include "scheduler/tenant_order.h"
+#include "scheduler/waiting_reason.h"
 
 namespace gpupool::scheduler {
 namespace {

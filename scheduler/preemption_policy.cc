@@ -7,7 +7,7 @@
 #include "absl/container/btree_map.h"
 #include "scheduler/obstacle.h"
 #include "scheduler/order_policy.h"
-#include "scheduler/queue_policy.h"
+#include "scheduler/placement_policy.h"
 #include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {

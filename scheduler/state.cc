@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "scheduler/state_editor.h"
-#include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {
 namespace {

@@ -1,4 +1,5 @@
-// Why jobs wait, in words.
+#include "scheduler/waiting_reason.h"
+
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -7,7 +8,6 @@
 #include "absl/strings/str_join.h"
 #include "scheduler/obstacle.h"
 #include "scheduler/placement_policy.h"
-#include "scheduler/queue_policy.h"
 #include "scheduler/serving_policy.h"
 
 namespace gpupool::scheduler {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "scheduler/device_choice.h"
-#include "scheduler/queue_policy.h"
+#include "scheduler/waiting_reason.h"
 #include "server/control/job_queues.h"
 #include "server/control/rows.h"
 

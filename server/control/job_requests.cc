@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "scheduler/explain.h"
-#include "scheduler/queue_policy.h"
 #include "server/control/admission.h"
 #include "server/control/array_spec.h"
 #include "server/control/rows.h"

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "scheduler/queue_policy.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {

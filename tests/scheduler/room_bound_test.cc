@@ -7,7 +7,6 @@
 #include <random>
 #include <utility>
 
-#include "scheduler/queue_policy.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {

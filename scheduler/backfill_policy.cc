@@ -173,9 +173,9 @@ class Backfill {
   Places& PlacesFor(const Need& need) {
     for (Places& known : places_) {
       if (known.need.bytes == need.bytes &&
-          known.need.devices == need.devices && known.need.host == need.host &&
+          known.need.devices == need.devices &&
+          known.need.demands == need.demands &&
           known.need.wanted_device == need.wanted_device &&
-          known.need.exclusive == need.exclusive &&
           known.need.visitor == need.visitor) {
         return known;
       }

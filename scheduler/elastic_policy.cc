@@ -171,7 +171,7 @@ std::optional<uint32_t> CouldGrowTo(const State& state, const Job& job,
     devices += !held.contains(id) && Takes(state, device, need);
   }
   const uint32_t machine = state.devices().at(job.ranks.front().device).machine;
-  const uint32_t hosted = state.machines()[machine].Holds(job.host);
+  const uint32_t hosted = state.machines()[machine].Holds(job.demands.host);
   devices = std::min<uint64_t>(devices, uint64_t{job.device_count} + hosted);
   for (auto count = job.device_counts.rbegin();
        count != job.device_counts.rend() && *count > job.device_count;

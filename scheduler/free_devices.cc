@@ -91,9 +91,10 @@ void FreeDevices::LookForGangs() {
 
 bool FreeDevices::HostMayHold(const Need& need) const {
   const auto& machines = state_->machines();
-  return std::any_of(
-      machines.begin(), machines.end(),
-      [&](const Machine& machine) { return machine.Holds(need.host) > 0; });
+  return std::any_of(machines.begin(), machines.end(),
+                     [&](const Machine& machine) {
+                       return machine.Holds(need.demands.host) > 0;
+                     });
 }
 
 bool FreeDevices::ReservedMayHold(const Need& need) const {
@@ -104,7 +105,7 @@ bool FreeDevices::ReservedMayHold(const Need& need) const {
 }
 
 bool FreeDevices::MayHold(const Need& need) {
-  if (!need.host.none() && !HostMayHold(need)) return false;
+  if (!need.demands.host.none() && !HostMayHold(need)) return false;
   if (!of_tenants_.empty() && ReservedMayHold(need)) return true;
   const bool may_one = need.devices > 0 && !admitted_.empty() &&
                        AnyKind(need, [&](const Kind& kind) {

@@ -77,7 +77,7 @@ absl::Status CheckSums(const State& state, const Device& device) {
     }
     job_bytes += BytesOn(*job, device);
     const size_t others = device.jobs.size() + device.versions.size() - 1;
-    if (job->exclusive && others > 0) {
+    if (job->demands.exclusive && others > 0) {
       return Broken("job ", id.value(), " is exclusive and shares ",
                     device.name, " with ", others, " others");
     }
@@ -165,8 +165,8 @@ absl::Status CheckHosts(const State& state) {
     for (const Rank& rank : job.ranks) {
       if (rank.end) continue;
       HostNeed& there = used[state.devices().at(rank.device).machine];
-      there.milli_cores += job.host.milli_cores;
-      there.bytes += job.host.bytes;
+      there.milli_cores += job.demands.host.milli_cores;
+      there.bytes += job.demands.host.bytes;
     }
   }
   for (size_t i = 0; i < used.size(); ++i) {

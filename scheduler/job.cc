@@ -14,7 +14,7 @@ bool IsStopping(const Job& job) {
 }
 
 uint64_t BytesOn(const Job& job, const Device& device) {
-  return job.exclusive ? device.limit_bytes : job.bytes;
+  return job.demands.exclusive ? device.limit_bytes : job.bytes;
 }
 
 absl::Duration Job::Attained(absl::Time now) const {

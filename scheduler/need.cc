@@ -19,10 +19,9 @@ Visitor VisitorOf(const State& state, const Job& job) {
 
 Need NeedOf(const State& state, const Job& job) {
   Need need{job.bytes, job.wanted_device, job.device_count,
-            job.id,    job.host,          &state.queues().at(job.queue)};
+            job.id,    job.demands,       &state.queues().at(job.queue)};
   if (!state.reservations().empty()) need.visitor = VisitorOf(state, job);
   need.spares_cpu = SparesCpu(job.wanted_device, need.queue->has_accelerators);
-  need.exclusive = job.exclusive;
   return need;
 }
 
@@ -38,7 +37,7 @@ Need LeastNeed(const Queues::Entry* queue) {
           .wanted_device = kAnyDevice,
           .devices = 1,
           .job = JobId(),
-          .host = {},
+          .demands = {},
           .queue = queue};
 }
 

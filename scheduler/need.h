@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "absl/strings/string_view.h"
+#include "scheduler/demands.h"
 #include "scheduler/device_choice.h"
 #include "scheduler/reservations.h"
 #include "scheduler/state.h"
@@ -23,12 +24,11 @@ struct Need {
   // May use the devices that are reserved for it, and none that cool down.
   // What is served may: it can have no other place.
   std::optional<JobId> job;
-  HostNeed host = {};                    // of the machine, for each device
+  Demands demands = {};
   const Queues::Entry* queue = nullptr;  // whose devices it may use; null: all
   // Of a job, where there are reservations (reservations.h).
   Visitor visitor = {};
   bool spares_cpu = false;  // by the rule of device_choice.h
-  bool exclusive = false;   // nothing else is on the devices
 };
 
 // Returns what the job needs to start. Valid as long as the job and the state.
@@ -54,7 +54,8 @@ bool KindMayMatch(absl::string_view kind, const Need& need);
 
 // Returns how many bytes must be free on the device.
 inline uint64_t NeededOn(const Need& need, const Device& device) {
-  return need.exclusive ? std::max(need.bytes, device.limit_bytes) : need.bytes;
+  return need.demands.exclusive ? std::max(need.bytes, device.limit_bytes)
+                                : need.bytes;
 }
 
 // Returns the tenant's reservation that keeps the job from starting there now;

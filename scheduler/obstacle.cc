@@ -28,9 +28,9 @@ std::string ReservedObstacleText(const State& state,
 
 std::string BytesText(const State& state, const Device& device,
                       const Need& need, uint64_t missing) {
-  if (need.exclusive) return "not empty, and the job shares no device";
-  const std::string taker =
-      JobText(state, device, [](const Job& job) { return job.exclusive; });
+  if (need.demands.exclusive) return "not empty, and the job shares no device";
+  const std::string taker = JobText(
+      state, device, [](const Job& job) { return job.demands.exclusive; });
   if (!taker.empty()) return absl::StrCat(taker, " has it to itself");
   return absl::StrCat("lacks ", FormatBytes(missing));
 }
@@ -78,7 +78,8 @@ std::string ObstacleText(const State& state, const Device& device,
     case ObstacleKind::kLacksBytes:
       return BytesText(state, device, need, obstacle.bytes);
     case ObstacleKind::kLacksHost:
-      return absl::StrCat("its machine cannot spare ", HostText(need.host));
+      return absl::StrCat("its machine cannot spare ",
+                          HostText(need.demands.host));
   }
   return "";
 }

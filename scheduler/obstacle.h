@@ -126,8 +126,8 @@ inline std::optional<Obstacle> ObstacleFor(const State& state,
   const uint64_t needed = NeededOn(need, device);
   const uint64_t free = device.free_bytes(until.returned_bytes);
   if (free < needed) return Obstacle{kLacksBytes, needed - free};
-  if (!until.host_freed && !need.host.none() &&
-      state.machines()[device.machine].Holds(need.host) == 0) {
+  if (!until.host_freed && !need.demands.host.none() &&
+      state.machines()[device.machine].Holds(need.demands.host) == 0) {
     return Obstacle{kLacksHost};
   }
   return std::nullopt;

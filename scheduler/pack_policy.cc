@@ -93,10 +93,12 @@ class Packing {
     for (const Device* device : devices) {
       indexes.push_back(index_[device->id.value()]);
     }
-    const SiteChoice found = LeastFragmenting(
-        spaces.sites, at, state_.machines()[machine],
-        {.devices = need_.devices, .bytes = need_.bytes, .host = need_.host},
-        indexes, state_.needs().typical());
+    const SiteChoice found =
+        LeastFragmenting(spaces.sites, at, state_.machines()[machine],
+                         {.devices = need_.devices,
+                          .bytes = need_.bytes,
+                          .host = need_.demands.host},
+                         indexes, state_.needs().typical());
     Choice choice{.devices = {}, .growth = found.growth};
     for (size_t index : found.devices) {
       const auto position = std::find(indexes.begin(), indexes.end(), index);

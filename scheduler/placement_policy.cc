@@ -191,11 +191,11 @@ std::vector<DeviceId> ChooseDevices(const State& state, const Need& need,
 
 bool HostsHold(const std::vector<Machine>& machines, const State& state,
                const Need& need, absl::Span<const DeviceId> devices) {
-  if (need.host.none()) return true;
+  if (need.demands.host.none()) return true;
   absl::btree_map<uint32_t, uint32_t> counts;
   for (DeviceId id : devices) ++counts[state.devices().at(id).machine];
   return absl::c_all_of(counts, [&](const auto& count) {
-    return machines[count.first].Holds(need.host) >= count.second;
+    return machines[count.first].Holds(need.demands.host) >= count.second;
   });
 }
 
@@ -253,8 +253,8 @@ Placement Place(const State& state, const Need& need,
     ++count.allowed;
     if (device.open()) ++count.ready;
     if (is_excluded || obstacle) continue;
-    if (!need.host.none()) {
-      site.hosted = state.machines()[device.machine].Holds(need.host);
+    if (!need.demands.host.none()) {
+      site.hosted = state.machines()[device.machine].Holds(need.demands.host);
     }
     if (site.free.size() < site.hosted) ++count.free;
     site.free.push_back(&device);
@@ -288,7 +288,7 @@ bool AreFreeFor(const State& state, const Need& need,
 bool HostsWillHold(const State& state, const Need& need,
                    absl::Span<const DeviceId> devices,
                    absl::Span<const JobId> stopping) {
-  if (need.host.none()) return true;
+  if (need.demands.host.none()) return true;
   std::vector<Machine> machines = state.machines();
   for (const auto& [id, device] : state.devices()) {
     HostNeed& used = machines[device.machine].used;
@@ -297,15 +297,15 @@ bool HostsWillHold(const State& state, const Need& need,
       if (!IsStopping(job) && !absl::c_linear_search(stopping, job_id)) {
         continue;
       }
-      used.milli_cores -= job.host.milli_cores;
-      used.bytes -= job.host.bytes;
+      used.milli_cores -= job.demands.host.milli_cores;
+      used.bytes -= job.demands.host.bytes;
     }
   }
   return HostsHold(machines, state, need, devices);
 }
 
 bool HostsCouldHold(const State& state, const Need& need) {
-  if (need.host.none()) return true;
+  if (need.demands.host.none()) return true;
   struct OnSite {
     absl::string_view kind;
     uint32_t devices = 0;
@@ -318,7 +318,7 @@ bool HostsCouldHold(const State& state, const Need& need) {
     OnSite& site = sites[device.site];
     largest = std::max(largest, ++site.devices);
     site.kind = device.kind;
-    site.hosted = state.machines()[device.machine].EverHolds(need.host);
+    site.hosted = state.machines()[device.machine].EverHolds(need.demands.host);
   }
   absl::btree_map<absl::string_view, uint64_t> whole;
   for (const OnSite& site : sites) {

@@ -205,7 +205,7 @@ bool RoomBound::MayHold(const Job& job) {
   }
   const Need need = NeedOf(jobs_.state(), job);
   if (need.devices > 1) return HoldsGang(need);
-  if (need.exclusive || NamesDevice(need.wanted_device)) {
+  if (need.demands.exclusive || NamesDevice(need.wanted_device)) {
     return ADeviceHolds(need);
   }
   return std::any_of(sites_.begin(), sites_.end(), [&](const Site& site) {

@@ -57,7 +57,7 @@ std::string AheadText(const State& state, const Job& job, size_t ahead) {
 const Device* Freest(const State& state, const Job& job) {
   Need need = NeedOf(state, job);
   need.bytes = 0;
-  need.exclusive = false;
+  need.demands.exclusive = false;
   const Device* best = nullptr;
   for (const auto& [id, device] : state.devices()) {
     Meanwhile until = WhenEmptied(device);
@@ -90,16 +90,16 @@ std::string FreeText(const Placement& placement) {
 
 // Nothing when some machine of the kind has enough for one device of it.
 std::optional<std::string> HostRoomText(const State& state, const Job& job) {
-  if (job.host.none()) return std::nullopt;
+  if (job.demands.host.none()) return std::nullopt;
   HostNeed most;
   for (const auto& [id, device] : state.devices()) {
     if (!DeviceMatches(device, NeedOf(state, job))) continue;
     const Machine& machine = state.machines()[device.machine];
-    if (machine.Holds(job.host) > 0) return std::nullopt;
+    if (machine.Holds(job.demands.host) > 0) return std::nullopt;
     most.milli_cores = std::max(most.milli_cores, machine.free().milli_cores);
     most.bytes = std::max(most.bytes, machine.free().bytes);
   }
-  return absl::StrCat("waits for ", HostText(job.host),
+  return absl::StrCat("waits for ", HostText(job.demands.host),
                       " of a machine; others leave ",
                       static_cast<double>(most.milli_cores) / 1000,
                       " cores and ", FormatBytes(most.bytes), " at most");
@@ -131,7 +131,7 @@ std::string RoomText(const State& state, const Job& job,
     return absl::StrCat("waits for ", DevicesText(need), " with ", bytes,
                         " each; ", FreeText(placement), taken);
   }
-  if (job.exclusive) {
+  if (job.demands.exclusive) {
     return absl::StrCat("waits for ", DevicesText(need), " (exclusive: true)",
                         taken.empty() ? AreThereText(freest) : taken);
   }

@@ -51,7 +51,7 @@ TEST_F(InvariantsTest, CatchesAnExclusiveJobThatSharesItsDevice) {
   Submit(60);
   const JobId beside = Submit(40);
   ASSERT_EQ(DeviceOf(beside), device);
-  broken().exclusive = true;
+  broken().demands.exclusive = true;
   edit.FindDevice(device)->job_bytes = 140;
   EXPECT_THAT(Complaint(), HasSubstr("job 1 is exclusive and shares cpu:0"));
 }

@@ -10,19 +10,19 @@ class NeedTest : public SchedulerTest {};
 TEST_F(NeedTest, AJobNeedsWhatItWasSubmittedWith) {
   AddReadyDevice("cuda:0", 100);
   const JobId id(++last_job);
-  Send(JobSubmitted{.job = id,
-                    .bytes = 500,
-                    .wanted_device = "cuda",
-                    .device_count = 2,
-                    .host = {.milli_cores = 10},
-                    .exclusive = true});
+  Send(JobSubmitted{
+      .job = id,
+      .bytes = 500,
+      .wanted_device = "cuda",
+      .device_count = 2,
+      .demands = {.host = {.milli_cores = 10}, .exclusive = true}});
   const Need need = NeedOf(state, job(id));
   EXPECT_EQ(need.bytes, 500u);
   EXPECT_EQ(need.wanted_device, "cuda");
   EXPECT_EQ(need.devices, 2u);
   EXPECT_EQ(need.job, id);
-  EXPECT_EQ(need.host.milli_cores, 10u);
-  EXPECT_TRUE(need.exclusive);
+  EXPECT_EQ(need.demands.host.milli_cores, 10u);
+  EXPECT_TRUE(need.demands.exclusive);
   EXPECT_EQ(need.queue, &state.queues().at(0));
 }
 
@@ -43,7 +43,9 @@ TEST_F(NeedTest, AnExclusiveJobNeedsAllOfADevice) {
   const Device& device = state.devices().at(id);
   EXPECT_EQ(NeededOn({.bytes = 10, .wanted_device = ""}, device), 10u);
   EXPECT_EQ(
-      NeededOn({.bytes = 10, .wanted_device = "", .exclusive = true}, device),
+      NeededOn(
+          {.bytes = 10, .wanted_device = "", .demands = {.exclusive = true}},
+          device),
       100u);
 }
 

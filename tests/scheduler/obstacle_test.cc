@@ -126,7 +126,7 @@ TEST_F(ObstacleTest, BytesThatOthersHoldAreMissing) {
   EXPECT_EQ(Text(need), "lacks 30 B");
   EXPECT_EQ(Kind(need, {.returned_bytes = 29}), ObstacleKind::kLacksBytes);
   EXPECT_EQ(Kind(need, {.returned_bytes = 30}), std::nullopt);
-  need.exclusive = true;
+  need.demands.exclusive = true;
   EXPECT_EQ(Text(need), "not empty, and the job shares no device");
   Meanwhile until;
   until.Leave(job(there), device());
@@ -143,16 +143,16 @@ TEST_F(ObstacleTest, TheBytesOfStraysComeBack) {
 
 TEST_F(ObstacleTest, AnExclusiveJobHasItsDeviceToItself) {
   const JobId alone(++last_job);
-  Send(JobSubmitted{.job = alone, .bytes = 10, .exclusive = true});
+  Send(JobSubmitted{.job = alone, .bytes = 10, .demands = {.exclusive = true}});
   EXPECT_EQ(Text(need), "job 1 has it to itself");
 }
 
 TEST_F(ObstacleTest, TheMachineMustSpareWhatTheJobNeeds) {
   state.SetHost(0, {.milli_cores = 4000});
-  need.host = {.milli_cores = 4001};
+  need.demands.host = {.milli_cores = 4001};
   EXPECT_EQ(Text(need), "its machine cannot spare 4.001 host cores");
   EXPECT_EQ(Kind(need, {.host_freed = true}), std::nullopt);
-  need.host.milli_cores = 4000;
+  need.demands.host.milli_cores = 4000;
   EXPECT_EQ(Kind(need), std::nullopt);
 }
 
@@ -183,7 +183,7 @@ TEST_F(ObstacleTest, WhatStopsTheLeastNeedStopsEveryJob) {
         there, one_in(4) ? now + absl::Seconds(9) : absl::InfinitePast());
     need.bytes = random() % 100;
     need.devices = 1 + random() % 2;
-    need.exclusive = one_in(3);
+    need.demands.exclusive = one_in(3);
     if (!Kind(LeastNeed(nullptr))) continue;
     ++stopped;
     EXPECT_NE(Kind(need), std::nullopt) << "round " << round;

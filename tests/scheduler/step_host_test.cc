@@ -27,7 +27,7 @@ class StepHostTest : public SchedulerTest {
                       .priority = priority,
                       .bytes = 10,
                       .device_count = devices,
-                      .host = host});
+                      .demands = {.host = host}});
     return id;
   }
 };
@@ -81,16 +81,20 @@ TEST_F(StepHostTest, MoreThanAMachineHasNeverFits) {
   const Need need{.bytes = 10,
                   .wanted_device = "",
                   .devices = 1,
-                  .host = {.milli_cores = 8001}};
+                  .demands = {.host = {.milli_cores = 8001}}};
   const Placement placement = Place(state, need);
   EXPECT_EQ(placement.fit, Fit::kNever);
   EXPECT_EQ(NeverFitsText(need, placement),
             "never fits: needs 8.001 host cores; no machine has so much");
-  const Need gang{
-      .bytes = 10, .wanted_device = "", .devices = 4, .host = {.bytes = 21}};
+  const Need gang{.bytes = 10,
+                  .wanted_device = "",
+                  .devices = 4,
+                  .demands = {.host = {.bytes = 21}}};
   EXPECT_EQ(Place(state, gang).fit, Fit::kNever);
-  const Need whole{
-      .bytes = 10, .wanted_device = "", .devices = 8, .host = {.bytes = 20}};
+  const Need whole{.bytes = 10,
+                   .wanted_device = "",
+                   .devices = 8,
+                   .demands = {.host = {.bytes = 20}}};
   EXPECT_EQ(Place(state, whole).fit, Fit::kNow);
 }
 
@@ -110,8 +114,10 @@ TEST_F(StepHostPriorityTest, NobodyStopsForWhoWouldNotHaveTheCores) {
     Begin(id);
   }
   const JobId waits(++last_job);
-  Send(JobSubmitted{
-      .job = waits, .priority = 5, .bytes = 50, .host = {.milli_cores = 1000}});
+  Send(JobSubmitted{.job = waits,
+                    .priority = 5,
+                    .bytes = 50,
+                    .demands = {.host = {.milli_cores = 1000}}});
   EXPECT_EQ(job(waits).state, JobState::kQueued);
   for (JobId id : low) EXPECT_FALSE(job(id).stop_sent) << id.value();
 }

@@ -8,6 +8,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "scheduler/free_devices.h"
+#include "scheduler/obstacle.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -15,36 +16,26 @@ namespace {
 // When enough of the device is free; InfiniteFuture when nobody knows.
 absl::Time FreeAt(const State& state, const Device& device, const Need& need,
                   absl::Time now) {
-  if (!device.open()) return absl::InfiniteFuture();
-  if (device.reserved_for && device.reserved_for != need.job) {
-    return absl::InfiniteFuture();
-  }
-  if (ReservationAgainst(state, device.id, need) != nullptr) {
-    return absl::InfiniteFuture();
-  }
-  // What was told to stop comes back soon.
-  uint64_t free = device.free_bytes() + device.stray_bytes;
+  Meanwhile emptied = WhenEmptied(device);
+  emptied.promise_kept = false;
+  if (ObstacleFor(state, device, need, emptied)) return absl::InfiniteFuture();
   absl::InlinedVector<std::pair<absl::Time, const Job*>, 8> ends;
-  const uint64_t needed = NeededOn(need, device);
-  size_t gangs = 0;
   for (JobId id : device.jobs) {
     const Job& job = state.jobs().at(id);
     ends.emplace_back(ExpectedEnd(job, now), &job);
-    // Two jobs on several devices never share one.
-    if (need.devices > 1 && job.device_count > 1) ++gangs;
   }
   std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) {
     return std::tie(a.first, a.second->id) < std::tie(b.first, b.second->id);
   });
   absl::Time at = std::max(now, device.cools_until);
+  Meanwhile until = WhenSettled(device);
+  until.cooled = true;
   for (const auto& [end, job] : ends) {
-    if (free >= needed && gangs == 0) return at;
+    if (!ObstacleFor(state, device, need, until)) break;
     at = std::max(at, end);
-    free += BytesOn(*job, device);
-    if (need.devices > 1 && job->device_count > 1) --gangs;
+    until.Leave(*job, device);
   }
-  const bool ever = free >= needed && needed <= device.limit_bytes;
-  return ever ? at : absl::InfiniteFuture();
+  return at;
 }
 
 struct SiteRoom {
@@ -182,9 +173,9 @@ class Backfill {
   Places& PlacesFor(const Need& need) {
     for (Places& known : places_) {
       if (known.need.bytes == need.bytes &&
-          known.need.devices == need.devices && known.need.host == need.host &&
+          known.need.devices == need.devices &&
+          known.need.demands == need.demands &&
           known.need.wanted_device == need.wanted_device &&
-          known.need.exclusive == need.exclusive &&
           known.need.visitor == need.visitor) {
         return known;
       }

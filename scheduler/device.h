@@ -36,6 +36,7 @@ struct Device {
   absl::btree_set<JobId> jobs;          // with a rank here that has not ended
   absl::btree_set<VersionId> versions;  // placed
   uint64_t job_bytes = 0;               // sum over `jobs`
+  uint32_t gangs = 0;                   // of `jobs`, those on several devices
   uint64_t version_bytes = 0;           // sum over `versions`
   // Things that the worker holds but should not: told to stop, bytes not back
   // yet.
@@ -54,15 +55,15 @@ struct Device {
   absl::Time cools_until = absl::InfinitePast();
 
   bool cools() const { return cools_until != absl::InfinitePast(); }
-  // Models may be placed there.
   bool open() const { return ready && !drain; }
-  bool takes_jobs() const { return open() && !cools(); }
 
   uint64_t committed_bytes() const {
     return job_bytes + version_bytes + stray_bytes;
   }
-  uint64_t free_bytes() const {
-    const uint64_t used = committed_bytes();
+  // Returns the bytes that nothing holds once some more have been given back;
+  // below 0, once others have taken some.
+  uint64_t free_bytes(int64_t returned = 0) const {
+    const uint64_t used = committed_bytes() - static_cast<uint64_t>(returned);
     return used < limit_bytes ? limit_bytes - used : 0;
   }
 };

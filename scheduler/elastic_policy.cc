@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "scheduler/obstacle.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/queue_policy.h"
-#include "scheduler/running_jobs.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -19,19 +19,10 @@ bool StaysWithinLimit(const State& state, const Job& job, uint32_t more) {
          !state.queues().IsFull(job.queue, more);
 }
 
-bool HasGang(const State& state, const Device& device) {
-  return std::any_of(device.jobs.begin(), device.jobs.end(), [&](JobId id) {
-    return state.jobs().at(id).device_count > 1;
-  });
-}
-
-bool MayBeUsed(const State& state, const Device& device, const Job& job,
-               const absl::btree_set<DeviceId>& held) {
-  const Need need = NeedOf(state, job);
-  return DeviceMatches(device, need) && device.takes_jobs() &&
-         ReservationAgainst(state, device.id, need) == nullptr &&
-         device.settling == 0 && !held.contains(device.id) &&
-         (!device.reserved_for || device.reserved_for == job.id);
+// Returns whether the device, which is not in `held`, takes the need then.
+bool Takes(const State& state, const Device& device, const Need& need,
+           const Meanwhile& until = {.host_freed = true}) {
+  return !ObstacleFor(state, device, need, until).has_value();
 }
 
 // Devices that others in the queue need at least, for which none are reserved.
@@ -81,12 +72,15 @@ bool MayShrinkFor(const Job& running, const Job& job, const State& state,
 std::vector<DeviceId> DevicesAfter(const State& state, const Job& running,
                                    const Job& job,
                                    const absl::btree_set<DeviceId>& held) {
+  const Need need = NeedOf(state, job);
   std::vector<DeviceId> devices;
   for (const Rank& rank : running.ranks) {
     const Device& device = state.devices().at(rank.device);
-    if (!rank.end && MayBeUsed(state, device, job, held) &&
-        device.free_bytes() + BytesOn(running, device) >=
-            NeededOn(NeedOf(state, job), device)) {
+    Meanwhile until = WhenSettled(device);
+    until.settled = false;
+    until.Leave(running, device);
+    if (!rank.end && !held.contains(device.id) &&
+        Takes(state, device, need, until)) {
       devices.push_back(rank.device);
     }
   }
@@ -99,11 +93,8 @@ std::vector<SiteRoom> RoomOnSites(const State& state, const Job& job,
   std::vector<SiteRoom> sites(state.sites());
   const Need need = NeedOf(state, job);
   for (const auto& [id, device] : state.devices()) {
-    if (!MayBeUsed(state, device, job, held)) continue;
-    const bool gang = need.devices > 1 && HasGang(state, device);
-    if (device.free_bytes() >= NeededOn(need, device) && !gang) {
-      sites[device.site].free.push_back(id);
-    }
+    if (held.contains(id) || !Takes(state, device, need)) continue;
+    sites[device.site].free.push_back(id);
   }
   for (JobId id : state.elastic()) {
     const Job& running = state.jobs().at(id);
@@ -173,14 +164,14 @@ std::optional<uint32_t> CouldGrowTo(const State& state, const Job& job,
     return std::nullopt;
   }
   uint32_t devices = job.device_count;
+  Need need = NeedOf(state, job);
+  need.devices = devices + 1;
   for (const auto& [id, device] : state.devices()) {
     if (device.site != *site || job.FindRank(id) != nullptr) continue;
-    if (!MayBeUsed(state, device, job, held) || HasGang(state, device))
-      continue;
-    devices += device.free_bytes() >= NeededOn(NeedOf(state, job), device);
+    devices += !held.contains(id) && Takes(state, device, need);
   }
   const uint32_t machine = state.devices().at(job.ranks.front().device).machine;
-  const uint32_t hosted = state.machines()[machine].Holds(job.host);
+  const uint32_t hosted = state.machines()[machine].Holds(job.demands.host);
   devices = std::min<uint64_t>(devices, uint64_t{job.device_count} + hosted);
   for (auto count = job.device_counts.rbegin();
        count != job.device_counts.rend() && *count > job.device_count;

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "scheduler/demands.h"
 #include "scheduler/device.h"
-#include "scheduler/host.h"
 #include "scheduler/reservations.h"
 #include "scheduler/types.h"
 
@@ -30,8 +30,7 @@ struct JobSubmitted {
   // Of an elastic job: with how many devices it can run; `device_count` is
   // the least of them then. Else empty.
   std::vector<uint32_t> device_counts;
-  HostNeed host = {};      // of its machine, for each device
-  bool exclusive = false;  // nothing else is on its devices
+  Demands demands = {};
   // Failures, neither stops nor faults of devices; >= 1.
   uint32_t max_attempts = 3;
   absl::Duration first_backoff = absl::Seconds(1);

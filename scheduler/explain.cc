@@ -8,23 +8,21 @@
 #include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/substitute.h"
 #include "scheduler/elastic_policy.h"
+#include "scheduler/obstacle.h"
 #include "scheduler/order_policy.h"
 #include "scheduler/placement_policy.h"
+#include "scheduler/preemption_reasons.h"
 #include "scheduler/queue_policy.h"
 #include "scheduler/serving_policy.h"
 #include "scheduler/tenant_order.h"
+#include "scheduler/waiting_reason.h"
 
 namespace gpupool::scheduler {
 namespace {
 
 constexpr absl::string_view kSeparator = "; ";  // of HeldBackText
-
-std::string SpanText(absl::Duration span) {
-  const absl::Duration unit =
-      span < absl::Seconds(10) ? absl::Milliseconds(100) : absl::Seconds(1);
-  return absl::FormatDuration(absl::Trunc(span, unit));
-}
 
 std::string NameOf(JobId id) { return absl::StrCat("job ", id.value()); }
 
@@ -50,33 +48,13 @@ Keeping HeldBefore(const State& state, const Job& job) {
   return held;
 }
 
-std::string ObstacleOn(const State& state, const Device& device, const Job& job,
-                       const Keeping& held) {
-  if (!device.ready) return "its worker is not ready";
-  if (device.drain) {
-    return absl::StrCat("drained",
-                        device.drain->reason.empty()
-                            ? ""
-                            : absl::StrCat(": ", device.drain->reason));
-  }
-  if (device.full_bytes < job.bytes) {
-    return absl::StrCat("too small: it has ", FormatBytes(device.full_bytes),
-                        " in all");
-  }
-  if (device.limit_bytes < job.bytes) {
-    return absl::StrCat("its memory fraction of ", device.fraction,
-                        " leaves only ", FormatBytes(device.limit_bytes));
-  }
-  if (device.reserved_for && *device.reserved_for != job.id) {
-    return absl::StrCat("others make room here for ",
-                        NameOf(*device.reserved_for));
-  }
-  if (const TenantReservation* reservation =
-          ReservationAgainst(state, device.id, NeedOf(state, job))) {
-    return absl::StrCat(ReservedText("it", *reservation, state.now()),
-                        reservation->start > state.now()
-                            ? ": the job would have to go too soon"
-                            : "");
+// Returns why the job does not start on the device; empty when it may. What
+// keeps it away is told before what others hold there.
+std::string ObstacleOn(const State& state, const Device& device,
+                       const Need& need, const Keeping& held) {
+  const std::optional<Obstacle> obstacle = ObstacleFor(state, device, need);
+  if (obstacle && obstacle->kind <= ObstacleKind::kReserved) {
+    return ObstacleText(state, device, need, *obstacle);
   }
   if (const auto it = held.find(device.id); it != held.end()) {
     return absl::StrCat("kept free for ", NameOf(it->second),
@@ -87,26 +65,13 @@ std::string ObstacleOn(const State& state, const Device& device, const Job& job,
                         LabelOf(state.versions().at(loaded.at(device.id))),
                         " is under load here, and training stays away");
   }
-  if (device.settling > 0) return "a job on several devices is just ending";
-  if (job.device_count > 1) {
-    for (JobId id : device.jobs) {
-      if (state.jobs().at(id).device_count <= 1) continue;
-      return absl::StrCat(NameOf(id), " runs here on several devices, too");
-    }
-  }
-  if (device.cools()) {
-    return absl::StrCat("cools down for another ",
-                        SpanText(device.cools_until - state.now()), " after ",
-                        FaultsText(device), ": ", device.fault_text);
-  }
-  const uint64_t needed = NeededOn(NeedOf(state, job), device);
-  if (device.free_bytes() >= needed) return "";
-  if (job.exclusive) return "not empty, and the job shares no device";
-  for (JobId id : device.jobs) {
-    if (!state.jobs().at(id).exclusive) continue;
-    return absl::StrCat(NameOf(id), " has it to itself");
-  }
-  return absl::StrCat("lacks ", FormatBytes(needed - device.free_bytes()));
+  return obstacle ? ObstacleText(state, device, need, *obstacle) : "";
+}
+
+// Returns what is said of a job that gives way for the reason.
+template <typename... Values>
+std::string OwnText(PreemptionReason reason, const Values&... values) {
+  return absl::Substitute(RowOf(reason).own, values...);
 }
 
 // As the preemption policy decides; here with its reason. `borrows`: the job
@@ -124,7 +89,7 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
     view.gives_way = true;
     view.reason = "was told to checkpoint and to make room for it";
   } else if (running.yields_to) {
-    view.reason = "was told to checkpoint and to make room for a served model";
+    view.reason = OwnText(PreemptionReason::kServing);
   } else if (running.stop_sent || running.interruption ||
              running.state == JobState::kCancelling) {
     view.reason = "is stopping";
@@ -132,9 +97,8 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
              running.state == JobState::kRunning &&
              now - running.run_since >= min_run) {
     view.gives_way = true;
-    view.reason = absl::StrCat("runs on ", running.device_count,
-                               " devices and can do with ",
-                               running.device_counts.front());
+    view.reason = OwnText(PreemptionReason::kResize, running.device_count,
+                          running.device_counts.front());
   } else if (!borrows && !is_same && !takes) {
     view.reason =
         absl::StrCat("keeps its device until it ends: it is in queue '",
@@ -150,28 +114,26 @@ Explanation::RunningView ViewOf(const State& state, const Job& running,
   } else if (const absl::Duration run = now - running.run_since;
              run < min_run) {
     view.reason = absl::StrCat("is in its minimum run for another ",
-                               SpanText(min_run - run));
+                               FormatSpan(min_run - run));
   } else if (borrows) {
     view.gives_way = true;
-    view.reason = absl::StrCat("is beyond what tenant '", running.tenant,
-                               "' is guaranteed");
+    view.reason = OwnText(PreemptionReason::kGuarantee, running.tenant);
   } else if (!is_same) {
     view.gives_way = true;
-    view.reason = absl::StrCat("is in queue '", state.QueueOf(running).name,
-                               "', which is of lower rank");
+    view.reason =
+        OwnText(PreemptionReason::kQueue, state.QueueOf(running).name);
   } else if (running.priority < job.priority) {
     view.gives_way = true;
-    view.reason = "has the lower priority";
+    view.reason = OwnText(PreemptionReason::kPriority);
   } else if (!queue.by_standing()) {
     view.reason = "has the same priority";
   } else {
     const double standing = KeptStandingOf(queue, running, now);
     const double above = job.standing * queue.hysteresis;
     view.gives_way = standing > above;
-    view.reason = absl::StrFormat(
-        "stands at %.0f device seconds; jobs above %.0f give "
-        "way",
-        standing, above);
+    view.reason =
+        OwnText(PreemptionReason::kOrder, absl::StrFormat("%.0f", standing),
+                absl::StrFormat("%.0f", above));
   }
   return view;
 }
@@ -237,7 +199,7 @@ void AddReservationEnds(const State& state, const Job& job,
     }
     explained.changes.push_back(absl::StrCat(
         "reservation '", reservation->name, "' for ", reservation->tenant,
-        " ends, in ", SpanText(reservation->end - state.now())));
+        " ends, in ", FormatSpan(reservation->end - state.now())));
   }
 }
 
@@ -249,7 +211,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
     const auto path = PathOf(state.jobs().at(view.job).tenant);
     if (level && std::count(path.begin(), path.end(), *level) == 0) continue;
     const std::string when =
-        view.left ? absl::StrCat(", in about ", SpanText(*view.left)) : "";
+        view.left ? absl::StrCat(", in about ", FormatSpan(*view.left)) : "";
     explained.changes.push_back(
         absl::StrCat(NameOf(view.job),
                      view.gives_way ? " stops after its checkpoint" : " ends",
@@ -275,6 +237,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
   for (const Explanation::DeviceView& view : explained.devices) {
     const Device& device = state.devices().at(view.device);
     if (view.obstacle.empty()) continue;
+    if (device.full_bytes < job.bytes) continue;
     if (!device.ready) {
       explained.changes.push_back(
           absl::StrCat("the worker of ", device.name, " comes back"));
@@ -288,9 +251,9 @@ void AddChangesOnDevices(const State& state, const Job& job,
     if (device.cools()) {
       explained.changes.push_back(
           absl::StrCat("the cool-down of ", device.name, " ends, in ",
-                       SpanText(device.cools_until - state.now())));
+                       FormatSpan(device.cools_until - state.now())));
     }
-    if (view.missing_bytes == 0 || device.full_bytes < job.bytes) continue;
+    if (view.missing_bytes == 0) continue;
     for (VersionId id : device.versions) {
       const Version& version = state.versions().at(id);
       explained.changes.push_back(absl::StrCat(
@@ -324,7 +287,7 @@ void AddDevices(const State& state, const Job& job, absl::Time now,
     const uint64_t free = device.free_bytes();
     const uint64_t needed = NeededOn(need, device);
     explained.devices.push_back({id, needed > free ? needed - free : 0,
-                                 ObstacleOn(state, device, job, held)});
+                                 ObstacleOn(state, device, need, held)});
     for (JobId running : device.jobs) {
       if (!seen.insert(running).second) continue;
       explained.running.push_back(
@@ -346,7 +309,7 @@ Explanation Explain(const State& state, const Job& job, absl::Time now) {
   if (job.state == JobState::kBackingOff) {
     explained.waits_for = absl::StrCat(
         "backs off for another ",
-        SpanText(std::max(job.wake_time - now, absl::ZeroDuration())),
+        FormatSpan(std::max(job.wake_time - now, absl::ZeroDuration())),
         " after ", job.failures, " of ", job.max_attempts, " attempts");
     explained.changes.push_back(
         absl::StrCat("`gpupool requeue ", job.id.value(), "` ends the wait"));

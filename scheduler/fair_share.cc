@@ -169,4 +169,10 @@ bool TenantUsage::IsGuaranteed(absl::string_view tenant, uint32_t more,
   return false;
 }
 
+bool HasGuarantees(const TenantShares& tenants) {
+  return std::any_of(tenants.begin(), tenants.end(), [](const auto& tenant) {
+    return tenant.second.guaranteed.has_value();
+  });
+}
+
 }  // namespace gpupool::scheduler

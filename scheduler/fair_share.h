@@ -108,4 +108,8 @@ class TenantUsage {
   size_t most_nodes_ = 1024;  // then those that have faded are dropped
 };
 
+// Returns whether some tenant has a guarantee, so that its devices may have to
+// be taken back.
+bool HasGuarantees(const TenantShares& tenants);
+
 }  // namespace gpupool::scheduler

@@ -10,9 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "scheduler/placement_policy.h"
-#include "scheduler/queue_policy.h"
-#include "scheduler/running_jobs.h"
 #include "scheduler/step.h"
+#include "scheduler/waiting_reason.h"
 
 namespace gpupool::scheduler {
 namespace {

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
+
+#include "scheduler/obstacle.h"
+#include "scheduler/placement_policy.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -16,15 +20,23 @@ void SortDown(std::vector<uint64_t>& bytes) {
   std::sort(bytes.begin(), bytes.end(), std::greater<>());
 }
 
+// Returns whether a tenant's reservation alone keeps jobs away.
+bool ReservedOnly(const State& state, const Device& device, const Need& least) {
+  return state.reservations().At(device.id, state.now()) != nullptr &&
+         !ObstacleFor(state, device, least, {.reservation_over = true});
+}
+
 }  // namespace
 
 FreeDevices::FreeDevices(const State& state,
                          const absl::btree_set<DeviceId>& excluded,
                          const Queues::Entry* queue)
     : state_(&state), queue_(queue), sites_(state.sites()) {
+  const Need least = LeastNeed(queue);
   admitted_.reserve(state.devices().size());
   for (const auto& [id, device] : state.devices()) {
-    if (queue != nullptr && !queue->MayUse(id)) continue;
+    const std::optional<Obstacle> obstacle = ObstacleFor(state, device, least);
+    if (obstacle && obstacle->kind == ObstacleKind::kNotWanted) continue;
     Site& site = sites_[device.site];
     if (site.devices++ == 0) {
       while (site.kind < kinds_.size() &&
@@ -33,12 +45,9 @@ FreeDevices::FreeDevices(const State& state,
       }
       if (site.kind == kinds_.size()) kinds_.push_back({.kind = device.kind});
     }
-    if (!device.takes_jobs() || device.settling > 0 || device.reserved_for) {
-      continue;
-    }
     if (!excluded.empty() && excluded.contains(id)) continue;
-    if (state.reservations().At(id, state.now()) != nullptr) {
-      of_tenants_.push_back(&device);
+    if (obstacle) {
+      if (ReservedOnly(state, device, least)) of_tenants_.push_back(&device);
       continue;
     }
     Kind& kind = kinds_[site.kind];
@@ -64,10 +73,7 @@ void FreeDevices::LookForGangs() {
   looked_for_gangs_ = true;
   std::vector<Descending> free(sites_.size());
   for (const Device* device : admitted_) {
-    const bool has_gang = std::any_of(
-        device->jobs.begin(), device->jobs.end(),
-        [&](JobId id) { return state_->jobs().at(id).device_count > 1; });
-    if (!has_gang) free[device->site].push_back(device->free_bytes());
+    if (device->gangs == 0) free[device->site].push_back(device->free_bytes());
   }
   for (size_t at = 0; at < sites_.size(); ++at) {
     if (free[at].empty()) continue;
@@ -85,22 +91,21 @@ void FreeDevices::LookForGangs() {
 
 bool FreeDevices::HostMayHold(const Need& need) const {
   const auto& machines = state_->machines();
-  return std::any_of(
-      machines.begin(), machines.end(),
-      [&](const Machine& machine) { return machine.Holds(need.host) > 0; });
+  return std::any_of(machines.begin(), machines.end(),
+                     [&](const Machine& machine) {
+                       return machine.Holds(need.demands.host) > 0;
+                     });
 }
 
 bool FreeDevices::ReservedMayHold(const Need& need) const {
-  return std::any_of(
-      of_tenants_.begin(), of_tenants_.end(), [&](const Device* device) {
-        return device->free_bytes() >= NeededOn(need, *device) &&
-               DeviceMatches(*device, need) &&
-               ReservationAgainst(*state_, device->id, need) == nullptr;
-      });
+  return std::any_of(of_tenants_.begin(), of_tenants_.end(),
+                     [&](const Device* device) {
+                       return !ObstacleFor(*state_, *device, need).has_value();
+                     });
 }
 
 bool FreeDevices::MayHold(const Need& need) {
-  if (!need.host.none() && !HostMayHold(need)) return false;
+  if (!need.demands.host.none() && !HostMayHold(need)) return false;
   if (!of_tenants_.empty() && ReservedMayHold(need)) return true;
   const bool may_one = need.devices > 0 && !admitted_.empty() &&
                        AnyKind(need, [&](const Kind& kind) {
@@ -119,10 +124,8 @@ bool FreeDevices::NamedMayEverHold(const Need& need) const {
   const auto& devices = state_->devices();
   return need.devices == 1 &&
          std::any_of(devices.begin(), devices.end(), [&](const auto& item) {
-           const auto& [id, device] = item;
-           return device.full_bytes >= need.bytes &&
-                  DeviceMatches(device, need) &&
-                  (queue_ == nullptr || queue_->MayUse(id));
+           const auto obstacle = ObstacleFor(*state_, item.second, need);
+           return !obstacle || !Lasts(obstacle->kind);
          });
 }
 

@@ -10,7 +10,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
-#include "scheduler/placement_policy.h"
+#include "scheduler/need.h"
 #include "scheduler/state.h"
 #include "scheduler/types.h"
 
@@ -56,7 +56,7 @@ class FreeDevices {
   const Queues::Entry* queue_;
   absl::InlinedVector<Kind, 2> kinds_;
   std::vector<Site> sites_;
-  std::vector<const Device*> admitted_;  // ready, neither excluded nor reserved
+  std::vector<const Device*> admitted_;    // take the least need, not excluded
   std::vector<const Device*> of_tenants_;  // the same, but for a tenant
   uint32_t smallest_site_ = 0;             // devices of a kind on one machine
   bool looked_for_gangs_ = false;

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "scheduler/device_choice.h"
 #include "scheduler/job_invariants.h"
-#include "scheduler/running_jobs.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -69,7 +68,7 @@ absl::Status CheckStrays(const State& state, const Device& device) {
 
 absl::Status CheckSums(const State& state, const Device& device) {
   uint64_t job_bytes = 0;
-  int gangs = 0;
+  uint32_t gangs = 0;
   for (JobId id : device.jobs) {
     const Job* job = state.FindJob(id);
     if (job == nullptr || !job->RunsOn(device.id)) {
@@ -78,7 +77,7 @@ absl::Status CheckSums(const State& state, const Device& device) {
     }
     job_bytes += BytesOn(*job, device);
     const size_t others = device.jobs.size() + device.versions.size() - 1;
-    if (job->exclusive && others > 0) {
+    if (job->demands.exclusive && others > 0) {
       return Broken("job ", id.value(), " is exclusive and shares ",
                     device.name, " with ", others, " others");
     }
@@ -86,6 +85,10 @@ absl::Status CheckSums(const State& state, const Device& device) {
   }
   if (gangs > 1) {
     return Broken(device.name, " has ", gangs, " jobs on several devices");
+  }
+  if (gangs != device.gangs) {
+    return Broken(device.name, " counts ", device.gangs,
+                  " jobs on several devices, there are ", gangs);
   }
   uint64_t version_bytes = 0;
   for (VersionId id : device.versions) {
@@ -162,8 +165,8 @@ absl::Status CheckHosts(const State& state) {
     for (const Rank& rank : job.ranks) {
       if (rank.end) continue;
       HostNeed& there = used[state.devices().at(rank.device).machine];
-      there.milli_cores += job.host.milli_cores;
-      there.bytes += job.host.bytes;
+      there.milli_cores += job.demands.host.milli_cores;
+      there.bytes += job.demands.host.bytes;
     }
   }
   for (size_t i = 0; i < used.size(); ++i) {

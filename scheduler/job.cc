@@ -8,8 +8,13 @@ QueueKey KeyOf(const Job& job) {
   return {job.queue, job.priority, job.standing, job.id};
 }
 
+bool IsStopping(const Job& job) {
+  return job.stop_sent.has_value() || job.interruption.has_value() ||
+         job.state == JobState::kCancelling || job.Saves();
+}
+
 uint64_t BytesOn(const Job& job, const Device& device) {
-  return job.exclusive ? device.limit_bytes : job.bytes;
+  return job.demands.exclusive ? device.limit_bytes : job.bytes;
 }
 
 absl::Duration Job::Attained(absl::Time now) const {

@@ -10,8 +10,8 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/time/time.h"
+#include "scheduler/demands.h"
 #include "scheduler/device.h"
-#include "scheduler/host.h"
 #include "scheduler/queue_key.h"
 #include "scheduler/types.h"
 
@@ -39,8 +39,7 @@ struct Job {
   uint32_t device_count = 1;
   // Of an elastic job: with how many it can run, rising; else empty.
   std::vector<uint32_t> device_counts;
-  HostNeed host;           // for each device
-  bool exclusive = false;  // nothing else is on its devices
+  Demands demands;
   uint32_t max_attempts = 3;
   absl::Duration first_backoff = absl::Seconds(1);
   bool publish_on_success = false;
@@ -116,6 +115,10 @@ struct Job {
 };
 
 QueueKey KeyOf(const Job& job);
+
+// Returns whether the live attempt has been told to stop, so that what it holds
+// comes back.
+bool IsStopping(const Job& job);
 
 // Returns what a rank of the job holds of the device: its bytes, or all that
 // may be used there when the job is exclusive.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "scheduler/fragmentation.h"
+#include "scheduler/obstacle.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -62,8 +63,14 @@ class Packing {
     for (const auto& devices : usable_) {
       if (!devices.empty()) has_room[devices.front()->machine] = 1;
     }
+    const Need least = LeastNeed(nullptr);
+    constexpr Meanwhile in_time{
+        .settled = true, .promise_kept = true, .reservation_over = true};
     for (const auto& [id, device] : state_.devices()) {
-      if (!has_room[device.machine] || !device.takes_jobs()) continue;
+      if (!has_room[device.machine] ||
+          ObstacleFor(state_, device, least, in_time)) {
+        continue;
+      }
       Spaces& spaces = machines_[device.machine];
       const auto number =
           std::find(spaces.numbers.begin(), spaces.numbers.end(), device.site);
@@ -86,10 +93,12 @@ class Packing {
     for (const Device* device : devices) {
       indexes.push_back(index_[device->id.value()]);
     }
-    const SiteChoice found = LeastFragmenting(
-        spaces.sites, at, state_.machines()[machine],
-        {.devices = need_.devices, .bytes = need_.bytes, .host = need_.host},
-        indexes, state_.needs().typical());
+    const SiteChoice found =
+        LeastFragmenting(spaces.sites, at, state_.machines()[machine],
+                         {.devices = need_.devices,
+                          .bytes = need_.bytes,
+                          .host = need_.demands.host},
+                         indexes, state_.needs().typical());
     Choice choice{.devices = {}, .growth = found.growth};
     for (size_t index : found.devices) {
       const auto position = std::find(indexes.begin(), indexes.end(), index);

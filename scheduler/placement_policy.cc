@@ -6,8 +6,8 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/btree_map.h"
+#include "scheduler/obstacle.h"
 #include "scheduler/pack_policy.h"
-#include "scheduler/running_jobs.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -69,20 +69,6 @@ class Taste {
   const PlacementRule rule_;
   const bool is_job_;
 };
-
-// Ranks wait for each other in every step, so two attempts of several ranks
-// that share devices could wait for each other crosswise.
-bool IsFreeFor(const State& state, const Device& device, const Need& need) {
-  if (device.free_bytes() < NeededOn(need, device)) return false;
-  if (device.settling > 0) return false;
-  if (need.job && device.cools()) return false;
-  if (device.reserved_for && device.reserved_for != need.job) return false;
-  if (ReservationAgainst(state, device.id, need) != nullptr) return false;
-  return need.devices <= 1 ||
-         std::none_of(device.jobs.begin(), device.jobs.end(), [&](JobId id) {
-           return state.jobs().at(id).device_count > 1;
-         });
-}
 
 size_t CountOf(Placement& placement, const Device& device) {
   for (size_t i = 0; i < placement.kinds.size(); ++i) {
@@ -205,53 +191,43 @@ std::vector<DeviceId> ChooseDevices(const State& state, const Need& need,
 
 bool HostsHold(const std::vector<Machine>& machines, const State& state,
                const Need& need, absl::Span<const DeviceId> devices) {
-  if (need.host.none()) return true;
+  if (need.demands.host.none()) return true;
   absl::btree_map<uint32_t, uint32_t> counts;
   for (DeviceId id : devices) ++counts[state.devices().at(id).machine];
   return absl::c_all_of(counts, [&](const auto& count) {
-    return machines[count.first].Holds(need.host) >= count.second;
+    return machines[count.first].Holds(need.demands.host) >= count.second;
   });
 }
 
-// CPU devices are left to others, and this one would do.
-bool IsSpared(const Device& device, const Need& need) {
-  if (!need.spares_cpu || device.full_bytes < need.bytes) return false;
+// Returns whether the device would do if CPU devices were not left to others.
+bool IsSpared(const State& state, const Device& device, const Need& need) {
+  if (!need.spares_cpu) return false;
   Need asked = need;
   asked.spares_cpu = false;
-  return DeviceMatches(device, asked);
+  const std::optional<Obstacle> obstacle = ObstacleFor(state, device, asked);
+  return !obstacle || !Lasts(obstacle->kind);
 }
 
+// Returns whether the device is free enough once all jobs have left. For what
+// is served devices of tenants are kept as they are.
 bool IsWorthHolding(const State& state, const Device& device,
                     const Need& need) {
-  const uint64_t stays = device.version_bytes;
-  const bool is_for_others =
-      need.job ? ReservationAgainst(state, device.id, need) != nullptr
-               : state.reservations().At(device.id, state.now()) != nullptr;
-  return DeviceMatches(device, need) && device.open() && !is_for_others &&
-         stays <= device.limit_bytes &&
-         NeededOn(need, device) <= device.limit_bytes - stays;
+  const bool is_for_a_tenant =
+      !need.job && state.reservations().At(device.id, state.now()) != nullptr;
+  return !is_for_a_tenant &&
+         !ObstacleFor(state, device, need, WhenEmptied(device));
 }
 
 }  // namespace
-
-bool DeviceMatches(const Device& device, const Need& need) {
-  return TakesDevice(need.wanted_device, device.name, device.kind) &&
-         !(need.spares_cpu && device.kind == kCpuKind) &&
-         (need.queue == nullptr || need.queue->MayUse(device.id));
-}
-
-bool KindMayMatch(absl::string_view kind, const Need& need) {
-  return TakesKind(need.wanted_device, kind) &&
-         !(need.spares_cpu && kind == kCpuKind);
-}
 
 Placement Place(const State& state, const Need& need,
                 const absl::btree_set<DeviceId>& excluded) {
   Placement placement;
   Sites sites(state.sites());
   for (const auto& [id, device] : state.devices()) {
-    if (!DeviceMatches(device, need)) {
-      if (IsSpared(device, need)) placement.spared = &device;
+    const std::optional<Obstacle> obstacle = ObstacleFor(state, device, need);
+    if (obstacle && obstacle->kind == ObstacleKind::kNotWanted) {
+      if (IsSpared(state, device, need)) placement.spared = &device;
       continue;
     }
     Site& site = SiteOf(placement, sites, device);
@@ -263,23 +239,22 @@ Placement Place(const State& state, const Need& need,
     if (device.drain && placement.drained == nullptr) {
       placement.drained = &device;
     }
-    const bool admitted =
-        device.open() && (excluded.empty() || !excluded.contains(id));
-    if (admitted) {
+    const bool is_excluded = !excluded.empty() && excluded.contains(id);
+    if (device.open() && !is_excluded) {
       placement.largest_free =
           std::max(placement.largest_free, device.free_bytes());
     }
-    if (device.full_bytes < need.bytes) continue;
+    if (obstacle && Lasts(obstacle->kind)) continue;
     if (++count.large_enough >= need.devices) placement.fit = Fit::kNotNow;
-    if (device.limit_bytes < need.bytes) {
+    if (obstacle && obstacle->kind == ObstacleKind::kHeldBack) {
       if (placement.held_back == nullptr) placement.held_back = &device;
       continue;
     }
     ++count.allowed;
     if (device.open()) ++count.ready;
-    if (!admitted || !IsFreeFor(state, device, need)) continue;
-    if (!need.host.none()) {
-      site.hosted = state.machines()[device.machine].Holds(need.host);
+    if (is_excluded || obstacle) continue;
+    if (!need.demands.host.none()) {
+      site.hosted = state.machines()[device.machine].Holds(need.demands.host);
     }
     if (site.free.size() < site.hosted) ++count.free;
     site.free.push_back(&device);
@@ -301,18 +276,19 @@ Placement Place(const State& state, const Need& need,
 
 bool AreFreeFor(const State& state, const Need& need,
                 absl::Span<const DeviceId> devices) {
-  return std::all_of(devices.begin(), devices.end(),
-                     [&](DeviceId id) {
-                       const Device& device = state.devices().at(id);
-                       return device.open() && IsFreeFor(state, device, need);
-                     }) &&
+  return absl::c_none_of(devices,
+                         [&](DeviceId id) {
+                           return ObstacleFor(state, state.devices().at(id),
+                                              need)
+                               .has_value();
+                         }) &&
          HostsHold(state.machines(), state, need, devices);
 }
 
 bool HostsWillHold(const State& state, const Need& need,
                    absl::Span<const DeviceId> devices,
                    absl::Span<const JobId> stopping) {
-  if (need.host.none()) return true;
+  if (need.demands.host.none()) return true;
   std::vector<Machine> machines = state.machines();
   for (const auto& [id, device] : state.devices()) {
     HostNeed& used = machines[device.machine].used;
@@ -321,15 +297,15 @@ bool HostsWillHold(const State& state, const Need& need,
       if (!IsStopping(job) && !absl::c_linear_search(stopping, job_id)) {
         continue;
       }
-      used.milli_cores -= job.host.milli_cores;
-      used.bytes -= job.host.bytes;
+      used.milli_cores -= job.demands.host.milli_cores;
+      used.bytes -= job.demands.host.bytes;
     }
   }
   return HostsHold(machines, state, need, devices);
 }
 
 bool HostsCouldHold(const State& state, const Need& need) {
-  if (need.host.none()) return true;
+  if (need.demands.host.none()) return true;
   struct OnSite {
     absl::string_view kind;
     uint32_t devices = 0;
@@ -342,7 +318,7 @@ bool HostsCouldHold(const State& state, const Need& need) {
     OnSite& site = sites[device.site];
     largest = std::max(largest, ++site.devices);
     site.kind = device.kind;
-    site.hosted = state.machines()[device.machine].EverHolds(need.host);
+    site.hosted = state.machines()[device.machine].EverHolds(need.demands.host);
   }
   absl::btree_map<absl::string_view, uint64_t> whole;
   for (const OnSite& site : sites) {

@@ -10,9 +10,7 @@
 // Thread-safety: as State.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,28 +18,11 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "scheduler/device_choice.h"
-#include "scheduler/reservations.h"
+#include "scheduler/need.h"
 #include "scheduler/state.h"
 #include "scheduler/types.h"
 
 namespace gpupool::scheduler {
-
-struct Need {
-  uint64_t bytes = 0;  // on each device
-  // As in device_choice.h; of several devices all have one kind.
-  absl::string_view wanted_device;
-  uint32_t devices = 1;
-  // May use the devices that are reserved for it, and none that cool down.
-  // What is served may: it can have no other place.
-  std::optional<JobId> job;
-  HostNeed host = {};                    // of the machine, for each device
-  const Queues::Entry* queue = nullptr;  // whose devices it may use; null: all
-  // Of a job, where there are reservations (reservations.h).
-  Visitor visitor = {};
-  bool spares_cpu = false;  // by the rule of device_choice.h
-  bool exclusive = false;   // nothing else is on the devices
-};
 
 enum class Fit { kNow, kNotNow, kNever };
 
@@ -97,25 +78,6 @@ bool HostsCouldHold(const State& state, const Need& need);
 bool HostsWillHold(const State& state, const Need& need,
                    absl::Span<const DeviceId> devices,
                    absl::Span<const JobId> stopping = {});
-
-// The tenant's reservation that keeps the job from starting there now; null
-// when none does. What is served may go anywhere.
-inline const TenantReservation* ReservationAgainst(const State& state,
-                                                   DeviceId device,
-                                                   const Need& need) {
-  if (state.reservations().empty() || !need.job) return nullptr;
-  return state.reservations().Against(device, need.visitor, state.now());
-}
-
-// Returns whether the device is one of those wanted, and one of the queue's.
-bool DeviceMatches(const Device& device, const Need& need);
-// Returns false when DeviceMatches is false for every device of the kind.
-bool KindMayMatch(absl::string_view kind, const Need& need);
-
-// Returns how many bytes must be free on the device.
-inline uint64_t NeededOn(const Need& need, const Device& device) {
-  return need.exclusive ? std::max(need.bytes, device.limit_bytes) : need.bytes;
-}
 
 // The devices to keep free for something that does not fit now: such where the
 // bytes that attempts hold, which come back by themselves, would be enough;

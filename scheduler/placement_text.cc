@@ -18,9 +18,10 @@ std::string KindText(const Need& need) {
 
 std::string DevicesText(const Need& need) {
   const std::string kind = KindText(need);
-  const absl::string_view whole = need.exclusive ? "whole " : "";
+  const absl::string_view whole = need.demands.exclusive ? "whole " : "";
   if (need.devices == 1 && NamesDevice(need.wanted_device)) {
-    return absl::StrCat(need.exclusive ? "all of " : "", need.wanted_device);
+    return absl::StrCat(need.demands.exclusive ? "all of " : "",
+                        need.wanted_device);
   }
   if (need.devices == 1) return absl::StrCat("a ", whole, kind, "device");
   return absl::StrCat(need.devices, " ", whole, kind, "devices",
@@ -48,7 +49,7 @@ std::string TakenText(const State& state, const Need& need) {
   for (const auto& [id, device] : state.devices()) {
     if (!DeviceMatches(device, need)) continue;
     for (JobId job : device.jobs) {
-      if (job == need.job || !state.jobs().at(job).exclusive) continue;
+      if (job == need.job || !state.jobs().at(job).demands.exclusive) continue;
       return absl::StrCat("; job ", job.value(), " has ", device.name,
                           " to itself");
     }
@@ -68,7 +69,7 @@ std::string OfQueueText(const Need& need) {
 std::string TooMuchText(const Need& need, const Placement& placement) {
   if (placement.lacks_host) {
     return absl::StrCat(
-        "never fits: needs ", HostText(need.host),
+        "never fits: needs ", HostText(need.demands.host),
         need.devices > 1
             ? absl::StrCat(" for each of ", need.devices, " devices")
             : "",

@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "absl/container/btree_map.h"
+#include "scheduler/obstacle.h"
 #include "scheduler/order_policy.h"
-#include "scheduler/queue_policy.h"
+#include "scheduler/placement_policy.h"
 #include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {
@@ -109,14 +110,9 @@ class Search {
   void Consider(SiteOptions& site, const RunningJobs::Spot& spot) const {
     absl::InlinedVector<const Running*, 4> give_way;
     absl::InlinedVector<const Running*, 4> move;
-    uint64_t free = spot.free_bytes;
-    int gangs = 0;
+    Meanwhile until = WhenSettled(*spot.device);
     for (const Running& running : jobs_.On(spot)) {
-      if (running.stops) {
-        free += BytesOn(*running.job, *spot.device);
-        continue;
-      }
-      if (running.job->device_count > 1) ++gangs;
+      if (running.stops) until.Leave(*running.job, *spot.device);
       if (!running.can_give_way) continue;
       if (GivesWay(running)) {
         give_way.push_back(&running);
@@ -129,15 +125,13 @@ class Search {
     };
     std::sort(give_way.begin(), give_way.end(), further);
     DeviceOption option{.device = spot.device};
-    // Two jobs on several devices never share one.
-    if (need_.devices <= 1) gangs = 0;
-    const uint64_t needed = NeededOn(need_, *spot.device);
-    const auto is_enough = [&] { return free >= needed && gangs == 0; };
+    const auto is_enough = [&] {
+      return !ObstacleFor(jobs_.state(), *spot.device, need_, until);
+    };
     const auto take = [&](const Running& running,
                           absl::InlinedVector<JobId, 2>& list) {
       list.push_back(running.job->id);
-      free += BytesOn(*running.job, *spot.device);
-      if (running.job->device_count > 1 && gangs > 0) --gangs;
+      until.Leave(*running.job, *spot.device);
       option.devices += running.job->device_count;
     };
     for (const Running* running : give_way) {
@@ -310,17 +304,12 @@ bool RoomIsComing(const State& state, const Job& job) {
   const Need need = NeedOf(state, job);
   for (DeviceId id : job.reserved_devices) {
     const Device& device = state.devices().at(id);
-    uint64_t free = device.free_bytes();
+    Meanwhile until = WhenSettled(device);
     for (JobId other : device.jobs) {
       const Job& there = state.jobs().at(other);
-      if (IsStopping(there)) {
-        free += BytesOn(there, device);
-      } else if (there.device_count > 1 && job.device_count > 1) {
-        return false;
-      }
+      if (IsStopping(there)) until.Leave(there, device);
     }
-    if (!device.takes_jobs() || free < NeededOn(need, device)) return false;
-    if (ReservationAgainst(state, id, need) != nullptr) return false;
+    if (ObstacleFor(state, device, need, until)) return false;
   }
   return !job.reserved_devices.empty() &&
          HostsWillHold(state, need, job.reserved_devices);

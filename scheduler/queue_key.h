@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "scheduler/host.h"
+#include "scheduler/demands.h"
 #include "scheduler/types.h"
 
 namespace gpupool::scheduler {
@@ -32,8 +32,7 @@ struct Shape {
   std::string wanted_device;
   uint32_t devices = 1;
   uint64_t bytes = 0;
-  HostNeed host = {};
-  bool exclusive = false;
+  Demands demands = {};
   // With backfill: of the time that it still needs, by powers of two; 0 when
   // that is not known.
   int length = 0;

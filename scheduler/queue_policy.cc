@@ -87,16 +87,6 @@ bool SomeoneWaits(const State& state, uint32_t queue) {
   return first != heads.end() && first->first.queue == queue;
 }
 
-// What it is to a device that is reserved for a while.
-Visitor VisitorOf(const State& state, const Job& job) {
-  absl::Duration left = absl::InfiniteDuration();
-  for (const auto& whole : {job.expected_run, job.max_run}) {
-    if (whole) left = std::min(left, *whole - job.Attained(state.now()));
-  }
-  return {job.tenant,
-          std::max(state.restart_cost(), state.QueueOf(job).min_run), left};
-}
-
 // Of each queue; so that a decision costs no more where there are several.
 size_t MostCandidates(const State& state) {
   const auto queues = static_cast<uint32_t>(state.queues().size());
@@ -151,15 +141,6 @@ QueueChoice ChooseInOrder(const State& state, uint32_t queue,
 bool IsAtLimit(const State& state, const Job& job) {
   return state.queues().IsFull(job.queue, job.device_count) ||
          LevelAtLimit(state, job.tenant, job.device_count).has_value();
-}
-
-Need NeedOf(const State& state, const Job& job) {
-  Need need{job.bytes, job.wanted_device, job.device_count,
-            job.id,    job.host,          &state.queues().at(job.queue)};
-  if (!state.reservations().empty()) need.visitor = VisitorOf(state, job);
-  need.spares_cpu = SparesCpu(job.wanted_device, need.queue->has_accelerators);
-  need.exclusive = job.exclusive;
-  return need;
 }
 
 bool StandsAbove(const State& state, const Job& first, const Job& second) {

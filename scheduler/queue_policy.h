@@ -1,4 +1,4 @@
-// Who starts next, and why the others wait: pure functions of the state.
+// Who starts next: pure functions of the state.
 //
 // Queues of higher rank come first (queues.h). In each the order is priority,
 // then standing (order_policy.h), then submission. A job that does not fit now
@@ -15,10 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "scheduler/placement_policy.h"
 #include "scheduler/state.h"
@@ -40,17 +38,11 @@ struct NextStart {
   std::vector<JobId> passed;
 };
 
-// Valid as long as the job and the state.
-Need NeedOf(const State& state, const Job& job);
-
 // Of a queue of higher rank, or of higher priority in the same queue.
 bool StandsAbove(const State& state, const Job& first, const Job& second);
 
 // Its tenant or its queue may not use so many devices more.
 bool IsAtLimit(const State& state, const Job& job);
-
-// "a fault", "3 faults in a row".
-std::string FaultsText(const Device& device);
 
 // The queued jobs that may start next, in order: those for which devices are
 // reserved, and the first of each shape of the others, which fit nowhere where
@@ -74,18 +66,5 @@ struct QueueChoice {
 std::optional<NextStart> ChooseNext(const State& state,
                                     const absl::btree_set<DeviceId>& held,
                                     absl::Time now);
-
-// Why each of the first `limit` queued jobs waits, as a sentence for people:
-// "waits for 1.2 GiB on a device; the largest free is 300.0 MiB on cpu:0;
-// 3 jobs are ahead", "waits for 2 cuda devices with 3.1 GiB each; 1 is free; it
-// is next". Cost is linear in `limit`.
-//
-// Of jobs that may not start yet: what they wait for, if the queue has fewer
-// than `limit`.
-absl::btree_map<JobId, std::string> WaitingReasons(const State& state,
-                                                   size_t limit);
-
-// The same of one QUEUED job, wherever it stands. Linear in those ahead.
-std::string WaitingReason(const State& state, const Job& job);
 
 }  // namespace gpupool::scheduler

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "scheduler/queue_policy.h"
+#include "scheduler/obstacle.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -83,9 +83,12 @@ void RoomBound::Restart() {
 }
 
 void RoomBound::Add(const RunningJobs::Spot& from, OnSpot& spot) const {
-  if (!from.admitted || from.device->reserved_for || !MayUse(from)) return;
   const State& state = jobs_.state();
-  if (state.reservations().At(from.device->id, state.now()) != nullptr) return;
+  const Need least = LeastNeed(&state.queues().at(queue_));
+  if (!from.admitted ||
+      ObstacleFor(state, *from.device, least, {.settled = true})) {
+    return;
+  }
   spot.open = from.free_bytes;
   for (const RunningJobs::OnDevice& job : jobs_.On(from)) {
     if (job.stops || IsGivenBack(job) || jobs_.TakesFrom(queue_, job)) {
@@ -187,9 +190,10 @@ bool RoomBound::ADeviceHolds(const Need& need) const {
     const OnSpot& spot = spots_[at];
     if (!spot.counts) continue;
     const Device& device = *jobs_.spots()[at].device;
-    if (DeviceMatches(device, need) && spot.open >= NeededOn(need, device)) {
-      return true;
-    }
+    Meanwhile until = WhenEmptied(device);
+    until.returned_bytes =
+        static_cast<int64_t>(spot.open - device.free_bytes());
+    if (!ObstacleFor(jobs_.state(), device, need, until)) return true;
   }
   return false;
 }
@@ -201,7 +205,7 @@ bool RoomBound::MayHold(const Job& job) {
   }
   const Need need = NeedOf(jobs_.state(), job);
   if (need.devices > 1) return HoldsGang(need);
-  if (need.exclusive || NamesDevice(need.wanted_device)) {
+  if (need.demands.exclusive || NamesDevice(need.wanted_device)) {
     return ADeviceHolds(need);
   }
   return std::any_of(sites_.begin(), sites_.end(), [&](const Site& site) {

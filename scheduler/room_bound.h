@@ -13,7 +13,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "scheduler/placement_policy.h"
+#include "scheduler/need.h"
 #include "scheduler/running_jobs.h"
 
 namespace gpupool::scheduler {

@@ -6,10 +6,6 @@
 #include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {
-bool IsStopping(const Job& job) {
-  return job.stop_sent.has_value() || job.interruption.has_value() ||
-         job.state == JobState::kCancelling || job.Saves();
-}
 
 RunningJobs::RunningJobs(const State& state, absl::Time now,
                          const absl::btree_set<DeviceId>& excluded)
@@ -19,13 +15,18 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
   const bool reclaims = has_guarantees_;
   absl::btree_set<JobId> guaranteed;
   if (reclaims) guaranteed = GuaranteedJobs(state);
+  const Need least = LeastNeed(nullptr);
+  constexpr Meanwhile in_time{
+      .settled = true, .promise_kept = true, .reservation_over = true};
   spots_.reserve(state.devices().size() + 1);
   jobs_.reserve(state.devices().size());
   const Job* last = nullptr;  // mostly the next device runs it too
   for (const auto& [id, device] : state.devices()) {
-    spots_.push_back(
-        {&device, jobs_.size(), device.free_bytes(), device.site,
-         device.takes_jobs() && (excluded.empty() || !excluded.contains(id))});
+    spots_.push_back({&device, jobs_.size(),
+                      device.free_bytes(WhenSettled(device).returned_bytes),
+                      device.site,
+                      !ObstacleFor(state, device, least, in_time) &&
+                          (excluded.empty() || !excluded.contains(id))});
     for (JobId job_id : device.jobs) {
       if (last == nullptr || last->id != job_id)
         last = &state.jobs().at(job_id);

@@ -13,7 +13,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "scheduler/placement_policy.h"
+#include "scheduler/obstacle.h"
 #include "scheduler/state.h"
 #include "scheduler/types.h"
 
@@ -29,9 +29,6 @@ struct Behind {
   double standing = std::numeric_limits<double>::infinity();
   friend auto operator<=>(const Behind&, const Behind&) = default;
 };
-
-// Told to stop, so that what it holds comes back.
-bool IsStopping(const Job& job);
 
 class RunningJobs {
  public:
@@ -50,10 +47,10 @@ class RunningJobs {
   };
   struct Spot {
     const Device* device = nullptr;
-    size_t first = 0;  // of its jobs
-    uint64_t free_bytes = 0;
+    size_t first = 0;         // of its jobs
+    uint64_t free_bytes = 0;  // and what strays give back
     uint32_t site = 0;
-    bool admitted = false;  // ready and not excluded
+    bool admitted = false;  // takes some job once others have left
   };
 
   // Nothing is asked of devices in `excluded`, which must outlive this.
@@ -71,12 +68,12 @@ class RunningJobs {
     return absl::MakeConstSpan(jobs_).subspan(spot.first,
                                               (&spot)[1].first - spot.first);
   }
-  // To a job with that need.
+  // Returns whether a job with that need could start there once jobs have left.
   bool IsAdmitted(const Spot& spot, const Need& need) const {
+    Meanwhile until = WhenEmptied(*spot.device);
+    until.cooled = until.promise_kept = false;
     return spot.admitted &&
-           (!spot.device->reserved_for ||
-            spot.device->reserved_for == need.job) &&
-           ReservationAgainst(state_, spot.device->id, need) == nullptr;
+           !ObstacleFor(state_, *spot.device, need, until).has_value();
   }
 
   // Those that stand further behind give way to the job, where its queue takes

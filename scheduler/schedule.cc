@@ -122,10 +122,10 @@ PreemptionReason ReasonOf(const StepContext& context, const Stop& stop,
 void CarryOut(StepContext& context, Job& job, const Room& room) {
   for (const Stop& stop : room.stops) {
     Job& other = *context.edit.FindJob(stop.job);
-    AskToStop(context, other, stop.reason);
-    other.gives_way_to = job.id;
-    context.result.preemptions.push_back(
-        {other.id, job.id, std::nullopt, ReasonOf(context, stop, job, other)});
+    Preempt(context, other,
+            {.job = other.id,
+             .gives_way_to = job.id,
+             .reason = ReasonOf(context, stop, job, other)});
   }
   context.edit.Reserve(job, room.devices);
 }

@@ -3,10 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler/placement_policy.h"
-#include "scheduler/queue_policy.h"
-#include "scheduler/running_jobs.h"
-#include "scheduler/version_policy.h"
+#include "scheduler/obstacle.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -46,10 +43,11 @@ bool StillFits(const State& state, const Job& job, const Version& version,
   for (const auto& [id, device] : state.devices()) {
     if (!DeviceMatches(device, need)) continue;
     largest_site = std::max(largest_site, ++sites[device.site]);
-    const uint64_t served =
-        device.version_bytes + (id == place ? version.bytes : 0);
-    if (!device.open() || served > device.limit_bytes) continue;
-    if (device.limit_bytes - served < NeededOn(need, device)) continue;
+    Meanwhile until = WhenEmptied(device);
+    until.reservation_over = true;
+    if (id == place)
+      until.returned_bytes -= static_cast<int64_t>(version.bytes);
+    if (ObstacleFor(state, device, need, until)) continue;
     ++enough[device.site];
     ++kinds[device.kind];
   }
@@ -64,13 +62,13 @@ bool StillFits(const State& state, const Job& job, const Version& version,
 // Nothing when the bytes cannot be had there.
 std::optional<VersionRoom> RoomOn(const State& state, const Device& device,
                                   const Version& version, absl::Time now) {
-  // What was told to stop gives its bytes back.
-  uint64_t free = device.free_bytes() + device.stray_bytes;
+  const Need need = NeedOf(state, version);
+  Meanwhile until = WhenSettled(device);
   std::vector<const Job*> jobs;
   for (JobId id : device.jobs) {
     const Job& job = state.jobs().at(id);
     if (IsStopping(job)) {
-      free += BytesOn(job, device);
+      until.Leave(job, device);
     } else if (MayYield(state, job, now) &&
                StillFits(state, job, version, device.id)) {
       jobs.push_back(&job);
@@ -79,11 +77,11 @@ std::optional<VersionRoom> RoomOn(const State& state, const Device& device,
   SortVictims(state, jobs);
   VersionRoom room{device.id, {}};
   for (const Job* job : jobs) {
-    if (free >= version.bytes) break;
-    free += BytesOn(*job, device);
+    if (!ObstacleFor(state, device, need, until)) break;
+    until.Leave(*job, device);
     room.stops.push_back(job->id);
   }
-  if (free < version.bytes) return std::nullopt;
+  if (ObstacleFor(state, device, need, until)) return std::nullopt;
   return room;
 }
 
@@ -122,8 +120,9 @@ std::optional<VersionRoom> RoomForVersion(
   const Need need = NeedOf(state, version);
   std::optional<VersionRoom> best;
   for (const auto& [id, device] : state.devices()) {
-    if (!device.open() || device.reserved_for || taken.contains(id)) continue;
-    if (!DeviceMatches(device, need)) continue;
+    Meanwhile until = WhenEmptied(device);
+    until.promise_kept = false;
+    if (taken.contains(id) || ObstacleFor(state, device, need, until)) continue;
     // Nobody's training gives way where its devices were promised to it.
     if (state.reservations().At(id, now) != nullptr) continue;
     std::optional<VersionRoom> room = RoomOn(state, device, version, now);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "scheduler/state_editor.h"
-#include "scheduler/tenant_order.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -29,8 +28,8 @@ void State::SetPolicy(const QueuePolicy& policy) {
 
 Shape State::ShapeOf(const Job& job) const {
   const Order order = QueueOf(job).order;
-  Shape shape{job.queue, job.wanted_device, job.device_count,
-              job.bytes, job.host,          job.exclusive};
+  Shape shape{job.queue, job.wanted_device, job.device_count, job.bytes,
+              job.demands};
   if (order == Order::kBackfill && job.expected_run) {
     const double seconds =
         absl::ToDoubleSeconds(*job.expected_run - job.attained);

@@ -174,7 +174,8 @@ void StateEditor::LearnRunTime(const Job& job) {
 }
 
 void StateEditor::LearnNeed(const Job& job) {
-  state_.LearnNeed({job.wanted_device, job.device_count, job.bytes, job.host});
+  state_.LearnNeed(
+      {job.wanted_device, job.device_count, job.bytes, job.demands.host});
 }
 
 void StateEditor::SetExpectedRun(Job& job, absl::Duration expected,
@@ -227,10 +228,11 @@ void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
       continue;
     }
     device->jobs.insert(job.id);
+    device->gangs += job.device_count > 1;
     device->job_bytes += BytesOn(job, *device);
     HostNeed& used = state_.machines_[device->machine].used;
-    used.milli_cores += job.host.milli_cores;
-    used.bytes += job.host.bytes;
+    used.milli_cores += job.demands.host.milli_cores;
+    used.bytes += job.demands.host.bytes;
     state_.queues_.Take(job.queue);
     state_.usage_.Take(job.tenant, device->kind, job.bytes, state_.now_,
                        state_.policy_.usage_half_life);
@@ -278,10 +280,11 @@ void StateEditor::SetMissing(Job& job, DeviceId device, bool missing) {
 void StateEditor::GiveBack(const Job& job, const Rank& rank) {
   Device* device = FindDevice(rank.device);
   device->jobs.erase(job.id);
+  device->gangs -= job.device_count > 1;
   device->job_bytes -= BytesOn(job, *device);
   HostNeed& used = state_.machines_[device->machine].used;
-  used.milli_cores -= job.host.milli_cores;
-  used.bytes -= job.host.bytes;
+  used.milli_cores -= job.demands.host.milli_cores;
+  used.bytes -= job.demands.host.bytes;
   state_.queues_.GiveBack(job.queue);
   state_.usage_.GiveBack(job.tenant, device->kind, job.bytes, state_.now_,
                          state_.policy_.usage_half_life);

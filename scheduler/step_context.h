@@ -110,6 +110,8 @@ void WatchReservations(StepContext& context);
 // ------------------------------------------------------------ step_ranks.cc
 // Tells the live attempt to checkpoint and to stop, unless it was already.
 void AskToStop(StepContext& context, Job& job, StopReason reason);
+// Tells the live attempt to checkpoint and to make room, and notes for whom.
+void Preempt(StepContext& context, Job& job, const Preemption& preemption);
 // Tells all ranks that have not ended.
 void StopRanks(StepContext& context, const Job& job, StopReason reason);
 // The live attempt's rank on the device has ended, or is lost (kInterrupted).

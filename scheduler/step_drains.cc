@@ -24,9 +24,8 @@ void LeaveDrained(StepContext& context) {
     for (JobId job_id : jobs) {
       Job& job = *context.edit.FindJob(job_id);
       if (job.stop_sent || job.interruption) continue;
-      AskToStop(context, job, StopReason::kDrained);
-      context.result.preemptions.push_back(
-          {job.id, std::nullopt, std::nullopt, PreemptionReason::kDrain});
+      Preempt(context, job,
+              {.job = job.id, .reason = PreemptionReason::kDrain});
     }
   }
 }

@@ -9,10 +9,10 @@ namespace {
 void CarryOut(StepContext& context, Job& job, const Room& room) {
   for (const Stop& stop : room.stops) {
     Job& other = *context.edit.FindJob(stop.job);
-    AskToStop(context, other, stop.reason);
-    other.gives_way_to = job.id;
-    context.result.preemptions.push_back(
-        {other.id, job.id, std::nullopt, PreemptionReason::kResize});
+    Preempt(context, other,
+            {.job = other.id,
+             .gives_way_to = job.id,
+             .reason = PreemptionReason::kResize});
   }
   context.edit.Reserve(job, room.devices);
 }

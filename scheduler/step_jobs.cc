@@ -179,8 +179,7 @@ bool AddSubmitted(StepContext& context, const JobSubmitted& event) {
   job.wanted_device = event.wanted_device;
   job.device_count = event.device_count > 0 ? event.device_count : 1;
   job.device_counts = event.device_counts;
-  job.host = event.host;
-  job.exclusive = event.exclusive;
+  job.demands = event.demands;
   job.max_attempts = event.max_attempts > 0 ? event.max_attempts : 1;
   job.first_backoff = event.first_backoff;
   job.publish_on_success = event.publish_on_success;

@@ -1,4 +1,5 @@
 // How an attempt ends: rank by rank.
+#include "scheduler/preemption_reasons.h"
 #include "scheduler/step_context.h"
 
 namespace gpupool::scheduler {
@@ -64,6 +65,13 @@ void AskToStop(StepContext& context, Job& job, StopReason reason) {
   if (job.stop_sent || job.interruption) return;
   job.stop_sent = reason;
   StopRanks(context, job, reason);
+}
+
+void Preempt(StepContext& context, Job& job, const Preemption& preemption) {
+  AskToStop(context, job, RowOf(preemption.reason).stop);
+  if (preemption.gives_way_to) job.gives_way_to = preemption.gives_way_to;
+  if (preemption.yields_to) job.yields_to = preemption.yields_to;
+  context.result.preemptions.push_back(preemption);
 }
 
 void EndRank(StepContext& context, Job& job, DeviceId device,

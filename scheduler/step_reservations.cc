@@ -1,7 +1,6 @@
 // Reservations of devices for a tenant: they begin and end.
 #include <vector>
 
-#include "scheduler/running_jobs.h"
 #include "scheduler/step_context.h"
 
 namespace gpupool::scheduler {
@@ -42,11 +41,10 @@ void SendAway(StepContext& context, const TenantReservation& reservation,
   for (JobId id : context.state.devices().at(device).jobs) {
     Job& job = *context.edit.FindJob(id);
     if (reservation.Takes(job.tenant) || IsStopping(job)) continue;
-    AskToStop(context, job, StopReason::kReserved);
-    context.result.preemptions.push_back(
-        {.job = id,
-         .reason = PreemptionReason::kReservation,
-         .reserved_device = device});
+    Preempt(context, job,
+            {.job = id,
+             .reason = PreemptionReason::kReservation,
+             .reserved_device = device});
   }
 }
 

@@ -8,10 +8,10 @@ namespace gpupool::scheduler {
 namespace {
 
 void TellToYield(StepContext& context, Job& job, VersionId version) {
-  AskToStop(context, job, StopReason::kServing);
-  job.yields_to = version;
-  context.result.preemptions.push_back(
-      {job.id, std::nullopt, version, PreemptionReason::kServing});
+  Preempt(context, job,
+          {.job = job.id,
+           .yields_to = version,
+           .reason = PreemptionReason::kServing});
 }
 
 void WakeAt(StepContext& context, absl::Time time) {

@@ -4,7 +4,6 @@
 #include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
 #include "scheduler/placement_policy.h"
-#include "scheduler/queue_policy.h"
 #include "scheduler/step_context.h"
 #include "scheduler/version_policy.h"
 

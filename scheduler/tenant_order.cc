@@ -49,12 +49,6 @@ void SortBelow(const State& state, absl::Span<const Job*> jobs, size_t depth) {
 
 }  // namespace
 
-bool HasGuarantees(const TenantShares& tenants) {
-  return std::any_of(tenants.begin(), tenants.end(), [](const auto& tenant) {
-    return tenant.second.guaranteed.has_value();
-  });
-}
-
 absl::btree_set<JobId> GuaranteedJobs(const State& state) {
   absl::btree_set<JobId> guaranteed;
   const TenantShares& tenants = state.policy().tenants;

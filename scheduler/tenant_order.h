@@ -12,9 +12,6 @@ namespace gpupool::scheduler {
 // have had the same, the one whose first job goes first.
 void SortByShare(const State& state, absl::Span<const Job*> jobs);
 
-// Some tenant has one, so that its devices may have to be taken back.
-bool HasGuarantees(const TenantShares& tenants);
-
 // The live jobs that are within a guarantee of their tenant: as many as fit it,
 // the ones that were submitted first.
 absl::btree_set<JobId> GuaranteedJobs(const State& state);

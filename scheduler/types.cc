@@ -55,4 +55,10 @@ std::string FormatBytes(uint64_t bytes) {
   return absl::StrFormat("%.1f %s", value, kUnits[unit]);
 }
 
+std::string FormatSpan(absl::Duration span) {
+  const absl::Duration unit =
+      span < absl::Seconds(10) ? absl::Milliseconds(100) : absl::Seconds(1);
+  return absl::FormatDuration(absl::Trunc(span, unit));
+}
+
 }  // namespace gpupool::scheduler

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace gpupool::scheduler {
 
@@ -99,17 +100,17 @@ enum class StopReason {
   kOverTime,   // it has run for too long, or its deadline has come: it fails
 };
 
-// Why a job was told to make room.
+// Why a job was told to make room; preemption_reasons.h has what is said of it.
 enum class PreemptionReason {
   kPriority,     // the other one's is higher
-  kQueue,        // its queue is of higher rank (queues.h)
-  kOrder,        // the other one goes first (order_policy.h)
-  kGuarantee,    // the other one's tenant is guaranteed a place (fair_share.h)
+  kQueue,        // the other one's is of higher rank
+  kOrder,        // the other one goes first
+  kGuarantee,    // of the other one's tenant
   kMove,         // it goes on elsewhere
-  kServing,      // a served model needs the device (serving_policy.h)
-  kDrain,        // its device is drained (device.h)
-  kResize,       // it goes on with fewer devices (elastic_policy.h)
-  kReservation,  // its device is for another tenant now (reservations.h)
+  kServing,      // for a served model
+  kDrain,        // of its device
+  kResize,       // it goes on with fewer devices
+  kReservation,  // of its device, for another tenant
 };
 
 // True when nothing can change the state any more.
@@ -141,5 +142,8 @@ constexpr uint64_t ShareOf(uint64_t bytes, double fraction) {
 
 // "512 B", "1.2 GiB": for people. Powers of 1024, one decimal from KiB on.
 std::string FormatBytes(uint64_t bytes);
+
+// Returns a time for people: "1m5s", below 10 seconds with one decimal.
+std::string FormatSpan(absl::Duration span);
 
 }  // namespace gpupool::scheduler

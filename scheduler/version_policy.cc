@@ -6,13 +6,6 @@
 
 namespace gpupool::scheduler {
 
-Need NeedOf(const State& state, const Version& version) {
-  Need need{.bytes = version.bytes, .wanted_device = version.wanted_device};
-  need.spares_cpu =
-      SparesCpu(version.wanted_device, state.queues().has_accelerators());
-  return need;
-}
-
 VersionMoves ChooseMoves(const State& state, absl::Time now) {
   std::vector<const Version*> waiting;
   for (const auto& [id, version] : state.versions()) {

@@ -35,9 +35,6 @@ struct VersionMoves {
   absl::btree_set<DeviceId> holds;  // kept free for those that wait
 };
 
-// Valid as long as the version.
-Need NeedOf(const State& state, const Version& version);
-
 // What to do with every version that is LOADING without a place and whose
 // retry time has come. Placements are for the present state: after carrying
 // out one with Fit::kNow, ask again.

@@ -1,12 +1,13 @@
-// Why jobs wait, in words.
+#include "scheduler/waiting_reason.h"
+
 #include <algorithm>
 #include <iterator>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "scheduler/obstacle.h"
 #include "scheduler/placement_policy.h"
-#include "scheduler/queue_policy.h"
 #include "scheduler/serving_policy.h"
 
 namespace gpupool::scheduler {
@@ -51,15 +52,17 @@ std::string AheadText(const State& state, const Job& job, size_t ahead) {
   return absl::StrCat(ahead, " jobs", whose, " are ahead", above);
 }
 
-// The ready device of the kind with the most free bytes, where the job may
-// start.
+// Returns the device with the most free bytes among those where a job that
+// needs none could start once others have left; null when there is none.
 const Device* Freest(const State& state, const Job& job) {
+  Need need = NeedOf(state, job);
+  need.bytes = 0;
+  need.demands.exclusive = false;
   const Device* best = nullptr;
   for (const auto& [id, device] : state.devices()) {
-    if (!device.takes_jobs()) continue;
-    const Need need = NeedOf(state, job);
-    if (!DeviceMatches(device, need)) continue;
-    if (ReservationAgainst(state, id, need) != nullptr) continue;
+    Meanwhile until = WhenEmptied(device);
+    until.cooled = false;
+    if (ObstacleFor(state, device, need, until)) continue;
     if (best == nullptr || device.free_bytes() > best->free_bytes()) {
       best = &device;
     }
@@ -87,16 +90,16 @@ std::string FreeText(const Placement& placement) {
 
 // Nothing when some machine of the kind has enough for one device of it.
 std::optional<std::string> HostRoomText(const State& state, const Job& job) {
-  if (job.host.none()) return std::nullopt;
+  if (job.demands.host.none()) return std::nullopt;
   HostNeed most;
   for (const auto& [id, device] : state.devices()) {
     if (!DeviceMatches(device, NeedOf(state, job))) continue;
     const Machine& machine = state.machines()[device.machine];
-    if (machine.Holds(job.host) > 0) return std::nullopt;
+    if (machine.Holds(job.demands.host) > 0) return std::nullopt;
     most.milli_cores = std::max(most.milli_cores, machine.free().milli_cores);
     most.bytes = std::max(most.bytes, machine.free().bytes);
   }
-  return absl::StrCat("waits for ", HostText(job.host),
+  return absl::StrCat("waits for ", HostText(job.demands.host),
                       " of a machine; others leave ",
                       static_cast<double>(most.milli_cores) / 1000,
                       " cores and ", FormatBytes(most.bytes), " at most");
@@ -128,7 +131,7 @@ std::string RoomText(const State& state, const Job& job,
     return absl::StrCat("waits for ", DevicesText(need), " with ", bytes,
                         " each; ", FreeText(placement), taken);
   }
-  if (job.exclusive) {
+  if (job.demands.exclusive) {
     return absl::StrCat("waits for ", DevicesText(need), " (exclusive: true)",
                         taken.empty() ? AreThereText(freest) : taken);
   }
@@ -142,14 +145,13 @@ std::string RoomText(const State& state, const Job& job,
                       taken);
 }
 
-// A device where it could start but for the cool-down, the first to end; null
-// when there is none.
+// Returns the first of the devices to end its cool-down among those where that
+// alone is in the way; null when there is none.
 const Device* InTheWayByCooling(const State& state, const Job& job) {
+  const Need need = NeedOf(state, job);
   const Device* first = nullptr;
   for (const auto& [id, device] : state.devices()) {
-    if (!device.open() || !device.cools() ||
-        !DeviceMatches(device, NeedOf(state, job)) ||
-        device.free_bytes() < NeededOn(NeedOf(state, job), device)) {
+    if (!device.cools() || ObstacleFor(state, device, need, {.cooled = true})) {
       continue;
     }
     if (first == nullptr || device.cools_until < first->cools_until) {
@@ -159,17 +161,19 @@ const Device* InTheWayByCooling(const State& state, const Job& job) {
   return first;
 }
 
-// Of the first device where it could start but for a tenant's reservation;
-// empty when there is none.
+// Names the first device where the job could start in time but for a tenant's
+// reservation; empty when there is none.
 std::string ReservedDeviceText(const State& state, const Job& job) {
   if (state.reservations().empty()) return "";
   const Need need = NeedOf(state, job);
   for (const auto& [id, device] : state.devices()) {
-    if (!device.ready || !DeviceMatches(device, need)) continue;
-    const TenantReservation* reservation = ReservationAgainst(state, id, need);
-    if (reservation == nullptr || device.full_bytes < job.bytes) continue;
+    const TenantReservation* against = ReservationAgainst(state, id, need);
+    if (against == nullptr) continue;
+    Meanwhile until = WhenEmptied(device);
+    until.reservation_over = true;
+    if (ObstacleFor(state, device, need, until)) continue;
     return absl::StrCat("device ",
-                        ReservedText(device.name, *reservation, state.now()));
+                        ReservedText(device.name, *against, state.now()));
   }
   return "";
 }
@@ -279,11 +283,6 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
 }
 
 }  // namespace
-
-std::string FaultsText(const Device& device) {
-  if (device.faults <= 1) return "a fault";
-  return absl::StrCat(device.faults, " faults in a row");
-}
 
 std::string WaitingReason(const State& state, const Job& job) {
   if (job.Saves()) {

@@ -92,7 +92,7 @@ class Filler {
     event.bytes = need.bytes;
     event.wanted_device = need.wanted_device;
     event.device_count = need.devices;
-    event.host = need.host;
+    event.demands.host = need.host;
     if (absl::Status status = Send(event); !status.ok()) return status;
     asked_ += SizeOf(need);
     if (IsLive(state_.jobs().at(id).state)) {

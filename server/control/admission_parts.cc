@@ -53,16 +53,15 @@ absl::Status CheckFits(Transaction& transaction, const v1::JobSpec& spec,
   RETURN_IF_ERROR(CheckWantedDevice(state, spec.device()));
   const scheduler::Queues::Entry& queue =
       queues.at(queues.NumberOf(spec.queue()));
-  const scheduler::Need need{
-      .bytes = plan.training().peak(),
-      .wanted_device = spec.device(),
-      .devices = DeviceCount(spec),
-      .job = std::nullopt,
-      .host = HostNeedOf(spec),
-      .queue = &queue,
-      .visitor = {},
-      .spares_cpu = scheduler::SparesCpu(spec.device(), queue.has_accelerators),
-      .exclusive = spec.exclusive()};
+  const scheduler::Need need{.bytes = plan.training().peak(),
+                             .wanted_device = spec.device(),
+                             .devices = DeviceCount(spec),
+                             .job = std::nullopt,
+                             .demands = DemandsOf(spec),
+                             .queue = &queue,
+                             .visitor = {},
+                             .spares_cpu = scheduler::SparesCpu(
+                                 spec.device(), queue.has_accelerators)};
   const scheduler::Placement placement = scheduler::Place(state, need);
   if (placement.fit != scheduler::Fit::kNever) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

@@ -12,6 +12,7 @@
 #include "gpupool/worker/v1/worker.pb.h"
 #include "scheduler/action.h"
 #include "scheduler/event.h"
+#include "scheduler/preemption_reasons.h"
 #include "scheduler/state.h"
 #include "server/control/control_options.h"
 #include "server/control/enqueue.h"
@@ -32,30 +33,6 @@ namespace {
 // The longest sleep of the control thread; a bound on the effect of a clock
 // that is set back.
 constexpr absl::Duration kLongestSleep = absl::Seconds(1);
-
-PreemptionLabel LabelOf(scheduler::PreemptionReason reason) {
-  switch (reason) {
-    case scheduler::PreemptionReason::kPriority:
-      return PreemptionLabel::kPriority;
-    case scheduler::PreemptionReason::kQueue:
-      return PreemptionLabel::kQueue;
-    case scheduler::PreemptionReason::kOrder:
-      return PreemptionLabel::kOrder;
-    case scheduler::PreemptionReason::kGuarantee:
-      return PreemptionLabel::kGuarantee;
-    case scheduler::PreemptionReason::kMove:
-      return PreemptionLabel::kMove;
-    case scheduler::PreemptionReason::kServing:
-      return PreemptionLabel::kServing;
-    case scheduler::PreemptionReason::kDrain:
-      return PreemptionLabel::kDrain;
-    case scheduler::PreemptionReason::kResize:
-      return PreemptionLabel::kResize;
-    case scheduler::PreemptionReason::kReservation:
-      return PreemptionLabel::kReservation;
-  }
-  return PreemptionLabel::kOrder;
-}
 
 // Of the code with which the pool tells that a worker is lost.
 scheduler::DeviceFault FaultOf(absl::StatusCode code) {
@@ -106,6 +83,9 @@ ControlLoop::Impl::Impl(ControlOptions options,
   if (dependencies_.metrics != nullptr) {
     queue_metrics_ =
         dependencies_.metrics->ForQueue("control", options_.queue_limit);
+    for (const auto& row : scheduler::PreemptionRows()) {
+      dependencies_.metrics->DeclarePreemption(row.label);
+    }
   }
 }
 
@@ -250,7 +230,7 @@ void ControlLoop::Impl::Count(Transaction& transaction) {
     metrics->ObservePredictionError(error);
   }
   for (scheduler::PreemptionReason reason : transaction.preemptions()) {
-    metrics->CountPreemption(LabelOf(reason));
+    metrics->CountPreemption(scheduler::RowOf(reason).label);
   }
   for (absl::Duration took : transaction.saves()) {
     metrics->ObserveCheckpoint(CheckpointPhase::kSave, took);

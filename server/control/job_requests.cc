@@ -11,7 +11,6 @@
 #include "scheduler/device.h"
 #include "scheduler/event.h"
 #include "scheduler/explain.h"
-#include "scheduler/queue_policy.h"
 #include "scheduler/state.h"
 #include "server/control/admission.h"
 #include "server/control/array_spec.h"

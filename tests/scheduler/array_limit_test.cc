@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "scheduler/explain.h"
-#include "scheduler/queue_policy.h"
+#include "scheduler/waiting_reason.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "scheduler/queue_policy.h"
+#include "scheduler/waiting_reason.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {
@@ -135,6 +135,18 @@ TEST_F(ExplainTest, WhatFitsNowhereSaysSo) {
   const Explanation why = Of(Submit(500));
   EXPECT_THAT(why.devices[0].obstacle, HasSubstr("too small"));
   EXPECT_THAT(why.changes, Contains(HasSubstr("only larger devices")));
+}
+
+// A worker that comes back, or a drain that ends, changes nothing for a job
+// that will never fit there.
+TEST_F(ExplainTest, WhatLastsIsToldBeforeWhatPasses) {
+  AddReadyDevice("cpu:1", 500);
+  const JobId id = Submit(400);
+  Begin(id);
+  Send(WorkerLost{device, "gone"});
+  const Explanation why = Of(Submit(300));
+  EXPECT_EQ(why.devices[0].obstacle, "too small: it has 100 B in all");
+  EXPECT_THAT(why.changes, ElementsAre("job 1 ends"));
 }
 
 TEST_F(ExplainTest, ALimitOfItsTenantIsLiftedByItsOwnJobsOnly) {

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "scheduler/queue_policy.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {
@@ -49,7 +48,7 @@ TEST_F(FreeDevicesTest, NamedDevicesAndExclusiveNeedsAreNotDenied) {
   Send(JobSubmitted{.job = JobId(1),
                     .bytes = 10,
                     .wanted_device = "cuda:1",
-                    .exclusive = true});
+                    .demands = {.exclusive = true}});
   Send(JobSubmitted{.job = JobId(2), .bytes = 10, .wanted_device = "cpu:2"});
   FreeDevices free(state);
   size_t now = 0;
@@ -59,7 +58,7 @@ TEST_F(FreeDevicesTest, NamedDevicesAndExclusiveNeedsAreNotDenied) {
     for (uint64_t bytes : {1, 90, 91, 100, 101}) {
       for (int flags = 0; flags < 4; ++flags) {
         Need need{bytes, wanted};
-        need.exclusive = (flags & 1) != 0;
+        need.demands.exclusive = (flags & 1) != 0;
         need.spares_cpu = (flags & 2) != 0;
         const Fit fit = Place(state, need).fit;
         now += fit == Fit::kNow;

@@ -41,11 +41,17 @@ TEST_F(InvariantsTest, CatchesMoreBytesThanTheLimit) {
   EXPECT_THAT(Complaint(), HasSubstr("120 bytes placed, its limit is 100"));
 }
 
+TEST_F(InvariantsTest, CatchesAWrongCountOfJobsOnSeveralDevices) {
+  edit.FindDevice(device)->gangs = 1;
+  EXPECT_THAT(Complaint(), HasSubstr("cpu:0 counts 1 jobs on several devices, "
+                                     "there are 0"));
+}
+
 TEST_F(InvariantsTest, CatchesAnExclusiveJobThatSharesItsDevice) {
   Submit(60);
   const JobId beside = Submit(40);
   ASSERT_EQ(DeviceOf(beside), device);
-  broken().exclusive = true;
+  broken().demands.exclusive = true;
   edit.FindDevice(device)->job_bytes = 140;
   EXPECT_THAT(Complaint(), HasSubstr("job 1 is exclusive and shares cpu:0"));
 }

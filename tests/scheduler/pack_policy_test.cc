@@ -74,7 +74,8 @@ TEST_F(PackPolicyTest, DevicesWithoutCoresAreNotSpoiledFurther) {
   for (uint32_t node : {0, 1}) state.SetHost(node, {.milli_cores = 8000});
   Learn(100, 50, 1, {.milli_cores = 4000});
   const JobId hungry(++last_job);
-  Send(JobSubmitted{.job = hungry, .bytes = 10, .host = {.milli_cores = 7000}});
+  Send(JobSubmitted{
+      .job = hungry, .bytes = 10, .demands = {.host = {.milli_cores = 7000}}});
   // What is left there is of no use to others.
   EXPECT_EQ(PlaceOf(Submit(20)), PlaceOf(hungry));
 }

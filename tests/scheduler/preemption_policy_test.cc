@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "scheduler/state_editor.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {
@@ -53,6 +54,22 @@ TEST_F(PreemptionPolicyTest, AYoungJobTakesThePlaceOfAnOldOne) {
   EXPECT_EQ(job(old).attained, absl::Hours(1));
   EXPECT_EQ(job(young).state, JobState::kStarting);
   EXPECT_THAT(job(young).reserved_devices, IsEmpty());
+}
+
+// They were told to stop, so that their bytes come back by themselves: nobody
+// loses its place for them.
+TEST_F(PreemptionPolicyTest, TheBytesOfStraysAreWaitedFor) {
+  AddNodes(1, 2);
+  Run();
+  now += absl::Hours(1);
+  Device& other = *StateEditor(state).FindDevice(DeviceId(1));
+  const AttemptRef stray{JobId(70), 1};
+  StateEditor(state).AddStray(other, stray, 100);
+  const JobId young = SubmitGang(100, 1);
+  EXPECT_THAT(ToldToStop(), IsEmpty());
+  EXPECT_THAT(job(young).reserved_devices, ElementsAre(DeviceId(1)));
+  Send(AttemptEnded{DeviceId(1), stray, Outcome::kStopped, ""});
+  EXPECT_EQ(DeviceOf(young), DeviceId(1));
 }
 
 TEST_F(PreemptionPolicyTest, FirstComeNeverTakesAPlace) {

@@ -7,7 +7,6 @@
 #include <random>
 #include <utility>
 
-#include "scheduler/queue_policy.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {
@@ -99,7 +98,7 @@ class RandomPool : public RoomBoundTest,
     event.job = JobId(++last_job);
     event.priority = static_cast<int>(random_() % 2);
     if (are_particular_) {
-      event.exclusive = random_() % 4 == 0;
+      event.demands.exclusive = random_() % 4 == 0;
       if (event.device_count == 1 && random_() % 3 == 0) {
         event.wanted_device = absl::StrCat("cuda:", random_() % 24);
       }
@@ -141,7 +140,7 @@ void RandomPool::ExpectNoRoomIsOverlooked() {
       jobs.emplace_back().bytes = job(key.job).bytes;
       jobs.back().device_count = job(key.job).device_count;
       jobs.back().wanted_device = job(key.job).wanted_device;
-      jobs.back().exclusive = job(key.job).exclusive;
+      jobs.back().demands.exclusive = job(key.job).demands.exclusive;
       jobs.back().priority = key.priority;
       // For those as they wait room was made where there was any.
       jobs.back().standing = key.standing * (random_() % 8) / 4;

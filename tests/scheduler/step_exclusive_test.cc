@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "scheduler/explain.h"
-#include "scheduler/queue_policy.h"
+#include "scheduler/waiting_reason.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {
@@ -27,7 +27,7 @@ class StepExclusiveTest : public SchedulerTest {
                       .bytes = bytes,
                       .wanted_device = wanted,
                       .device_count = devices,
-                      .exclusive = true});
+                      .demands = {.exclusive = true}});
     return id;
   }
   JobId SubmitOn(const std::string& wanted, uint64_t bytes) {
@@ -192,8 +192,10 @@ TEST_F(StepExclusiveTest, AnElasticOneGrowsOnlyToEmptyDevices) {
                    .grow_after = absl::ZeroDuration()});
   Submit(10);
   const JobId elastic(++last_job);
-  Send(JobSubmitted{
-      .job = elastic, .bytes = 10, .device_counts = {1, 2}, .exclusive = true});
+  Send(JobSubmitted{.job = elastic,
+                    .bytes = 10,
+                    .device_counts = {1, 2},
+                    .demands = {.exclusive = true}});
   Begin(elastic);
   now += absl::Hours(1);
   Send(TimerFired{});
@@ -208,7 +210,7 @@ TEST_F(StepExclusiveTest, ARestoredOneHasItsDeviceToItself) {
   Job row;
   row.id = JobId(5);
   row.bytes = 10;
-  row.exclusive = true;
+  row.demands.exclusive = true;
   row.state = JobState::kRunning;
   row.attempt = 1;
   row.ranks = {{small}};

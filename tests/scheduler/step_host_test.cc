@@ -1,8 +1,9 @@
 // Jobs that say what they need of the host.
 #include <gmock/gmock.h>
 
+#include "scheduler/explain.h"
 #include "scheduler/placement_policy.h"
-#include "scheduler/queue_policy.h"
+#include "scheduler/waiting_reason.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {
@@ -26,7 +27,7 @@ class StepHostTest : public SchedulerTest {
                       .priority = priority,
                       .bytes = 10,
                       .device_count = devices,
-                      .host = host});
+                      .demands = {.host = host}});
     return id;
   }
 };
@@ -53,6 +54,20 @@ TEST_F(StepHostTest, CoresAreTakenAndComeBack) {
   EXPECT_EQ(job(third).state, JobState::kStarting);
 }
 
+// Nobody who asks about the job is told that it may start where bytes are free
+// and its machine has no cores left.
+TEST_F(StepHostTest, AFreeDeviceOfAFullMachineIsExplained) {
+  SubmitWith({.milli_cores = 6000});
+  SubmitWith({.milli_cores = 6000});
+  const Explanation why =
+      Explain(state, job(SubmitWith({.milli_cores = 6000})), now);
+  ASSERT_EQ(why.devices.size(), 8u);
+  for (const Explanation::DeviceView& view : why.devices) {
+    EXPECT_EQ(view.missing_bytes, 0u);
+    EXPECT_EQ(view.obstacle, "its machine cannot spare 6 host cores");
+  }
+}
+
 TEST_F(StepHostTest, AGangNeedsSoMuchForEachDevice) {
   SubmitWith({.bytes = 30});
   const JobId gang = SubmitWith({.bytes = 20}, 4);
@@ -66,16 +81,20 @@ TEST_F(StepHostTest, MoreThanAMachineHasNeverFits) {
   const Need need{.bytes = 10,
                   .wanted_device = "",
                   .devices = 1,
-                  .host = {.milli_cores = 8001}};
+                  .demands = {.host = {.milli_cores = 8001}}};
   const Placement placement = Place(state, need);
   EXPECT_EQ(placement.fit, Fit::kNever);
   EXPECT_EQ(NeverFitsText(need, placement),
             "never fits: needs 8.001 host cores; no machine has so much");
-  const Need gang{
-      .bytes = 10, .wanted_device = "", .devices = 4, .host = {.bytes = 21}};
+  const Need gang{.bytes = 10,
+                  .wanted_device = "",
+                  .devices = 4,
+                  .demands = {.host = {.bytes = 21}}};
   EXPECT_EQ(Place(state, gang).fit, Fit::kNever);
-  const Need whole{
-      .bytes = 10, .wanted_device = "", .devices = 8, .host = {.bytes = 20}};
+  const Need whole{.bytes = 10,
+                   .wanted_device = "",
+                   .devices = 8,
+                   .demands = {.host = {.bytes = 20}}};
   EXPECT_EQ(Place(state, whole).fit, Fit::kNow);
 }
 
@@ -95,8 +114,10 @@ TEST_F(StepHostPriorityTest, NobodyStopsForWhoWouldNotHaveTheCores) {
     Begin(id);
   }
   const JobId waits(++last_job);
-  Send(JobSubmitted{
-      .job = waits, .priority = 5, .bytes = 50, .host = {.milli_cores = 1000}});
+  Send(JobSubmitted{.job = waits,
+                    .priority = 5,
+                    .bytes = 50,
+                    .demands = {.host = {.milli_cores = 1000}}});
   EXPECT_EQ(job(waits).state, JobState::kQueued);
   for (JobId id : low) EXPECT_FALSE(job(id).stop_sent) << id.value();
 }

@@ -3,13 +3,16 @@
 #include "scheduler/explain.h"
 #include "scheduler/forecast.h"
 #include "scheduler/queue_policy.h"
+#include "scheduler/waiting_reason.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class StepReservationsTest : public SchedulerTest {
  protected:
@@ -361,6 +364,25 @@ TEST_F(StepReservationsTest, WhoAsksIsToldWhatWouldChangeIt) {
   EXPECT_THAT(why.devices[0].obstacle,
               HasSubstr("it is reserved for lab until"));
   EXPECT_THAT(why.changes, Contains("reservation 'r1' for lab ends, in 1h"));
+}
+
+// The end of what is told would not let the job start there.
+TEST_F(StepReservationsTest, OnlyWhatAloneIsInTheWayIsToldAsTheCause) {
+  AddNodes(1, 2);
+  const JobId faulty = SubmitOf("shop", 100);
+  Begin(faulty);
+  ASSERT_EQ(DeviceOf(faulty), DeviceId(0));
+  Send(WorkerLost{DeviceId(0), "illegal address", DeviceFault::kLostContext});
+  Send(WorkerReady{.device = DeviceId(0)});
+  Reserve("lab", {DeviceId(0)}, absl::ZeroDuration());
+  SubmitOf("shop", 100);
+  const JobId waiting = SubmitOf("shop", 100);
+  ASSERT_TRUE(state.devices().at(DeviceId(0)).cools());
+  EXPECT_THAT(Why(waiting), AllOf(HasSubstr("cuda:0 is reserved for lab"),
+                                  Not(HasSubstr("cools down"))));
+  Send(DeviceDrainSet{DeviceId(0), DeviceDrain{.reason = "new fan"}});
+  EXPECT_THAT(Why(waiting), AllOf(HasSubstr("cuda:0 is drained (new fan)"),
+                                  Not(HasSubstr("is reserved for lab"))));
 }
 
 TEST_F(StepReservationsTest, AForecastKnowsWhenItEnds) {

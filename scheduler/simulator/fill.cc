@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler/fragmentation.h"
-#include "scheduler/invariants.h"
+#include "scheduler/place/fragmentation.h"
 #include "scheduler/simulator/random.h"
-#include "scheduler/step.h"
+#include "scheduler/step/invariants.h"
+#include "scheduler/step/step.h"
 
 namespace gpupool::scheduler {
 namespace {

@@ -7,8 +7,8 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler/invariants.h"
-#include "scheduler/step.h"
+#include "scheduler/step/invariants.h"
+#include "scheduler/step/step.h"
 
 namespace gpupool::scheduler {
 namespace {

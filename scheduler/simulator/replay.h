@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "scheduler/order_policy.h"
 #include "scheduler/simulator/trace.h"
+#include "scheduler/state/order_policy.h"
 
 namespace gpupool::scheduler {
 

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "scheduler/action.h"
-#include "scheduler/event.h"
+#include "scheduler/step/action.h"
+#include "scheduler/step/event.h"
 
 namespace gpupool::v1 {
 class Job;

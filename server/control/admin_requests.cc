@@ -1,7 +1,7 @@
 #include "server/control/admin_requests.h"
 
 #include "gpupool/v1/admin.pb.h"
-#include "scheduler/event.h"
+#include "scheduler/step/event.h"
 #include "server/control/context.h"
 #include "server/control/device_board.h"
 #include "server/control/enqueue.h"

@@ -13,7 +13,7 @@
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
-#include "scheduler/event.h"
+#include "scheduler/step/event.h"
 #include "server/control/admission_parts.h"
 #include "server/control/array_admission.h"
 #include "server/control/ask_worker.h"

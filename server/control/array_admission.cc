@@ -12,7 +12,7 @@
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
-#include "scheduler/event.h"
+#include "scheduler/step/event.h"
 #include "server/control/admission.h"
 #include "server/control/admission_parts.h"
 #include "server/control/array_spec.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "scheduler/event.h"
+#include "scheduler/step/event.h"
 #include "server/control/callback.h"
 
 namespace gpupool::v1 {

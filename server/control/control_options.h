@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "scheduler/host.h"
-#include "scheduler/order_policy.h"
-#include "scheduler/topology.h"
+#include "scheduler/state/host.h"
+#include "scheduler/state/order_policy.h"
+#include "scheduler/state/topology.h"
 
 namespace gpupool::server {
 

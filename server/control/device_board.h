@@ -16,9 +16,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "gpupool/v1/device.pb.h"
-#include "scheduler/order_policy.h"
-#include "scheduler/queues.h"
-#include "scheduler/types.h"
+#include "scheduler/state/order_policy.h"
+#include "scheduler/state/queues.h"
+#include "scheduler/state/types.h"
 
 namespace gpupool::v1 {
 class DeviceFit;

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "absl/time/clock.h"
-#include "scheduler/forecast.h"
-#include "scheduler/state.h"
+#include "scheduler/explain/forecast.h"
+#include "scheduler/state/state.h"
 #include "server/control/ledger.h"
 #include "server/control/rows.h"
 #include "server/control/transaction.h"

@@ -15,7 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "scheduler/types.h"
+#include "scheduler/state/types.h"
 
 namespace gpupool::scheduler {
 class State;

@@ -12,7 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "scheduler/state.h"
+#include "scheduler/state/state.h"
 #include "server/control/log.h"
 
 namespace gpupool::server {

@@ -9,7 +9,7 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/status/statusor.h"
-#include "scheduler/types.h"
+#include "scheduler/state/types.h"
 
 namespace gpupool::scheduler {
 class State;

@@ -8,8 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "gpupool/v1/admin.pb.h"
 #include "gpupool/v1/job.pb.h"
-#include "scheduler/fair_share.h"
-#include "scheduler/state.h"
+#include "scheduler/state/fair_share.h"
+#include "scheduler/state/state.h"
 #include "server/control/rows.h"
 
 namespace gpupool::server {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "scheduler/queues.h"
+#include "scheduler/state/queues.h"
 
 namespace gpupool::v1 {
 class JobSpec;

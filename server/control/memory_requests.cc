@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
-#include "scheduler/device.h"
+#include "scheduler/state/device.h"
 #include "server/control/context.h"
 #include "server/control/control_options.h"
 #include "server/control/device_board.h"

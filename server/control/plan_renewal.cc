@@ -7,7 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
-#include "scheduler/event.h"
+#include "scheduler/step/event.h"
 #include "server/control/admission.h"
 #include "server/control/context.h"
 #include "server/control/control_options.h"

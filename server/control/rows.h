@@ -17,9 +17,9 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
-#include "scheduler/batch_policy.h"
-#include "scheduler/event.h"
-#include "scheduler/state.h"
+#include "scheduler/serve/batch_policy.h"
+#include "scheduler/state/state.h"
+#include "scheduler/step/event.h"
 
 namespace gpupool::server {
 

@@ -6,8 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "scheduler/preemption_reasons.h"
-#include "scheduler/serving_policy.h"
+#include "scheduler/yield/preemption_reasons.h"
+#include "scheduler/yield/serving_policy.h"
 #include "server/control/event_thinning.h"
 #include "server/control/rows.h"
 

@@ -5,7 +5,7 @@
 
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
-#include "scheduler/device.h"
+#include "scheduler/state/device.h"
 #include "server/control/device_board.h"
 #include "server/control/ledger.h"
 #include "server/control/rows.h"

@@ -13,7 +13,7 @@
 
 #include "absl/time/time.h"
 #include "gpupool/v1/usage.pb.h"
-#include "scheduler/types.h"
+#include "scheduler/state/types.h"
 
 namespace gpupool::scheduler {
 struct Device;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler/reservation_policy.h"
+#include "scheduler/place/reservation_policy.h"
 #include "tests/sim/world.h"
 
 namespace gpupool::scheduler {

@@ -4,7 +4,7 @@
 
 #include "gpupool/v1/admin.pb.h"
 #include "gpupool/v1/job.pb.h"
-#include "scheduler/state.h"
+#include "scheduler/state/state.h"
 
 namespace gpupool::server {
 namespace {

@@ -2,26 +2,22 @@
 #pragma once
 
 #include "gpupool/v1/dataset.grpc.pb.h"
+#include "server/api/api_limits.h"
 #include "server/api/stream_registry.h"
 #include "server/control/control_loop.h"
 #include "server/store/blob_store.h"
 
 namespace gpupool::server {
 
-struct DatasetServiceOptions {
-  uint64_t dataset_limit_bytes = uint64_t{8} << 30;
-  size_t upload_limit = 16;  // uploads at a time
-};
-
 class DatasetService : public v1::DatasetService::CallbackService {
  public:
   // `control` and `blobs` outlive the service.
   DatasetService(ControlLoop* control, const BlobStore* blobs,
-                 DatasetServiceOptions options)
+                 const ApiLimits& limits)
       : control_(control),
         blobs_(blobs),
-        options_(options),
-        uploads_(options.upload_limit) {}
+        limits_(limits),
+        uploads_(kMostUploads) {}
 
   // Ends all uploads.
   void StopStreams() { uploads_.StopAll(); }
@@ -43,7 +39,7 @@ class DatasetService : public v1::DatasetService::CallbackService {
  private:
   ControlLoop* const control_;
   const BlobStore* const blobs_;
-  const DatasetServiceOptions options_;
+  const ApiLimits limits_;
   StreamRegistry uploads_;
 };
 

@@ -41,8 +41,8 @@ struct Job {
   std::vector<uint32_t> device_counts;
   HostNeed host;           // for each device
   bool exclusive = false;  // nothing else is on its devices
-  uint32_t max_attempts = 3;
-  absl::Duration first_backoff = absl::Seconds(1);
+  uint32_t max_attempts = kDefaultMaxAttempts;
+  absl::Duration first_backoff = kDefaultFirstBackoff;
   bool publish_on_success = false;
 
   JobState state = JobState::kQueued;

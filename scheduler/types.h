@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace gpupool::scheduler {
 
@@ -34,6 +35,11 @@ using JobId = Id<struct JobTag>;          // v1.Job.id
 using VersionId = Id<struct VersionTag>;  // v1.ModelVersion.id
 using DeviceId = Id<struct DeviceTag>;    // position in the configured list
 using ReservationId = Id<struct ReservationTag>;  // v1.Reservation.id
+
+// How often a job that says nothing is tried, and what it waits for after its
+// first failure.
+inline constexpr uint32_t kDefaultMaxAttempts = 3;
+inline constexpr absl::Duration kDefaultFirstBackoff = absl::Seconds(1);
 
 // One run of a job, on one device or on several together. `number` rises with
 // every start of the job and fences messages of earlier runs.

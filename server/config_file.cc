@@ -129,6 +129,14 @@ std::string Shown(const YAML::Node& value) {
   return value.IsMap() ? " is a map" : " is empty";
 }
 
+absl::Status UnknownKey(const YAML::Node& key) {
+  const std::string nearest = NearestSetting(key.Scalar());
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown key \"", key.Scalar(), "\"", At(key.Mark()), "; ",
+      nearest.empty() ? "" : absl::StrCat("did you mean \"", nearest, "\"? "),
+      "gpupoold --help lists the names"));
+}
+
 absl::Status Apply(const YAML::Node& key, const YAML::Node& value,
                    Config* config) {
   if (!key.IsScalar()) {
@@ -136,11 +144,7 @@ absl::Status Apply(const YAML::Node& key, const YAML::Node& value,
         "every key must be the name of a setting", At(key.Mark())));
   }
   const Setting* setting = FindSetting(key.Scalar());
-  if (setting == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown key \"", key.Scalar(), "\"", At(key.Mark()),
-        NearestSetting(key.Scalar()), "; gpupoold --help lists the names"));
-  }
+  if (setting == nullptr) return UnknownKey(key);
   const absl::Status status = SetNode(*setting, value, config);
   if (status.ok()) return status;
   return absl::InvalidArgumentError(

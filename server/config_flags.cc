@@ -56,13 +56,15 @@ void AddSettings(CLI::App& app, std::deque<Given>* given) {
   }
 }
 
-// Returns the suggestion for the first argument that is no flag.
+// Returns "did you mean --slots? " for the first unknown flag that is near to a
+// known one, or nothing.
 std::string Suggestion(const CLI::App& app) {
   for (const std::string& argument : app.remaining()) {
     if (!absl::StartsWith(argument, "--")) continue;
     const size_t end = argument.find('=');
     const std::string name = argument.substr(2, end - 2);
-    if (FindSetting(name) == nullptr) return NearestSetting(name);
+    const std::string nearest = NearestSetting(name);
+    if (!nearest.empty()) return absl::StrCat("did you mean --", nearest, "? ");
   }
   return "";
 }
@@ -95,8 +97,9 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
     result.answer = app.help();
     return result;
   } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        error.what(), Suggestion(app), "; gpupoold --help lists the flags"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(error.what(), "; ", Suggestion(app),
+                     "gpupoold --help lists the flags"));
   }
   if (verbs.version) result.answer = absl::StrCat("gpupoold ", version, "\n");
   if (verbs.list_settings) result.answer = SettingsTables();

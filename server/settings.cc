@@ -211,9 +211,7 @@ const Setting* FindSetting(absl::string_view name) {
 std::string NearestSetting(absl::string_view name) {
   std::vector<std::string> names;
   for (const Setting& setting : Settings()) names.emplace_back(setting.name);
-  const std::string nearest = NearestName(WithDashes(name), names);
-  if (nearest.empty()) return "";
-  return absl::StrCat("; did you mean \"", nearest, "\"?");
+  return NearestName(WithDashes(name), names);
 }
 
 }  // namespace gpupool::server

@@ -37,8 +37,7 @@ const std::vector<Setting>& Settings();
 // there is none.
 const Setting* FindSetting(absl::string_view name);
 
-// Returns "; did you mean \"grpc-port\"?" for the nearest of the names, or
-// nothing when none is near.
+// Returns the nearest of the names, or nothing when none is near.
 std::string NearestSetting(absl::string_view name);
 
 }  // namespace gpupool::server

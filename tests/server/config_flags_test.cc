@@ -53,9 +53,9 @@ TEST(CommandLineTest, BadFlagsSayWhatIsWrong) {
   EXPECT_THAT(std::string(unknown.status().message()),
               HasSubstr("--gprc-port"));
   EXPECT_THAT(std::string(unknown.status().message()),
-              HasSubstr("did you mean \"grpc-port\"?"));
+              HasSubstr("did you mean --grpc-port?"));
   EXPECT_THAT(std::string(Parse({"--quues=a"}).status().message()),
-              HasSubstr("did you mean \"queues\"?"));
+              HasSubstr("did you mean --queues?"));
   const auto value = Parse({"--grpc-port", "many"});
   EXPECT_THAT(std::string(value.status().message()), HasSubstr("many"));
   EXPECT_FALSE(Parse({"stray"}).ok());

@@ -52,7 +52,7 @@ TEST(FindSettingTest, UnderlinesAndDashesAreTheSame) {
 }
 
 TEST(NearestSettingTest, NamesOneThatIsNear) {
-  EXPECT_EQ(NearestSetting("gprc_port"), "; did you mean \"grpc-port\"?");
+  EXPECT_EQ(NearestSetting("gprc_port"), "grpc-port");
   EXPECT_EQ(NearestSetting("banana"), "");
 }
 

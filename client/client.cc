@@ -9,6 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "client/connection.h"
+#include "client/server_defaults.h"
 #include "gpupool/v1/admin.grpc.pb.h"
 #include "gpupool/v1/dataset.grpc.pb.h"
 #include "gpupool/v1/device.grpc.pb.h"
@@ -22,7 +23,8 @@ namespace gpupool::client {
 
 std::string DefaultAddress() {
   const char* address = std::getenv("GPUPOOL_ADDRESS");
-  return address != nullptr && *address != '\0' ? address : "127.0.0.1:8001";
+  return address != nullptr && *address != '\0' ? address
+                                                : DefaultServerAddress();
 }
 
 std::string NewRequestId() {

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "client/server_defaults.h"
 #include "gpupool/v1/admin.pb.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/device.pb.h"
@@ -40,10 +41,10 @@ namespace gpupool::client {
 
 class Connection;
 
-// GPUPOOL_ADDRESS when it is set and not empty, else "127.0.0.1:8001".
+// GPUPOOL_ADDRESS when it is set and not empty, else DefaultServerAddress().
 std::string DefaultAddress();
 
-// Completes an address with the default port 8001. InvalidArgument for an
+// Completes an address with kDefaultGrpcPort. InvalidArgument for an
 // empty one or one with a scheme such as "http://".
 absl::StatusOr<std::string> CompleteAddress(absl::string_view address);
 
@@ -52,7 +53,7 @@ absl::StatusOr<std::string> CompleteAddress(absl::string_view address);
 std::string NewRequestId();
 
 struct ClientOptions {
-  std::string address = "127.0.0.1:8001";  // host, host:port or unix:PATH
+  std::string address = DefaultServerAddress();  // host, host:port or unix:PATH
   absl::Duration call_timeout = absl::Seconds(30);  // of one call, all tries
   absl::Duration wait_timeout = absl::Minutes(5);   // of calls with `wait`
   absl::Duration retry_window = absl::Seconds(3);   // 0: never repeat

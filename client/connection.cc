@@ -6,11 +6,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/server_defaults.h"
 
 namespace gpupool::client {
 namespace {
-
-constexpr absl::string_view kDefaultPort = ":8001";
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -50,13 +49,14 @@ absl::StatusOr<std::string> CompleteAddress(absl::string_view address) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", address,
                      "' is not an address: leave out the scheme and give "
-                     "host:port, for example 127.0.0.1:8001"));
+                     "host:port, for example ",
+                     DefaultServerAddress()));
   }
   const size_t bracket = address.rfind(']');  // of an IPv6 address
   const size_t colon = address.rfind(':');
   if (colon == absl::string_view::npos ||
       (bracket != absl::string_view::npos && colon < bracket)) {
-    return absl::StrCat(address, kDefaultPort);
+    return absl::StrCat(address, ":", kDefaultGrpcPort);
   }
   int port = 0;
   if (!absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 ||

@@ -1,67 +1,50 @@
-// The daemon's settings: one table serves the configuration file and the
-// command line, so that both know the same names. The file is YAML, one level
-// of `name: value`; '_' and '-' in names mean the same. Flags win.
+// What the daemon runs with. Every member is filled from a row of the table of
+// settings (settings.h), which also has its default.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "scheduler/state/named_words.h"
 #include "scheduler/state/order_policy.h"
+#include "server/api/api_limits.h"
+#include "server/ipc/slot_ring.h"
 
 namespace gpupool::server {
 
 struct Config {
-  std::string devices = "auto";      // see device_list.h
+  // Every setting has its default.
+  Config();
+
+  std::string devices;               // see device_list.h
   uint64_t device_memory_bytes = 0;  // of each device; 0: see devices.h
-  std::string state_dir = "gpupool-state";
-  std::string listen = "127.0.0.1";  // an IP address
-  uint16_t grpc_port = 8001;         // 0: any free port
-  uint16_t http_port = 8000;
-  uint16_t metrics_port = 8002;
+  std::string state_dir;
+  std::string listen;      // an IP address
+  uint16_t grpc_port = 0;  // 0: any free port
+  uint16_t http_port = 0;
+  uint16_t metrics_port = 0;
   std::string port_file;  // empty: none is written
-  std::string log_level = "info";
+  std::string log_level;
   std::string worker_binary;  // empty: gpupool-worker beside this program
   std::string cuda_lib_dir;   // of NVIDIA's libraries; empty: the system's
-  uint64_t dataset_limit_bytes = uint64_t{8} << 30;
-  uint64_t disk_reserve_bytes = uint64_t{64} << 20;  // 0: none
-  uint32_t keep_jobs = 100000;                       // that have ended; 0: all
-  uint32_t keep_job_events = 10000;  // of so many of those; 0: of all
-  uint64_t message_limit_bytes = uint64_t{64} << 20;  // of one gRPC message
-  uint32_t event_queue_size = 4096;                   // control's bounded queue
-  uint32_t watch_limit = 1024;  // open WatchJob and WatchDevices streams
-  uint32_t slot_count = 64;     // of each worker's ring
-  uint64_t slot_bytes = uint64_t{4} << 20;
-  absl::Duration drain_grace = absl::Seconds(30);
-  absl::Duration hang_timeout = absl::Seconds(60);  // zero: never
-  // Where jobs give way a step is short and a start is not.
-  scheduler::QueuePolicy scheduling{.min_run = absl::Seconds(30),
-                                    .yields_to_serving = true};
-  std::string queues;  // scheduler/state/queue_text.h; see SchedulingOf
-  // Zero goes with no scheduling.yields_to_serving.
-  absl::Duration serving_target_delay = absl::Milliseconds(500);
+  ApiLimits limits;
+  uint64_t disk_reserve_bytes = 0;  // 0: none
+  uint32_t keep_jobs = 0;           // that have ended; 0: all
+  uint32_t keep_job_events = 0;     // of so many of those; 0: of all
+  uint32_t event_queue_size = 0;    // control's bounded queue
+  SlotRingOptions ring;             // of each worker
+  absl::Duration drain_grace;
+  absl::Duration hang_timeout;  // zero: never
+  // Without the queues and what is derived; SchedulingOf has all.
+  scheduler::QueuePolicy scheduling;
+  std::vector<scheduler::NamedWords> queues;
+  absl::Duration serving_target_delay;  // zero: training never gives way
 };
 
-// All of it, the queues with what they leave to the other settings.
+// Returns the whole policy. The queues take what they leave open from the
+// other settings.
 scheduler::QueuePolicy SchedulingOf(const Config& config);
-
-struct Setting {
-  const char* name;        // as in "grpc-port"
-  const char* value_name;  // for the help text
-  const char* help;
-  absl::Status (*set)(absl::string_view value, Config* config);
-};
-
-const std::vector<Setting>& Settings();
-
-// Applies the file to `config`. InvalidArgument names file, line and key.
-absl::Status ReadConfigFile(const std::string& path, Config* config);
-
-// "512", "64KiB", "1.5GiB"; bytes without a suffix.
-absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
 
 }  // namespace gpupool::server

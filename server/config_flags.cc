@@ -3,8 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <deque>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/config_file.h"
+#include "server/settings.h"
+#include "server/settings_text.h"
 
 namespace gpupool::server {
 namespace {
@@ -18,32 +22,75 @@ struct Given {
   std::string value;
 };
 
+// Flags that are no settings.
+struct Verbs {
+  std::string config_file;
+  bool version = false;
+  bool list_settings = false;
+};
+
+void AddVerbs(CLI::App& app, Verbs* verbs, CommandLine* result) {
+  app.add_option("--config", verbs->config_file,
+                 "YAML file with the names of the settings as keys; flags win")
+      ->option_text("FILE");
+  app.add_flag("--check", result->check,
+               "look at the whole database, say what is wrong and exit");
+  app.add_option("--backup", result->backup,
+                 "copy the database to a new file and exit; a server may be "
+                 "at work on it")
+      ->option_text("FILE");
+  app.add_flag(
+      "--list-settings", verbs->list_settings,
+      "print the settings as the tables of the documentation and exit");
+  app.add_flag("--version", verbs->version, "print the version and exit");
+}
+
+void AddSettings(CLI::App& app, std::deque<Given>* given) {
+  for (const Setting& setting : Settings()) {
+    Given& flag = given->emplace_back(Given{&setting, nullptr, ""});
+    flag.option = app.add_option(absl::StrCat("--", setting.name), flag.value,
+                                 HelpText(setting))
+                      ->option_text(setting.kind.value_name)
+                      ->group(setting.group)
+                      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+// Returns "did you mean --slots? " for the first unknown flag that is near to a
+// known one, or nothing.
+std::string Suggestion(const CLI::App& app) {
+  for (const std::string& argument : app.remaining()) {
+    if (!absl::StartsWith(argument, "--")) continue;
+    const size_t end = argument.find('=');
+    const std::string name = argument.substr(2, end - 2);
+    const std::string nearest = NearestSetting(name);
+    if (!nearest.empty()) return absl::StrCat("did you mean --", nearest, "? ");
+  }
+  return "";
+}
+
+absl::Status SetGiven(const std::deque<Given>& given, Config* config) {
+  for (const Given& flag : given) {
+    if (flag.option->count() == 0) continue;
+    const absl::Status status = flag.setting->kind.set(flag.value, config);
+    if (status.ok()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", flag.setting->name, " is \"", flag.value,
+                     "\": ", std::string(status.message())));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
                                              const std::string& version) {
   CommandLine result;
   CLI::App app(kDescription, "gpupoold");
-  std::string config_file;
-  app.add_option("--config", config_file,
-                 "YAML file with the same names; flags win")
-      ->option_text("FILE");
-  app.add_flag("--check", result.check,
-               "look at the whole database, say what is wrong and exit");
-  app.add_option("--backup", result.backup,
-                 "copy the database to a new file and exit; a server may be "
-                 "at work on it")
-      ->option_text("FILE");
-  bool print_version = false;
-  app.add_flag("--version", print_version, "print the version and exit");
+  Verbs verbs;
+  AddVerbs(app, &verbs, &result);
   std::deque<Given> given;  // keeps addresses
-  for (const Setting& setting : Settings()) {
-    Given& flag = given.emplace_back(Given{&setting, nullptr, ""});
-    flag.option = app.add_option(absl::StrCat("--", setting.name), flag.value,
-                                 setting.help)
-                      ->option_text(setting.value_name)
-                      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
+  AddSettings(app, &given);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -51,23 +98,16 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
     return result;
   } catch (const CLI::ParseError& error) {
     return absl::InvalidArgumentError(
-        absl::StrCat(error.what(), "; gpupoold --help lists the flags"));
+        absl::StrCat(error.what(), "; ", Suggestion(app),
+                     "gpupoold --help lists the flags"));
   }
-  if (print_version) {
-    result.answer = absl::StrCat("gpupoold ", version, "\n");
-    return result;
+  if (verbs.version) result.answer = absl::StrCat("gpupoold ", version, "\n");
+  if (verbs.list_settings) result.answer = SettingsTables();
+  if (result.answer.has_value()) return result;
+  if (!verbs.config_file.empty()) {
+    RETURN_IF_ERROR(ReadConfigFile(verbs.config_file, &result.config));
   }
-  if (!config_file.empty()) {
-    RETURN_IF_ERROR(ReadConfigFile(config_file, &result.config));
-  }
-  for (const Given& flag : given) {
-    if (flag.option->count() == 0) continue;
-    const absl::Status status = flag.setting->set(flag.value, &result.config);
-    if (status.ok()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", flag.setting->name, " is \"", flag.value,
-                     "\": ", std::string(status.message())));
-  }
+  RETURN_IF_ERROR(SetGiven(given, &result.config));
   return result;
 }
 

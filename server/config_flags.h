@@ -11,7 +11,7 @@ namespace gpupool::server {
 
 struct CommandLine {
   Config config;
-  // Set by --help and --version: print it and end with 0.
+  // Set by --help, --version and --list-settings: print it and end with 0.
   std::optional<std::string> answer;
   // Instead of serving: look at the database, or copy it to this file.
   bool check = false;

@@ -255,7 +255,7 @@ class Server::Impl {
     return {.worker_binary = worker_binary_,
             .cuda_lib_dir = config_.cuda_lib_dir,
             .state_dir = state_dir_->path(),
-            .ring_bytes = config_.slot_count * config_.slot_bytes,
+            .ring_bytes = config_.ring.slot_count * config_.ring.slot_bytes,
             .may_use_gpus = MayMeanGpus(config_.devices),
             .needs_gpus = PlannedKind() == "cuda"};
   }
@@ -266,8 +266,7 @@ class Server::Impl {
     options.worker_binary = worker_binary_;
     options.cuda_lib_dir = config_.cuda_lib_dir;
     options.daemon_boot_id = boot_id_;
-    options.ring.slot_count = config_.slot_count;
-    options.ring.slot_bytes = config_.slot_bytes;
+    options.ring = config_.ring;
     options.hang_timeout = config_.hang_timeout;
     for (const DeviceChoice& device : devices_) {
       options.devices.push_back({device.name, device.limit_bytes,
@@ -301,9 +300,7 @@ class Server::Impl {
   ApiOptions ApiSettings() const {
     return {.listen = config_.listen,
             .port = config_.grpc_port,
-            .message_limit_bytes = config_.message_limit_bytes,
-            .dataset_limit_bytes = config_.dataset_limit_bytes,
-            .watch_limit = config_.watch_limit};
+            .limits = config_.limits};
   }
 
   ApiDependencies ApiNeeds() {

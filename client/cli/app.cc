@@ -11,6 +11,7 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/help_formatter.h"
 #include "client/cli/verbs.h"
+#include "client/server_defaults.h"
 #include "client/suggest.h"
 #include "client/units.h"
 
@@ -37,8 +38,9 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
       {"json", OutputFormat::kJson},
       {"yaml", OutputFormat::kYaml}};
   app.add_option("--address", options.address,
-                 "The server, as host:port (default: GPUPOOL_ADDRESS or "
-                 "127.0.0.1:8001)");
+                 absl::StrCat("The server, as host:port (default: "
+                              "GPUPOOL_ADDRESS or ",
+                              DefaultServerAddress(), ")"));
   app.add_option_function<std::string>(
          "-o,--output",
          [&options](const std::string& name) {

@@ -12,6 +12,7 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/program_output.h"
 #include "client/cli/verbs.h"
+#include "client/server_defaults.h"
 
 namespace gpupool::client {
 namespace {
@@ -23,8 +24,8 @@ constexpr int kWorkerUsage = 2;
 struct DoctorOptions {
   std::string worker_binary;
   std::string cuda_lib_dir;
-  std::string state_dir = "gpupool-state";
-  std::string ports = "8001,8000,8002";
+  std::string state_dir = kDefaultStateDir;
+  std::string ports = DefaultPorts();
   bool expect_gpu = false;
 };
 
@@ -86,12 +87,14 @@ void AddDoctor(CLI::App& app, Invocation& invocation) {
                    "As gpupoold's: folders of NVIDIA's libraries, with colons "
                    "between them")
       ->type_name("DIR");
-  verb->add_option("--state-dir", options->state_dir,
-                   "As gpupoold's (default: gpupool-state)")
+  verb->add_option(
+          "--state-dir", options->state_dir,
+          absl::StrCat("As gpupoold's (default: ", kDefaultStateDir, ")"))
       ->type_name("DIR");
   verb->add_option("--ports", options->ports,
-                   "gpupoold's gRPC, HTTP and metrics port (default: "
-                   "8001,8000,8002)")
+                   absl::StrCat("gpupoold's gRPC, HTTP and metrics port "
+                                "(default: ",
+                                DefaultPorts(), ")"))
       ->type_name("PORTS");
   verb->add_option("--worker-binary", options->worker_binary,
                    "The worker that looks (default: beside this program)")

@@ -40,8 +40,8 @@ struct Job {
   // Of an elastic job: with how many it can run, rising; else empty.
   std::vector<uint32_t> device_counts;
   Demands demands;
-  uint32_t max_attempts = 3;
-  absl::Duration first_backoff = absl::Seconds(1);
+  uint32_t max_attempts = kDefaultMaxAttempts;
+  absl::Duration first_backoff = kDefaultFirstBackoff;
   bool publish_on_success = false;
 
   JobState state = JobState::kQueued;

@@ -7,16 +7,17 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "scheduler/state/queues.h"
 
 namespace gpupool::scheduler {
 namespace {
 
-absl::Status Wrong(absl::string_view queue, absl::string_view what,
+absl::Status Wrong(const NamedWords& queue, absl::string_view what,
                    absl::string_view allowed) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("queue '", queue, "': ", what, "; ", allowed));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "queue '", queue.name, "'", queue.where, ": ", what, "; ", allowed));
 }
 
 bool IsName(absl::string_view name) {
@@ -44,8 +45,10 @@ Refusal SetRank(absl::string_view value, Queue* queue) {
 }
 
 Refusal SetPreempts(absl::string_view value, Queue* queue) {
-  queue->preempts = value == "yes";
-  return value == "yes" || value == "no" ? "" : "must be yes or no";
+  // YAML's words for the same.
+  const bool no = value == "no" || value == "false";
+  queue->preempts = value == "yes" || value == "true";
+  return queue->preempts || no ? "" : "must be yes or no";
 }
 
 Refusal SetHysteresis(absl::string_view value, Queue* queue) {
@@ -113,37 +116,37 @@ constexpr Field kFields[] = {
     {"min-run", SetMinRun},
 };
 
-absl::Status Set(absl::string_view text, Queue* queue) {
-  const std::pair<absl::string_view, absl::string_view> pair =
-      absl::StrSplit(text, absl::MaxSplits('=', 1));
-  const absl::string_view key = absl::StripAsciiWhitespace(pair.first);
-  const absl::string_view value = absl::StripAsciiWhitespace(pair.second);
-  const std::string given = absl::StrCat(key, "=", value);
-  for (const Field& field : kFields) {
-    if (field.key != key) continue;
-    const Refusal refusal = field.set(value, queue);
-    if (refusal.empty()) return absl::OkStatus();
-    return Wrong(queue->name, given, refusal);
-  }
-  return Wrong(queue->name, given,
-               "known are order=, rank=, preempts=, devices=, most=, tenants=, "
-               "hysteresis= and min-run=");
+std::string KnownKeys() {
+  return absl::StrCat(
+      "known are ",
+      absl::StrJoin(kFields, ", ", [](std::string* out, const Field& field) {
+        absl::StrAppend(out, field.key, "=");
+      }));
 }
 
-absl::StatusOr<Queue> Parse(absl::string_view text, const QueuePolicy& rest) {
-  const std::pair<absl::string_view, absl::string_view> parts =
-      absl::StrSplit(text, absl::MaxSplits(':', 1));
-  Queue queue{.order = rest.order,
+absl::Status Set(const NamedWords& entry, const NamedWords::Word& word,
+                 Queue* queue) {
+  const std::string given = absl::StrCat(word.key, "=", word.value, word.where);
+  for (const Field& field : kFields) {
+    if (field.key != word.key) continue;
+    const Refusal refusal = field.set(word.value, queue);
+    if (refusal.empty()) return absl::OkStatus();
+    return Wrong(entry, given, refusal);
+  }
+  return Wrong(entry, given, KnownKeys());
+}
+
+absl::StatusOr<Queue> Make(const NamedWords& entry, const QueuePolicy& rest) {
+  Queue queue{.name = entry.name,
+              .order = rest.order,
               .hysteresis = rest.hysteresis,
               .min_run = rest.min_run};
-  queue.name = std::string(absl::StripAsciiWhitespace(parts.first));
   if (!IsName(queue.name)) {
-    return Wrong(queue.name, "is no name",
+    return Wrong(entry, "is no name",
                  "names have letters, digits, '-', '_' and '.'");
   }
-  if (absl::StripAsciiWhitespace(parts.second).empty()) return queue;
-  for (absl::string_view field : absl::StrSplit(parts.second, ',')) {
-    absl::Status set = Set(field, &queue);
+  for (const NamedWords::Word& word : entry.words) {
+    absl::Status set = Set(entry, word, &queue);
     if (!set.ok()) return set;
   }
   return queue;
@@ -151,27 +154,31 @@ absl::StatusOr<Queue> Parse(absl::string_view text, const QueuePolicy& rest) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Queue>> ParseQueues(absl::string_view text,
-                                               const QueuePolicy& rest) {
+absl::StatusOr<std::vector<Queue>> MakeQueues(
+    const std::vector<NamedWords>& entries, const QueuePolicy& rest) {
+  // With the default beside them.
+  if (entries.size() >= kMostQueues) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "more than ", kMostQueues - 1, " queues beside the default"));
+  }
   std::vector<Queue> queues;
-  for (absl::string_view one : absl::StrSplit(text, ';')) {
-    if (absl::StripAsciiWhitespace(one).empty()) continue;
-    absl::StatusOr<Queue> queue = Parse(one, rest);
+  for (const NamedWords& entry : entries) {
+    absl::StatusOr<Queue> queue = Make(entry, rest);
     if (!queue.ok()) return queue.status();
     const bool is_there =
         std::any_of(queues.begin(), queues.end(),
                     [&](const Queue& q) { return q.name == queue->name; });
     if (is_there) {
-      return Wrong(queue->name, "is there twice", "write all of it once");
+      return Wrong(entry, "is there twice", "write all of it once");
     }
     queues.push_back(*std::move(queue));
-    // With the default beside them.
-    if (queues.size() >= kMostQueues) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "more than ", kMostQueues - 1, " queues beside the default"));
-    }
   }
   return queues;
+}
+
+absl::StatusOr<std::vector<Queue>> ParseQueues(absl::string_view text,
+                                               const QueuePolicy& rest) {
+  return MakeQueues(SplitNamedWords(text), rest);
 }
 
 }  // namespace gpupool::scheduler

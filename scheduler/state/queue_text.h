@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "scheduler/state/named_words.h"
 #include "scheduler/state/order_policy.h"
 
 namespace gpupool::scheduler {
@@ -14,9 +15,13 @@ namespace gpupool::scheduler {
 inline constexpr int kMostRank = 1000;  // the least is -kMostRank
 inline constexpr uint32_t kMostQueueDevices = 1 << 20;
 
-// Empty text: none. What is not said of a queue's order and its numbers is as
-// `rest` has it. InvalidArgument names the queue, the value and what is
-// allowed.
+// Returns the queues that the entries say. What is not said of a queue's order
+// and its numbers is as `rest` has it. InvalidArgument names the queue, the
+// value and what is allowed.
+absl::StatusOr<std::vector<Queue>> MakeQueues(
+    const std::vector<NamedWords>& entries, const QueuePolicy& rest);
+
+// Returns the same for the one-line form. Empty text: none.
 absl::StatusOr<std::vector<Queue>> ParseQueues(absl::string_view text,
                                                const QueuePolicy& rest);
 

@@ -1,23 +1,19 @@
 #include "scheduler/state/tenant_text.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 
 namespace gpupool::scheduler {
 namespace {
 
-absl::Status Wrong(absl::string_view tenant, absl::string_view what,
+absl::Status Wrong(const NamedWords& tenant, absl::string_view what,
                    absl::string_view allowed) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("tenant '", tenant, "': ", what, "; ", allowed));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "tenant '", tenant.name, "'", tenant.where, ": ", what, "; ", allowed));
 }
 
 bool IsName(absl::string_view name) {
@@ -28,11 +24,11 @@ bool IsName(absl::string_view name) {
   });
 }
 
-absl::Status Set(absl::string_view tenant, absl::string_view key,
-                 absl::string_view value, TenantShare* share) {
-  const std::string given = absl::StrCat(key, "=", value);
-  if (key == "weight") {
-    if (!absl::SimpleAtod(value, &share->weight) ||
+absl::Status Set(const NamedWords& tenant, const NamedWords::Word& word,
+                 TenantShare* share) {
+  const std::string given = absl::StrCat(word.key, "=", word.value, word.where);
+  if (word.key == "weight") {
+    if (!absl::SimpleAtod(word.value, &share->weight) ||
         !(share->weight >= 1 / kMostWeight && share->weight <= kMostWeight)) {
       return Wrong(tenant, given,
                    absl::StrCat("a weight is a number from ", 1 / kMostWeight,
@@ -40,38 +36,34 @@ absl::Status Set(absl::string_view tenant, absl::string_view key,
     }
     return absl::OkStatus();
   }
-  if (key != "guaranteed" && key != "most") {
+  if (word.key != "guaranteed" && word.key != "most") {
     return Wrong(tenant, given,
                  "known are weight=NUMBER, guaranteed=DEVICES, most=DEVICES");
   }
   uint32_t devices = 0;
-  if (!absl::SimpleAtoi(value, &devices) || devices > kMostTenantDevices) {
+  if (!absl::SimpleAtoi(word.value, &devices) || devices > kMostTenantDevices) {
     return Wrong(
         tenant, given,
         absl::StrCat("a number of devices is from 0 to ", kMostTenantDevices));
   }
-  (key == "most" ? share->most : share->guaranteed) = devices;
+  (word.key == "most" ? share->most : share->guaranteed) = devices;
   return absl::OkStatus();
 }
 
-absl::Status Parse(absl::string_view text, TenantShares* shares) {
-  const std::pair<absl::string_view, absl::string_view> parts =
-      absl::StrSplit(text, absl::MaxSplits(':', 1));
-  const absl::string_view tenant = absl::StripAsciiWhitespace(parts.first);
-  if (!IsName(tenant)) {
+absl::Status Add(const NamedWords& tenant, TenantShares* shares) {
+  if (!IsName(tenant.name)) {
     return Wrong(
         tenant, "is no name",
         "names have letters, digits, '-', '_', and '.' between levels");
   }
-  if (parts.second.empty()) {
-    return Wrong(tenant, "nothing is set", "write NAME:weight=2,most=4");
+  if (tenant.words.empty()) {
+    return Wrong(tenant, "nothing is set",
+                 "give it a weight, a guarantee or a limit, as in "
+                 "NAME:weight=2,most=4");
   }
   TenantShare share;
-  for (absl::string_view field : absl::StrSplit(parts.second, ',')) {
-    const std::pair<absl::string_view, absl::string_view> pair =
-        absl::StrSplit(field, absl::MaxSplits('=', 1));
-    absl::Status set = Set(tenant, absl::StripAsciiWhitespace(pair.first),
-                           absl::StripAsciiWhitespace(pair.second), &share);
+  for (const NamedWords::Word& word : tenant.words) {
+    absl::Status set = Set(tenant, word, &share);
     if (!set.ok()) return set;
   }
   if (share.guaranteed && share.most && *share.guaranteed > *share.most) {
@@ -80,7 +72,7 @@ absl::Status Parse(absl::string_view text, TenantShares* shares) {
                               " is above most=", *share.most),
                  "guarantee no more than it may use");
   }
-  if (!shares->emplace(tenant, share).second) {
+  if (!shares->emplace(tenant.name, share).second) {
     return Wrong(tenant, "is there twice", "write all of it once");
   }
   return absl::OkStatus();
@@ -88,18 +80,22 @@ absl::Status Parse(absl::string_view text, TenantShares* shares) {
 
 }  // namespace
 
-absl::StatusOr<TenantShares> ParseTenantShares(absl::string_view text) {
+absl::StatusOr<TenantShares> MakeTenantShares(
+    const std::vector<NamedWords>& entries) {
+  if (entries.size() > kMostTenantShares) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", kMostTenantShares,
+                     " tenants; leave those out that need no setting"));
+  }
   TenantShares shares;
-  for (absl::string_view one : absl::StrSplit(text, ';')) {
-    if (absl::StripAsciiWhitespace(one).empty()) continue;
-    if (absl::Status parsed = Parse(one, &shares); !parsed.ok()) return parsed;
-    if (shares.size() > kMostTenantShares) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("more than ", kMostTenantShares,
-                       " tenants; leave those out that need no setting"));
-    }
+  for (const NamedWords& tenant : entries) {
+    if (absl::Status added = Add(tenant, &shares); !added.ok()) return added;
   }
   return shares;
+}
+
+absl::StatusOr<TenantShares> ParseTenantShares(absl::string_view text) {
+  return MakeTenantShares(SplitNamedWords(text));
 }
 
 }  // namespace gpupool::scheduler

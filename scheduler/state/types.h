@@ -36,6 +36,11 @@ using VersionId = Id<struct VersionTag>;  // v1.ModelVersion.id
 using DeviceId = Id<struct DeviceTag>;    // position in the configured list
 using ReservationId = Id<struct ReservationTag>;  // v1.Reservation.id
 
+// How often a job that says nothing is tried, and what it waits for after its
+// first failure.
+inline constexpr uint32_t kDefaultMaxAttempts = 3;
+inline constexpr absl::Duration kDefaultFirstBackoff = absl::Seconds(1);
+
 // One run of a job, on one device or on several together. `number` rises with
 // every start of the job and fences messages of earlier runs.
 struct AttemptRef {

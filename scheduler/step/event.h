@@ -32,8 +32,8 @@ struct JobSubmitted {
   std::vector<uint32_t> device_counts;
   Demands demands = {};
   // Failures, neither stops nor faults of devices; >= 1.
-  uint32_t max_attempts = 3;
-  absl::Duration first_backoff = absl::Seconds(1);
+  uint32_t max_attempts = kDefaultMaxAttempts;
+  absl::Duration first_backoff = kDefaultFirstBackoff;
   bool publish_on_success = false;
   std::optional<absl::Duration> expected_run;  // in all, when it is known
   std::optional<absl::Duration> max_run;       // in all attempts; > 0

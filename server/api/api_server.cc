@@ -60,12 +60,11 @@ std::string AddressOf(const ApiOptions& options) {
 class ApiServer::Impl {
  public:
   Impl(const ApiOptions& options, ApiDependencies dependencies)
-      : jobs_(dependencies.control, options.watch_limit),
-        models_(dependencies.control, dependencies.blobs, {}),
-        datasets_(dependencies.control, dependencies.blobs,
-                  {.dataset_limit_bytes = options.dataset_limit_bytes}),
+      : jobs_(dependencies.control, options.limits.watch_streams),
+        models_(dependencies.control, dependencies.blobs, options.limits),
+        datasets_(dependencies.control, dependencies.blobs, options.limits),
         devices_(MakeDeviceService(dependencies.control, dependencies.blobs,
-                                   options.watch_limit)),
+                                   options.limits.watch_streams)),
         admin_(dependencies.control, std::move(dependencies.hooks)),
         usage_(dependencies.control),
         reservations_(dependencies.control),
@@ -76,7 +75,7 @@ class ApiServer::Impl {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
     SetKeepalive(&builder);
-    SetLimits(&builder, options.message_limit_bytes);
+    SetLimits(&builder, options.limits.message_bytes);
     const std::string address = AddressOf(options);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(),
                              &port_);

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/api/admin_service.h"
+#include "server/api/api_limits.h"
 
 namespace grpc {
 class Channel;
@@ -25,11 +26,9 @@ class BlobStore;
 struct ControlContext;
 
 struct ApiOptions {
-  std::string listen = "127.0.0.1";  // an IP address
-  uint16_t port = 0;                 // 0: any free port
-  uint64_t message_limit_bytes = uint64_t{64} << 20;
-  uint64_t dataset_limit_bytes = uint64_t{8} << 30;
-  size_t watch_limit = 1024;
+  std::string listen;  // an IP address
+  uint16_t port = 0;   // 0: any free port
+  ApiLimits limits;
 };
 
 struct ApiDependencies {

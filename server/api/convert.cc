@@ -66,10 +66,10 @@ absl::Status CheckFile(const v1::DatasetFile& file, uint64_t limit_bytes,
                      " must be 64 lower-case hexadecimal digits"));
   }
   if (file.total_bytes() > limit_bytes - *total_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the dataset is larger than this server's limit of ",
-                     limit_bytes, " bytes (file ", Quoted(file.file_name()),
-                     " has ", file.total_bytes(), ")"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the dataset is larger than this server's limit of ", limit_bytes,
+        " bytes (file ", Quoted(file.file_name()), " has ", file.total_bytes(),
+        "); start gpupoold with a larger --dataset-limit"));
   }
   *total_bytes += file.total_bytes();
   return absl::OkStatus();

@@ -76,10 +76,9 @@ class Upload : public UploadReactor<v1::UploadDatasetRequest> {
 grpc::ServerReadReactor<v1::UploadDatasetRequest>*
 DatasetService::UploadDataset(grpc::CallbackServerContext*,
                               v1::Dataset* response) {
-  return Upload::Begin(
-      std::make_shared<Upload>(control_, blobs_, options_.dataset_limit_bytes,
-                               response),
-      &uploads_);
+  return Upload::Begin(std::make_shared<Upload>(
+                           control_, blobs_, limits_.dataset_bytes, response),
+                       &uploads_);
 }
 
 grpc::ServerUnaryReactor* DatasetService::ListDatasets(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpupool/v1/dataset.grpc.pb.h"
+#include "server/api/api_limits.h"
 #include "server/api/stream_registry.h"
 #include "server/store/blob_store.h"
 
@@ -9,20 +10,15 @@ namespace gpupool::server {
 
 struct ControlContext;
 
-struct DatasetServiceOptions {
-  uint64_t dataset_limit_bytes = uint64_t{8} << 30;
-  size_t upload_limit = 16;  // uploads at a time
-};
-
 class DatasetService : public v1::DatasetService::CallbackService {
  public:
   // `control` and `blobs` outlive the service.
   DatasetService(const ControlContext* control, const BlobStore* blobs,
-                 DatasetServiceOptions options)
+                 const ApiLimits& limits)
       : control_(control),
         blobs_(blobs),
-        options_(options),
-        uploads_(options.upload_limit) {}
+        limits_(limits),
+        uploads_(kMostUploads) {}
 
   // Ends all uploads.
   void StopStreams() { uploads_.StopAll(); }
@@ -44,7 +40,7 @@ class DatasetService : public v1::DatasetService::CallbackService {
  private:
   const ControlContext* const control_;
   const BlobStore* const blobs_;
-  const DatasetServiceOptions options_;
+  const ApiLimits limits_;
   StreamRegistry uploads_;
 };
 

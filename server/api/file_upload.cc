@@ -21,9 +21,9 @@ absl::StatusOr<FileUpload> FileUpload::Begin(const BlobStore& blobs,
     return absl::InvalidArgumentError("header.total_bytes is 0: no file");
   }
   if (file.bytes > limit_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the file has ", file.bytes,
-                     " bytes, this server takes at most ", limit_bytes));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the file has ", file.bytes, " bytes, this server takes at most ",
+        limit_bytes, "; start gpupoold with a larger --model-limit"));
   }
   ASSIGN_OR_RETURN(const uint64_t free_bytes, blobs.FreeBytes());
   if (file.bytes > free_bytes) {

@@ -16,6 +16,7 @@
 #include "server/api/device_check.h"
 #include "server/api/field_range.h"
 #include "server/api/training_spec_check.h"
+#include "server/control/rows.h"
 
 namespace gpupool::server {
 namespace {
@@ -28,9 +29,7 @@ constexpr size_t kMaxLocationBytes = 4096;
 constexpr int kMaxDimensions = 1000;
 constexpr int kMaxBoundNumbers = 4096;
 constexpr int64_t kMaxElements = int64_t{1} << 31;
-constexpr uint32_t kDefaultAttempts = 3;
 constexpr uint32_t kMaxAttempts = 100;
-constexpr double kDefaultBackoffSeconds = 1;
 constexpr double kMaxBackoffSeconds = 3600;
 constexpr uint32_t kMaxDevices = 1024;
 constexpr double kMaxRunSeconds = 1e9;
@@ -164,10 +163,7 @@ absl::Status CheckData(const v1::DataSpec& data) {
 }
 
 absl::Status CheckRetry(v1::RetrySpec* retry) {
-  if (!retry->has_max_attempts()) retry->set_max_attempts(kDefaultAttempts);
-  if (retry->backoff_seconds() == 0) {
-    retry->set_backoff_seconds(kDefaultBackoffSeconds);
-  }
+  FillRetryDefaults(retry);
   if (retry->max_attempts() < 1 || retry->max_attempts() > kMaxAttempts) {
     return absl::InvalidArgumentError(
         absl::StrCat("retry.max_attempts is ", retry->max_attempts(),

@@ -38,7 +38,7 @@ class RefuseExport : public grpc::ServerWriteReactor<v1::ExportModelResponse> {
 ModelUploadContext ModelService::UploadContext() {
   return {.control = control_,
           .blobs = blobs_,
-          .file_limit_bytes = options_.file_limit_bytes,
+          .file_limit_bytes = limits_.model_file_bytes,
           .registry = &uploads_};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpupool/v1/model.grpc.pb.h"
+#include "server/api/api_limits.h"
 #include "server/api/model_upload.h"
 #include "server/store/blob_store.h"
 
@@ -9,21 +10,16 @@ namespace gpupool::server {
 
 struct ControlContext;
 
-struct ModelServiceOptions {
-  uint64_t file_limit_bytes = uint64_t{8} << 30;  // of an uploaded file
-  size_t upload_limit = 16;  // uploads at a time, and exports
-};
-
 class ModelService : public v1::ModelService::CallbackService {
  public:
   // `control` and `blobs` outlive the service.
   ModelService(const ControlContext* control, const BlobStore* blobs,
-               ModelServiceOptions options)
+               const ApiLimits& limits)
       : control_(control),
         blobs_(blobs),
-        options_(options),
-        uploads_(options.upload_limit),
-        exports_(options.upload_limit) {}
+        limits_(limits),
+        uploads_(kMostUploads),
+        exports_(kMostUploads) {}
 
   // Ends all uploads and exports.
   void StopStreams() {
@@ -70,7 +66,7 @@ class ModelService : public v1::ModelService::CallbackService {
 
   const ControlContext* const control_;
   const BlobStore* const blobs_;
-  const ModelServiceOptions options_;
+  const ApiLimits limits_;
   StreamRegistry uploads_;
   StreamRegistry exports_;
 };

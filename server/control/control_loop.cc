@@ -10,6 +10,10 @@ namespace gpupool::server {
 
 absl::StatusOr<std::unique_ptr<ControlLoop>> ControlLoop::Create(
     ControlOptions options, ControlDependencies dependencies) {
+  if (options.queue_limit == 0) {
+    return absl::InvalidArgumentError(
+        "ControlOptions.queue_limit is 0; it must be 1 or more");
+  }
   auto impl =
       std::make_unique<Impl>(std::move(options), std::move(dependencies));
   const absl::Status status = impl->Recover();

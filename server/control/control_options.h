@@ -33,8 +33,8 @@ struct ControlOptions {
   // Where the ranks of jobs on several devices meet; made when it is needed.
   std::string groups_folder;
   // Events that may wait for the control thread. Clients are refused with
-  // ResourceExhausted beyond it; workers are made to wait.
-  size_t queue_limit = 4096;
+  // ResourceExhausted beyond it; workers are made to wait. >= 1.
+  size_t queue_limit = 0;
   // Events that share one transaction.
   size_t batch_limit = 512;
   // Jobs that have not ended; more are refused with ResourceExhausted.

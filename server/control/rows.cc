@@ -76,11 +76,20 @@ scheduler::Demands DemandsOf(const v1::JobSpec& spec) {
           .exclusive = spec.exclusive()};
 }
 
+void FillRetryDefaults(v1::RetrySpec* retry) {
+  if (!retry->has_max_attempts()) {
+    retry->set_max_attempts(scheduler::kDefaultMaxAttempts);
+  }
+  if (retry->backoff_seconds() == 0) {
+    retry->set_backoff_seconds(
+        absl::ToDoubleSeconds(scheduler::kDefaultFirstBackoff));
+  }
+}
+
 scheduler::JobSubmitted ToEvent(const v1::Job& job) {
   const v1::JobSpec& spec = job.spec();
-  const v1::RetrySpec& retry = job.spec().retry();
-  const double backoff = retry.backoff_seconds() > 0 ? retry.backoff_seconds()
-                                                     : kDefaultBackoffSeconds;
+  v1::RetrySpec retry = job.spec().retry();
+  FillRetryDefaults(&retry);
   scheduler::JobSubmitted submitted{
       .job = scheduler::JobId(job.id()),
       .tenant = job.spec().tenant(),
@@ -90,9 +99,8 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job) {
       .wanted_device = job.spec().device(),
       .device_count = DeviceCount(job.spec()),
       .device_counts = ElasticCounts(job.spec()),
-      .max_attempts =
-          retry.has_max_attempts() ? retry.max_attempts() : kDefaultMaxAttempts,
-      .first_backoff = absl::Seconds(backoff),
+      .max_attempts = retry.max_attempts(),
+      .first_backoff = absl::Seconds(retry.backoff_seconds()),
       .publish_on_success = job.spec().publish().on_success(),
   };
   submitted.demands = DemandsOf(spec);

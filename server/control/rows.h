@@ -23,9 +23,6 @@
 
 namespace gpupool::server {
 
-inline constexpr uint32_t kDefaultMaxAttempts = 3;
-inline constexpr double kDefaultBackoffSeconds = 1;
-
 google::protobuf::Timestamp ToTimestamp(absl::Time time);
 google::protobuf::Duration ToProtoDuration(absl::Duration duration);
 absl::Time FromTimestamp(const google::protobuf::Timestamp& timestamp);
@@ -37,6 +34,9 @@ std::string CanonicalBytes(const google::protobuf::Message& message);
 v1::ServingOptions WithDefaults(v1::ServingOptions options);
 // The model's name that a job publishes under.
 std::string PublishedModelName(const v1::JobSpec& spec);
+
+// Fills in the scheduler's defaults where nothing is said.
+void FillRetryDefaults(v1::RetrySpec* retry);
 
 // Without the jobs that it waits for: who knows which of them have not ended
 // adds those.

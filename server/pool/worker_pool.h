@@ -91,7 +91,7 @@ struct PoolOptions {
   // A training step or a batch of requests that takes longer, and 20 times as
   // long as such work took before, hangs: the worker is killed. Other work may
   // take 30 times as long. Zero: nothing is too long.
-  absl::Duration hang_timeout = absl::Seconds(60);
+  absl::Duration hang_timeout;
   absl::Duration backoff_min = absl::Milliseconds(100);  // doubles
   absl::Duration backoff_max = absl::Seconds(10);
   // A worker that lived this long starts again at backoff_min.

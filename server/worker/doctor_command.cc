@@ -6,6 +6,8 @@
 #include <string>
 #include <system_error>
 
+#include "absl/strings/str_cat.h"
+#include "server/ipc/slot_ring.h"
 #include "server/worker/doctor/examine.h"
 #include "server/worker/doctor/findings.h"
 #include "server/worker/doctor/judge.h"
@@ -14,8 +16,9 @@
 namespace gpupool::server {
 namespace {
 
-// As gpupoold's --slots and --slot-bytes have it by default.
-constexpr uint64_t kDefaultRing = uint64_t{64} * (uint64_t{4} << 20);
+// The bytes of a worker's ring with the server's default settings.
+constexpr uint64_t kDefaultRing =
+    SlotRingOptions{}.slot_count * SlotRingOptions{}.slot_bytes;
 
 struct DoctorOptions {
   ExamineOptions examine;
@@ -40,7 +43,8 @@ void AddOptions(CLI::App& app, DoctorOptions& options) {
       ->delimiter(',')
       ->expected(1, 3);
   app.add_option("--ring-bytes", examine.ring_bytes,
-                 "bytes of a worker's slots; default 256 MiB");
+                 absl::StrCat("bytes of a worker's slots; default ",
+                              kDefaultRing >> 20, " MiB"));
   app.add_option("--limit-seconds", options.limit_seconds,
                  "how long the driver may take for an answer; default 30")
       ->check(CLI::Range(0.1, 600.0));

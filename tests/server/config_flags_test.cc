@@ -4,7 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "server/settings.h"
+#include "server/settings_text.h"
 #include "tests/server/store/temp_dir.h"
 
 namespace gpupool::server {
@@ -46,6 +52,10 @@ TEST(CommandLineTest, BadFlagsSayWhatIsWrong) {
   EXPECT_TRUE(absl::IsInvalidArgument(unknown.status()));
   EXPECT_THAT(std::string(unknown.status().message()),
               HasSubstr("--gprc-port"));
+  EXPECT_THAT(std::string(unknown.status().message()),
+              HasSubstr("did you mean --grpc-port?"));
+  EXPECT_THAT(std::string(Parse({"--quues=a"}).status().message()),
+              HasSubstr("did you mean --queues?"));
   const auto value = Parse({"--grpc-port", "many"});
   EXPECT_THAT(std::string(value.status().message()), HasSubstr("many"));
   EXPECT_FALSE(Parse({"stray"}).ok());
@@ -59,6 +69,41 @@ TEST(CommandLineTest, HelpListsEverySettingAndVersionIsPrinted) {
     EXPECT_THAT(*help->answer, HasSubstr(std::string("--") + setting.name));
   }
   EXPECT_EQ(*Parse({"--version"})->answer, "gpupoold 0.1.0\n");
+}
+
+TEST(CommandLineTest, EveryFlagIsASettingOrOneOfTheFewVerbs) {
+  const std::set<std::string> verbs = {"config",        "check",   "backup",
+                                       "list-settings", "version", "help"};
+  const std::string help = *Parse({"--help"})->answer;
+  std::set<std::string> seen;
+  for (absl::string_view line : absl::StrSplit(help, '\n')) {
+    // Flags open their lines; texts may name them, too.
+    line = absl::StripLeadingAsciiWhitespace(line);
+    absl::ConsumePrefix(&line, "-h,");
+    if (!absl::ConsumePrefix(&line, "--")) continue;
+    const std::string name(line.substr(0, line.find(' ')));
+    EXPECT_TRUE(FindSetting(name) != nullptr || verbs.contains(name)) << name;
+    EXPECT_TRUE(seen.insert(name).second) << name;
+  }
+  EXPECT_EQ(seen.size(), Settings().size() + verbs.size());
+}
+
+TEST(CommandLineTest, SettingsArePrintedForTheDocumentation) {
+  const auto line = Parse({"--list-settings"});
+  ASSERT_TRUE(line.ok() && line->answer.has_value());
+  EXPECT_EQ(*line->answer, SettingsTables());
+}
+
+TEST(CommandLineTest, AFlagReplacesTheListOfTheFile) {
+  TempDir directory;
+  const std::string path = directory / "c.yaml";
+  std::ofstream(path) << "queues:\n  - {name: a, rank: 1}\n"
+                         "tenants:\n  - {name: a, weight: 2}\n";
+  const auto line = Parse({"--config", path.c_str(), "--queues", "b:rank=3;c"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  ASSERT_EQ(line->config.queues.size(), 2u);
+  EXPECT_EQ(line->config.queues[0].name, "b");
+  EXPECT_EQ(line->config.scheduling.tenants.at("a").weight, 2);
 }
 
 }  // namespace

@@ -32,6 +32,20 @@ TEST(QueueTextTest, EveryFieldIsSet) {
   EXPECT_EQ(queues->back().hysteresis, 4);
 }
 
+TEST(QueueTextTest, YamlsWordsForYesAndNoAreKnown) {
+  EXPECT_TRUE(ParseQueues("a:preempts=true", {})->front().preempts);
+  EXPECT_FALSE(ParseQueues("a:preempts=false", {})->front().preempts);
+}
+
+TEST(QueueTextTest, ErrorsSayWhereTheEntryAndTheWordStand) {
+  const NamedWords queue{.name = "a",
+                         .words = {{"rank", "x", " at line 3, column 9"}},
+                         .where = " at line 2, column 5"};
+  EXPECT_THAT(std::string(MakeQueues({queue}, {}).status().message()),
+              HasSubstr("queue 'a' at line 2, column 5: rank=x at line 3, "
+                        "column 9; a rank is from"));
+}
+
 TEST(QueueTextTest, NoTextIsNoQueue) {
   EXPECT_TRUE(ParseQueues("", {}).value().empty());
 }

@@ -54,6 +54,17 @@ TEST(ParseTenantSharesTest, ErrorsNameTheTenantTheValueAndWhatIsAllowed) {
   }
 }
 
+TEST(MakeTenantSharesTest, ErrorsSayWhereTheEntryAndTheWordStand) {
+  NamedWords tenant{
+      .name = "a",
+      .words = {{"weight", "2", " at line 3"}, {"most", "x", " at line 4"}},
+      .where = " at line 2"};
+  EXPECT_THAT(std::string(MakeTenantShares({tenant}).status().message()),
+              HasSubstr("tenant 'a' at line 2: most=x at line 4; a number"));
+  tenant.words.pop_back();
+  EXPECT_EQ(MakeTenantShares({tenant})->at("a").weight, 2);
+}
+
 TEST(ParseTenantSharesTest, TheirNumberIsBounded) {
   std::string text;
   for (size_t i = 0; i <= kMostTenantShares; ++i) {

@@ -61,7 +61,7 @@ void ApiFixture::SetUp() {
   store_ = *Store::Open(directory_ / "gpupool.db");
   blobs_ = *BlobStore::Open(directory_ / "blobs");
   auto control = ControlLoop::Create(
-      {.devices = {{"cpu:0", uint64_t{1} << 30, 1}}},
+      {.devices = {{"cpu:0", uint64_t{1} << 30, 1}}, .queue_limit = 4096},
       {.store = store_.get(),
        .blobs = blobs_.get(),
        .fatal = [](const absl::Status& status) { FAIL() << status; }});

@@ -52,7 +52,13 @@ class ApiFixture : public ::testing::Test {
   void TearDown() override;
 
   // Options that the test sets before SetUp.
-  virtual ApiOptions Options() const { return {.watch_limit = 3}; }
+  virtual ApiOptions Options() const {
+    return {.listen = "127.0.0.1",
+            .limits = {.message_bytes = uint64_t{64} << 20,
+                       .dataset_bytes = uint64_t{64} << 20,
+                       .model_file_bytes = uint64_t{64} << 20,
+                       .watch_streams = 3}};
+  }
 
   // Stores dataset "digits".
   void AddDataset();

@@ -245,7 +245,7 @@ TEST_F(ApiServerTest, ServerInfoIsTheProcesss) {
 
 TEST_F(ApiServerTest, TakenPortIsUnavailableAndNamed) {
   const auto second =
-      ApiServer::Start({.port = api_->port()},
+      ApiServer::Start({.listen = "127.0.0.1", .port = api_->port()},
                        {.control = control_.get(), .blobs = blobs_.get()});
   EXPECT_TRUE(absl::IsUnavailable(second.status())) << second.status();
   EXPECT_THAT(std::string(second.status().message()),

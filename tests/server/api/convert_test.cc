@@ -161,6 +161,7 @@ TEST(CheckUploadHeaderTest, LimitHoldsForTheSumEvenWhenItOverflows) {
   const absl::Status status = CheckUploadHeader(&header, kLimit);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("1000"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--dataset-limit"));
 }
 
 TEST(CheckServingOptionsTest, FillsDefaultsAndNamesTheLimit) {

@@ -30,7 +30,12 @@ TEST_F(FileUploadTest, TakesExactlyWhatWasAnnounced) {
 
 TEST_F(FileUploadTest, LimitsAreNamed) {
   EXPECT_EQ(Begin(0, 3).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Begin(4, 3).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Begin(3, 3).ok());
+  const absl::Status larger = Begin(4, 3).status();
+  EXPECT_EQ(larger.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(std::string(larger.message()),
+            "the file has 4 bytes, this server takes at most 3; start gpupoold "
+            "with a larger --model-limit");
   EXPECT_EQ(Begin(uint64_t{1} << 60, UINT64_MAX).status().code(),
             absl::StatusCode::kResourceExhausted)
       << "the disk is smaller";

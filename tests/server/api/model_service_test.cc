@@ -80,6 +80,33 @@ TEST_F(ModelServiceTest, AFileBecomesABlobWhenItIsWhole) {
   EXPECT_EQ(*blobs_->Read(file_.sha256(), 100), "a model");
 }
 
+class ModelLimitTest : public ModelServiceTest {
+ protected:
+  ApiOptions Options() const override {
+    ApiOptions options = ModelServiceTest::Options();
+    options.limits.model_file_bytes = 7;
+    return options;
+  }
+
+  static void Refused(const grpc::Status& status) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(status.error_message(),
+              "the file has 8 bytes, this server takes at most 7; start "
+              "gpupoold with a larger --model-limit");
+  }
+};
+
+TEST_F(ModelLimitTest, AFileMayHaveTheLimitAndNotAByteMore) {
+  EXPECT_TRUE(UploadFile("a model", "a model").ok());
+  Refused(UploadFile("a model!", "a model!"));
+  EXPECT_FALSE(blobs_->Contains(engine::Sha256Hex("a model!")));
+}
+
+TEST_F(ModelLimitTest, WeightsMayHaveTheLimitAndNotAByteMore) {
+  EXPECT_TRUE(UploadModel(Layers("weights"), "weights").ok());
+  Refused(UploadModel(Layers("weights!"), "weights!"));
+}
+
 TEST_F(ModelServiceTest, AFileOfOtherBytesIsRefused) {
   EXPECT_EQ(UploadFile("a model", "a Model").error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);

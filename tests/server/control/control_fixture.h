@@ -128,7 +128,7 @@ class ControlTest : public ::testing::Test {
   std::filesystem::path folder;
   std::unique_ptr<Store> store;
   std::unique_ptr<BlobStore> blobs;
-  ControlOptions options;
+  ControlOptions options{.queue_limit = 4096};
   std::unique_ptr<FakeWorkers> workers;
   std::unique_ptr<FakeSink> sink;
   std::unique_ptr<ControlLoop> loop;

@@ -47,6 +47,11 @@ TEST_F(ControlLoopTest, AJobRunsFromSubmissionToItsEnd) {
   EXPECT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
 }
 
+TEST_F(ControlLoopTest, AQueueWithoutRoomIsRefused) {
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      ControlLoop::Create({.queue_limit = 0}, {}).status()));
+}
+
 TEST_F(ControlLoopTest, EventsRiseWithoutGapsAndTellTheWholeStory) {
   FinishedJob("r1", false);
   const auto events = *ReadEvents(control(), 1, {0, 100});

@@ -23,6 +23,19 @@ TEST(RowsTest, DefaultsFillWhatTheSpecLeavesOut) {
   EXPECT_EQ(WithDefaults({}).max_programs(), 16u);
 }
 
+TEST(RowsTest, RetriesThatAreNotSpelledOutAreTheSchedulers) {
+  v1::RetrySpec retry;
+  FillRetryDefaults(&retry);
+  const scheduler::JobSubmitted submitted;
+  EXPECT_EQ(retry.max_attempts(), submitted.max_attempts);
+  EXPECT_EQ(absl::Seconds(retry.backoff_seconds()), submitted.first_backoff);
+  retry.set_max_attempts(7);
+  retry.set_backoff_seconds(0.25);
+  FillRetryDefaults(&retry);
+  EXPECT_EQ(retry.max_attempts(), 7u);
+  EXPECT_EQ(retry.backoff_seconds(), 0.25);
+}
+
 TEST(RowsTest, WhereAJobOrAVersionIsWantedIsKept) {
   v1::Job row;
   row.mutable_spec()->set_device("cuda:1");

@@ -1,0 +1,20 @@
+// Limits of what a server takes from its clients. The values are settings of
+// the daemon (server/settings.h), so there are no defaults here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpupool::server {
+
+// Uploads of datasets, uploads of models, and exports, of each at a time.
+inline constexpr size_t kMostUploads = 16;
+
+struct ApiLimits {
+  uint64_t message_bytes = 0;     // one gRPC message
+  uint64_t dataset_bytes = 0;     // all files of an uploaded dataset
+  uint64_t model_file_bytes = 0;  // one file of an uploaded model
+  uint32_t watch_streams = 0;     // open WatchJob streams; WatchDevices as many
+};
+
+}  // namespace gpupool::server

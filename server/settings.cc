@@ -1,0 +1,217 @@
+#include "server/settings.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "server/nearest_name.h"
+
+namespace gpupool::server {
+namespace {
+
+constexpr uint64_t kKiB = uint64_t{1} << 10;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+constexpr uint64_t kTiB = uint64_t{1} << 40;
+constexpr uint32_t kHour = 3600;
+constexpr uint32_t kDay = 24 * kHour;
+
+// A default that other programs need, too, stands in their struct.
+constexpr SlotRingOptions kRing = {};
+using scheduler::QueuePolicy;
+
+std::vector<Setting> DeviceSettings() {
+  static constexpr char kGroup[] = "Devices and workers";
+  return {
+      {kGroup, "devices", DeviceListKind(In<&Config::devices>), "auto",
+       "the devices of the pool: cuda: all GPUs; cuda:0,2: the GPUs with index "
+       "0 and 2; cpu:2: two virtual CPU devices, a count and no index; mixed, "
+       "as in cuda:0,1,cpu:1; auto: all GPUs and one CPU device, or cpu:2 "
+       "where there is no GPU",
+       "", "[Devices](#devices)"},
+      {kGroup, "device-memory",
+       BytesKind(In<&Config::device_memory_bytes>, kMiB, 64 * kTiB), "",
+       "limit of each device; a CPU device beside GPUs never gets more than "
+       "its share",
+       "a GPU's own memory, a CPU device's share of the machine's",
+       "[Devices](#devices)"},
+      {kGroup, "worker-binary", TextKind("FILE", In<&Config::worker_binary>),
+       "", "the worker to start", "gpupool-worker beside gpupoold"},
+      {kGroup, "cuda-lib-dir", TextKind("DIR", In<&Config::cuda_lib_dir>, ':'),
+       "", "folder of NVIDIA's libraries, or several with colons between them",
+       "where the system keeps libraries"},
+      {kGroup, "slots", CountKind(In<&SlotRingOptions::slot_count>, 1, 1024),
+       absl::StrCat(kRing.slot_count), "batches in flight on each worker"},
+      {kGroup, "slot-bytes",
+       BytesKind(In<&SlotRingOptions::slot_bytes>, 4 * kKiB, kGiB),
+       BytesText(kRing.slot_bytes),
+       "largest batch; memory is used when it is touched, on a GPU's worker "
+       "all of it at once, since it is pinned"},
+      {kGroup, "hang-timeout", SecondsKind(In<&Config::hang_timeout>, 0, kDay),
+       "60",
+       "a training step or a batch of requests hangs when it takes longer than "
+       "this and 20 times as long as usual; its worker is then killed; other "
+       "work (compiling, loading, evaluating, steps with other devices) may "
+       "take 30 times as long; 0: never"},
+      {kGroup, "drain-grace", SecondsKind(In<&Config::drain_grace>, 1, kHour),
+       "30", "how long SIGTERM waits for running steps"},
+  };
+}
+
+std::vector<Setting> PlaceSettings() {
+  static constexpr char kGroup[] = "Addresses and files";
+  return {
+      {kGroup, "state-dir", TextKind("DIR", In<&Config::state_dir>),
+       "gpupool-state", "folder of everything that the server writes"},
+      {kGroup, "listen", AddressKind(In<&Config::listen>), "127.0.0.1",
+       "address of all three ports", "", "[Security](#security)"},
+      {kGroup, "grpc-port", PortKind(In<&Config::grpc_port>), "8001",
+       "port of the gRPC services; 0 takes any free port"},
+      {kGroup, "http-port", PortKind(In<&Config::http_port>), "8000",
+       "port of HTTP, liveness and readiness among it; 0 takes any free port"},
+      {kGroup, "metrics-port", PortKind(In<&Config::metrics_port>), "8002",
+       "port of the metrics for Prometheus; 0 takes any free port"},
+      {kGroup, "port-file", TextKind("FILE", In<&Config::port_file>), "",
+       "gets the real ports as JSON once everything serves", "none is written"},
+      {kGroup, "log-level",
+       WordKind("LEVEL", In<&Config::log_level>,
+                {"debug", "info", "warning", "error"}),
+       "info", "least severity that is logged"},
+  };
+}
+
+std::vector<Setting> LimitSettings() {
+  static constexpr char kGroup[] = "Limits and what is kept";
+  return {
+      {kGroup, "dataset-limit",
+       BytesKind(In<&ApiLimits::dataset_bytes>, 1, 64 * kTiB), "8GiB",
+       "largest dataset, all its files together"},
+      {kGroup, "model-limit",
+       BytesKind(In<&ApiLimits::model_file_bytes>, 1, 64 * kTiB), "8GiB",
+       "largest file of a model that is uploaded"},
+      {kGroup, "message-limit",
+       BytesKind(In<&ApiLimits::message_bytes>, 2 * kMiB, kGiB), "64MiB",
+       "largest gRPC message"},
+      {kGroup, "event-queue",
+       CountKind(In<&Config::event_queue_size>, 16, 1 << 20), "4096",
+       "events that may wait for the control thread; further calls are "
+       "refused"},
+      {kGroup, "watch-limit",
+       CountKind(In<&ApiLimits::watch_streams>, 1, 1 << 20), "1024",
+       "open watch streams, of jobs and of devices each"},
+      {kGroup, "disk-reserve",
+       BytesKind(In<&Config::disk_reserve_bytes>, 0, kTiB), "64MiB",
+       "disk space kept for the database for the time when the disk is full; "
+       "0: none",
+       "", "[A full disk](#a-full-disk)"},
+      {kGroup, "keep-jobs", CountKind(In<&Config::keep_jobs>, 0, UINT32_MAX),
+       "100000", "ended jobs that are kept, the last to end; 0: all", "",
+       "[What is kept](#what-is-kept)"},
+      {kGroup, "keep-job-events",
+       CountKind(In<&Config::keep_job_events>, 0, UINT32_MAX), "10000",
+       "ended jobs whose events are kept, the last to end; 0: all", "",
+       "[What is kept](#what-is-kept)"},
+  };
+}
+
+std::vector<Setting> OrderSettings() {
+  static constexpr char kGroup[] = "Order of jobs";
+  const QueuePolicy policy;
+  return {
+      {kGroup, "order", OrderKind(In<&QueuePolicy::order>),
+       std::string(scheduler::ToString(policy.order)),
+       "which job goes first: fifo: first come; priority: the same, and "
+       "running jobs of lower priority give way; easy: backfill; fair: the "
+       "tenant that has had least; las, srs: least attained service, shortest "
+       "remaining first, and running jobs give way",
+       "", "[Order](#order)"},
+      {kGroup, "tenants", TenantsKind(In<&QueuePolicy::tenants>), "",
+       "weights, limits and guarantees of tenants, as "
+       "research:weight=3,guaranteed=4;research.vision:most=2",
+       "none", "[Tenants](#tenants)"},
+      {kGroup, "queues", QueuesKind(In<&Config::queues>), "",
+       "queues beside `default`, or with it, each with an order of its own, as "
+       "short:order=las,rank=10,preempts=yes;big:devices=cuda:0+cuda:1,most=2",
+       "only `default`", "[Queues](#queues)"},
+      {kGroup, "usage-half-life",
+       SecondsKind(In<&QueuePolicy::usage_half_life>, 0, 366 * kDay),
+       SecondsText(policy.usage_half_life),
+       "half-life of what a tenant has used, for the order fair; 0: only what "
+       "it uses now counts"},
+      {kGroup, "preempt-hysteresis",
+       FactorKind(In<&QueuePolicy::hysteresis>, 1, 1000),
+       absl::StrCat(policy.hysteresis),
+       "with the orders las and srs a running job is preempted when its "
+       "standing is this many times that of the waiting job"},
+      // Where jobs give way a step is short and a start is not.
+      {kGroup, "min-run", SecondsKind(In<&QueuePolicy::min_run>, 0, kDay), "30",
+       "least time that a job runs after each start before it may be "
+       "preempted"},
+  };
+}
+
+std::vector<Setting> PlacementSettings() {
+  static constexpr char kGroup[] = "Placement, elastic jobs and serving";
+  const QueuePolicy policy;
+  return {
+      {kGroup, "placement", PlacementKind(In<&QueuePolicy::placement>),
+       std::string(scheduler::ToString(policy.placement)),
+       "where a job starts when several places would do: spread: where the "
+       "fewest others run; best-fit: where the least is left; pack: where it "
+       "spoils the least for the jobs that usually come",
+       "", "[Where a job starts](scheduling.md#where-a-job-starts)"},
+      {kGroup, "serving-target-delay",
+       DelayKind(In<&Config::serving_target_delay>, 600), "0.5",
+       "training leaves a device when requests to a model there wait longer "
+       "than this, and gives its memory to models that are to be loaded; 0: "
+       "never",
+       "", "[Training gives way to serving](#training-gives-way-to-serving)"},
+      {kGroup, "grow-after", SecondsKind(In<&QueuePolicy::grow_after>, 0, kDay),
+       SecondsText(policy.grow_after),
+       "an elastic job takes more devices after they have been idle for this "
+       "long, and for ten times the cost of a restart"},
+      {kGroup, "restart-cost",
+       SecondsKind(In<&QueuePolicy::restart_cost>, 0, kDay),
+       SecondsText(policy.restart_cost),
+       "cost of stopping and resuming a job, until three restarts have been "
+       "measured; after that the median of the last 32"},
+  };
+}
+
+std::vector<Setting> AllSettings() {
+  std::vector<Setting> all;
+  for (const auto& group : {DeviceSettings, PlaceSettings, LimitSettings,
+                            OrderSettings, PlacementSettings}) {
+    std::vector<Setting> settings = group();
+    std::move(settings.begin(), settings.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+std::string WithDashes(absl::string_view name) {
+  return absl::StrReplaceAll(name, {{"_", "-"}});
+}
+
+}  // namespace
+
+const std::vector<Setting>& Settings() {
+  static const auto& settings = *new std::vector<Setting>(AllSettings());
+  return settings;
+}
+
+const Setting* FindSetting(absl::string_view name) {
+  const std::string wanted = WithDashes(name);
+  for (const Setting& setting : Settings()) {
+    if (setting.name == wanted) return &setting;
+  }
+  return nullptr;
+}
+
+std::string NearestSetting(absl::string_view name) {
+  std::vector<std::string> names;
+  for (const Setting& setting : Settings()) names.emplace_back(setting.name);
+  return NearestName(WithDashes(name), names);
+}
+
+}  // namespace gpupool::server

@@ -1,4 +1,4 @@
-// What the daemon runs with. Every member is filled from a row of the table of
+// The configuration of the daemon. Every member is filled from a row of the table of
 // settings (settings.h), which also has its default.
 #pragma once
 

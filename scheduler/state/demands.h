@@ -1,4 +1,4 @@
-// What a job demands of each of its devices beside kind and bytes. It travels
+// Demands of a job on each of its devices, besides kind and bytes. They travel
 // as one value from the job's spec through JobSubmitted, Job, Shape and Need to
 // ObstacleFor (obstacle.h), so that a new condition on starts is a field here.
 //

@@ -1,4 +1,4 @@
-// What control needs of the worker pool: a small door, so that tests can put a
+// The worker pool as control sees it: a small interface, so that tests can put a
 // fake behind it. WorkerPool implements it.
 //
 // Thread-safety: every method may be called from any thread. Callbacks come

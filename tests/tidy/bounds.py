@@ -14,7 +14,7 @@ PARAMETERS = {
     "engine": 20,
     "engine/backends": 50,
     "scheduler": 6,
-    "server/control": 7,
+    "server/control": 4,
     "server/ipc": 1,
     "server/serving": 4,
     "server/store": 1,

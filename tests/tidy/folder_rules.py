@@ -165,6 +165,6 @@ def unused_links(lists, texts):
             if link not in known or link == name:
                 continue
             other = known[link][0]
-            if other != folder and other not in map(folder_of, included):
+            if other != folder and not any(goes_to(include, other) for include in included):
                 yield (f"{folder}/CMakeLists.txt: {name} links {link}, but includes "
                        f"nothing of {other}")

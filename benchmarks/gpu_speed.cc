@@ -31,7 +31,7 @@
 #include "engine/backends/portable/portable_backend.h"
 #include "engine/base/check.h"
 #include "engine/runtime/device_module.h"
-#include "tests/engine/backends/cuda/h200_description.h"
+#include "tests/engine/backends/cuda/device_descriptions.h"
 #include "tests/gpu/gpu.h"
 
 namespace gpupool::engine::testing {

@@ -2,7 +2,7 @@
 set(GPUPOOL_CUDA AUTO CACHE STRING "build the CUDA module: AUTO, ON or OFF")
 set(GPUPOOL_CUDA_ARCHITECTURES AUTO CACHE STRING
     "GPUs of the CUDA module: AUTO (all), TESTS (one), or compute capabilities as in 80,90")
-include(cuda_architectures)
+include(${CMAKE_CURRENT_LIST_DIR}/cuda_architectures.cmake)
 set(GPUPOOL_BUILD_CUDA OFF)
 
 # gpupool_find_cuda_obstacle(OUTPUT): why the compiler GPUPOOL_NVCC cannot build

@@ -151,7 +151,8 @@ class DevCuda(unittest.TestCase):
 
         write(toolkit / "bin/nvcc", "#!/bin/sh\necho release 12.4, V12.4.99\n")
         self.assertIn("(release 12.4) is not of a CUDA 13 toolkit", state())
-        write(toolkit / "bin/nvcc", "#!/bin/sh\necho release 13.0, V13.0.88\n")
+        write(toolkit / "bin/nvcc", "#!/bin/sh\necho release 13.0, V13.0.88\n"
+              "echo compute_80; echo compute_90\n")
         for header in ("cublasLt.h", "cudnn_graph.h", "cupti.h", "nccl.h"):
             self.assertIn(f"no {header} in {toolkit}/include", state())
             self.assertIn(f"no {header}", " ".join(state("-DGPUPOOL_CUDA=ON").split()))

@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SHELL = """
 set -euo pipefail
 source {root}/tools/dev/build.sh
+look_for_cuda() {{ nvcc=; }}
 say() {{ :; }}
 need() {{ :; }}
 die() {{ echo "$*"; exit 1; }}

@@ -42,7 +42,6 @@ build_for_all() {
     "build/$1/CMakeCache.txt" 2>/dev/null || return 0
   export GPUPOOL_CUDA_ARCHITECTURES=${GPUPOOL_CUDA_ARCHITECTURES:-AUTO}
 }
-}
 
 # build_preset PRESET [ninja arguments]
 build_preset() {

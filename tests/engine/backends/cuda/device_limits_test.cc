@@ -24,10 +24,10 @@ DeviceFacts Gpu(const std::string& name, const std::string& capability,
   return {.name = name,
           .compute_capability = capability,
           .multiprocessors = multiprocessors,
+          .threads_per_multiprocessor = threads,
           .total_bytes = gib * kGiB,
           .driver_version = "580.65.06",
-          .cuda_version = "13.0",
-          .threads_per_multiprocessor = threads};
+          .cuda_version = "13.0"};
 }
 
 DeviceFacts T4() { return Gpu("Tesla T4", "7.5", 40, 1024, 15); }

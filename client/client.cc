@@ -76,6 +76,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
 
 const std::string& Client::address() const { return impl_->options.address; }
 const ClientOptions& Client::options() const { return impl_->options; }
+Connection& Client::connection() { return impl_->connection; }
 
 absl::StatusOr<v1::Job> Client::SubmitJob(const v1::SubmitJobRequest& request) {
   return impl_->connection.Call(*impl_->jobs, &v1::JobService::Stub::SubmitJob,
@@ -287,41 +288,6 @@ absl::StatusOr<v1::ListDevicesResponse> Client::ListDevices(
                                 Connection::kRepeat);
 }
 
-absl::StatusOr<v1::GetMemorySummaryResponse> Client::GetMemorySummary(
-    const v1::GetMemorySummaryRequest& request) {
-  return impl_->connection.Call(*impl_->devices,
-                                &v1::DeviceService::Stub::GetMemorySummary,
-                                request, Connection::kRepeat);
-}
-
-absl::StatusOr<v1::MemoryStats> Client::GetMemoryStats(
-    const v1::GetMemoryStatsRequest& request) {
-  return impl_->connection.Call(*impl_->devices,
-                                &v1::DeviceService::Stub::GetMemoryStats,
-                                request, Connection::kRepeat);
-}
-
-absl::StatusOr<v1::MemorySnapshot> Client::GetMemorySnapshot(
-    const v1::GetMemorySnapshotRequest& request) {
-  return impl_->connection.Call(*impl_->devices,
-                                &v1::DeviceService::Stub::GetMemorySnapshot,
-                                request, Connection::kRepeat);
-}
-
-absl::StatusOr<v1::EmptyCacheResponse> Client::EmptyCache(
-    const v1::EmptyCacheRequest& request) {
-  return impl_->connection.Call(*impl_->devices,
-                                &v1::DeviceService::Stub::EmptyCache, request,
-                                Connection::kRepeat);
-}
-
-absl::StatusOr<v1::MemoryStats> Client::ResetPeak(
-    const v1::ResetPeakRequest& request) {
-  return impl_->connection.Call(*impl_->devices,
-                                &v1::DeviceService::Stub::ResetPeak, request,
-                                Connection::kRepeat);
-}
-
 absl::StatusOr<v1::Device> Client::DrainDevice(
     const v1::DrainDeviceRequest& request) {
   return impl_->connection.Call(*impl_->devices,
@@ -334,21 +300,6 @@ absl::StatusOr<v1::Device> Client::ResumeDevice(
   return impl_->connection.Call(*impl_->devices,
                                 &v1::DeviceService::Stub::ResumeDevice, request,
                                 Connection::kRepeat);
-}
-
-absl::StatusOr<v1::MemoryStats> Client::SetMemoryFraction(
-    const v1::SetMemoryFractionRequest& request) {
-  return impl_->connection.Call(*impl_->devices,
-                                &v1::DeviceService::Stub::SetMemoryFraction,
-                                request, Connection::kRepeat);
-}
-
-// A repeat would forget what the first call has begun to remember.
-absl::StatusOr<v1::RecordMemoryHistoryResponse> Client::RecordMemoryHistory(
-    const v1::RecordMemoryHistoryRequest& request) {
-  return impl_->connection.Call(*impl_->devices,
-                                &v1::DeviceService::Stub::RecordMemoryHistory,
-                                request, Connection::kOnce);
 }
 
 absl::Status Client::StreamMemoryDump(

@@ -38,6 +38,8 @@ class ModelMetadataResponse;
 
 namespace gpupool::client {
 
+class Connection;
+
 // GPUPOOL_ADDRESS when it is set and not empty, else "127.0.0.1:8001".
 std::string DefaultAddress();
 
@@ -66,6 +68,8 @@ class Client {
 
   const std::string& address() const;
   const ClientOptions& options() const;
+  // For device_calls.h.
+  Connection& connection();
 
   // Jobs. SubmitJob is repeated with the same request_id.
   absl::StatusOr<v1::Job> SubmitJob(const v1::SubmitJobRequest& request);
@@ -144,26 +148,13 @@ class Client {
   absl::StatusOr<inference::ModelInferResponse> ModelInfer(
       const inference::ModelInferRequest& request);
 
-  // Devices. WatchDevices behaves as StreamJob does.
+  // Devices. WatchDevices behaves as StreamJob does. Calls about a device's
+  // memory are those of device_calls.h.
   absl::StatusOr<v1::ListDevicesResponse> ListDevices(
       const v1::ListDevicesRequest& request);
-  absl::StatusOr<v1::GetMemorySummaryResponse> GetMemorySummary(
-      const v1::GetMemorySummaryRequest& request);
-  absl::StatusOr<v1::MemoryStats> GetMemoryStats(
-      const v1::GetMemoryStatsRequest& request);
-  absl::StatusOr<v1::MemorySnapshot> GetMemorySnapshot(
-      const v1::GetMemorySnapshotRequest& request);
-  absl::StatusOr<v1::EmptyCacheResponse> EmptyCache(
-      const v1::EmptyCacheRequest& request);
-  absl::StatusOr<v1::MemoryStats> ResetPeak(
-      const v1::ResetPeakRequest& request);
   absl::StatusOr<v1::Device> DrainDevice(const v1::DrainDeviceRequest& request);
   absl::StatusOr<v1::Device> ResumeDevice(
       const v1::ResumeDeviceRequest& request);
-  absl::StatusOr<v1::MemoryStats> SetMemoryFraction(
-      const v1::SetMemoryFractionRequest& request);
-  absl::StatusOr<v1::RecordMemoryHistoryResponse> RecordMemoryHistory(
-      const v1::RecordMemoryHistoryRequest& request);
   // Not repeated: see memory_file.h.
   absl::Status StreamMemoryDump(
       const v1::DumpMemoryRequest& request,

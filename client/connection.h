@@ -1,6 +1,6 @@
 // One gRPC channel and the patterns of calls over it: unary with repeats,
-// reading a stream, writing a stream. The only public header of the client
-// that knows gRPC; included by client.cc alone.
+// reading a stream, writing a stream. Knows gRPC; included by client.cc and
+// device_calls.h alone.
 //
 // Thread-safety: all functions from any thread. Owns the channel.
 #pragma once

@@ -1,7 +1,7 @@
 # gpupool for machines with NVIDIA GPUs: the CUDA module, cuBLASLt, cuDNN, NCCL,
 # NVRTC and CUPTI, and nothing else of the CUDA toolkit. The driver comes from the
 # host (580 or later for CUDA 13), by NVIDIA's container toolkit. Without a driver
-# the same image runs on a virtual CPU device.
+# the same image runs on virtual CPU devices.
 #   docker build -f docker/cuda.Dockerfile -t gpupool:cuda .
 #   docker run --rm --gpus all --shm-size 1g -v gpupool:/var/lib/gpupool \
 #     -p 127.0.0.1:8000-8002:8000-8002 gpupool:cuda

@@ -16,8 +16,8 @@
 #include "absl/strings/str_replace.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
-#include "scheduler/queue_text.h"
-#include "scheduler/tenant_text.h"
+#include "scheduler/state/queue_text.h"
+#include "scheduler/state/tenant_text.h"
 #include "server/device_list.h"
 
 namespace gpupool::server {

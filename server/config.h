@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "scheduler/order_policy.h"
+#include "scheduler/state/order_policy.h"
 
 namespace gpupool::server {
 
@@ -41,7 +41,7 @@ struct Config {
   // Where jobs give way a step is short and a start is not.
   scheduler::QueuePolicy scheduling{.min_run = absl::Seconds(30),
                                     .yields_to_serving = true};
-  std::string queues;  // scheduler/queue_text.h; see SchedulingOf
+  std::string queues;  // scheduler/state/queue_text.h; see SchedulingOf
   // Zero goes with no scheduling.yields_to_serving.
   absl::Duration serving_target_delay = absl::Milliseconds(500);
 };

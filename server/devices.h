@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "scheduler/topology.h"
+#include "scheduler/state/topology.h"
 
 namespace gpupool::server {
 

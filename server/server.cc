@@ -27,7 +27,11 @@
 #include "server/api/control_repository.h"
 #include "server/api/inference/inference_service.h"
 #include "server/clock.h"
+#include "server/control/admin_requests.h"
+#include "server/control/context.h"
 #include "server/control/control_loop.h"
+#include "server/control/device_board.h"
+#include "server/control/device_requests.h"
 #include "server/device_list.h"
 #include "server/devices.h"
 #include "server/gpu_query.h"
@@ -35,6 +39,7 @@
 #include "server/metrics/metrics.h"
 #include "server/metrics/metrics_endpoint.h"
 #include "server/pool/worker_pool.h"
+#include "server/pool/worker_port.h"
 #include "server/serving/serving.h"
 #include "server/serving_metrics.h"
 #include "server/startup_check.h"
@@ -108,8 +113,8 @@ class Server::Impl {
     spdlog::info("draining: no further jobs, running ones checkpoint");
     const absl::Time deadline = clock_.Now() + config_.drain_grace;
     api_->SetServing(false);
-    control_->Drain(/*stop=*/true, [](const auto&) {});
-    if (!control_->WaitUntilIdle(config_.drain_grace)) {
+    DrainServer(control_->context(), /*stop=*/true, [](const auto&) {});
+    if (!control_->context().board->WaitUntilIdle(config_.drain_grace)) {
       spdlog::warn(
           "some jobs did not stop in time; they will resume from "
           "their last checkpoint");
@@ -167,15 +172,14 @@ class Server::Impl {
     ASSIGN_OR_RETURN(control_,
                      ControlLoop::Create(ControlSettings(), ControlNeeds()));
     ASSIGN_OR_RETURN(pool_, WorkerPool::Create(PoolSettings(), control_.get()));
-    workers_ = std::make_unique<WorkerPoolPort>(pool_.get());
     serving_ = std::make_unique<Serving>(ServingNeeds());
-    control_->Start(workers_.get(), serving_.get());
+    control_->Start(pool_.get(), serving_.get());
     serving_->Start();
     return absl::OkStatus();
   }
 
   absl::Status StartEndpoints() {
-    repository_ = std::make_unique<ControlRepository>(control_.get());
+    repository_ = std::make_unique<ControlRepository>(&control_->context());
     inference_ = std::make_unique<InferenceService>(
         InferenceServiceOptions{.serving = serving_.get(),
                                 .repository = repository_.get(),
@@ -285,14 +289,12 @@ class Server::Impl {
         .ring =
             [this](const std::string& device) { return pool_->ring(device); },
         .catalogue =
-            [this](absl::string_view model) {
-              return control_->GetModel(std::string(model));
-            },
+            [this](absl::string_view model) { return store_->GetModel(model); },
         .observer = &observer_,
         .target_delay = config_.serving_target_delay,
         .load_changed =
             [this](uint64_t version, bool under_load) {
-              control_->SetServingLoad(version, under_load);
+              SetServingLoad(control_->context(), version, under_load);
             }};
   }
 
@@ -305,7 +307,7 @@ class Server::Impl {
   }
 
   ApiDependencies ApiNeeds() {
-    return {.control = control_.get(),
+    return {.control = &control_->context(),
             .blobs = blobs_.get(),
             .hooks = {.info = [this] { return Info(); },
                       .stop = [this] { RequestStop(); },
@@ -326,8 +328,9 @@ class Server::Impl {
     info.set_grpc_port(ports_.grpc);
     info.set_http_port(ports_.http);
     info.set_metrics_port(ports_.metrics);
-    info.set_draining(control_->draining());
-    *info.mutable_scheduling() = control_->GetSchedulingPolicy();
+    const DeviceBoard& board = *control_->context().board;
+    info.set_draining(board.draining());
+    *info.mutable_scheduling() = board.Scheduling();
     return info;
   }
 
@@ -342,7 +345,7 @@ class Server::Impl {
     // As callers see them: control hears of a worker after the pool does.
     const auto ready = [this] {
       if (!Ready(kMetaDevice)) return false;
-      const std::vector<v1::Device> devices = control_->ListDevices();
+      const std::vector<v1::Device> devices = ListDevices(control_->context());
       return std::all_of(devices.begin(), devices.end(),
                          [](const v1::Device& device) {
                            return device.state() == v1::DEVICE_READY;
@@ -415,7 +418,6 @@ class Server::Impl {
   ServingMetrics observer_{&metrics_};
   std::unique_ptr<ControlLoop> control_;
   std::unique_ptr<WorkerPool> pool_;
-  std::unique_ptr<WorkerPoolPort> workers_;
   std::unique_ptr<Serving> serving_;
   std::unique_ptr<ControlRepository> repository_;
   std::unique_ptr<InferenceService> inference_;

@@ -10,11 +10,14 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/table.h"
 #include "client/cli/verbs.h"
+#include "client/device_calls.h"
 #include "client/memory_file.h"
 #include "client/units.h"
 
 namespace gpupool::client {
 namespace {
+
+using Stub = v1::DeviceService::Stub;
 
 struct MemoryOptions {
   std::string device;
@@ -42,7 +45,8 @@ int Memory(Context& context, const MemoryOptions& options) {
   if (options.snapshot) {
     v1::GetMemorySnapshotRequest request;
     request.set_device(options.device);
-    const auto snapshot = (*client)->GetMemorySnapshot(request);
+    const auto snapshot =
+        CallDevice(**client, &Stub::GetMemorySnapshot, request);
     if (!snapshot.ok()) return context.Fail(snapshot.status());
     // A snapshot is for programs: it has no table.
     context.Print(*snapshot, [&] {
@@ -53,14 +57,14 @@ int Memory(Context& context, const MemoryOptions& options) {
   if (context.options().output == OutputFormat::kTable && !options.all) {
     v1::GetMemorySummaryRequest request;
     request.set_device(options.device);
-    const auto summary = (*client)->GetMemorySummary(request);
+    const auto summary = CallDevice(**client, &Stub::GetMemorySummary, request);
     if (!summary.ok()) return context.Fail(summary.status());
     *context.out().stream << absl::StripSuffix(summary->text(), "\n") << "\n";
     return kOk;
   }
   v1::GetMemoryStatsRequest request;
   request.set_device(options.device);
-  const auto stats = (*client)->GetMemoryStats(request);
+  const auto stats = CallDevice(**client, &Stub::GetMemoryStats, request);
   if (!stats.ok()) return context.Fail(stats.status());
   context.Print(*stats, [&] { PrintFigures(context, *stats); });
   return kOk;
@@ -71,7 +75,7 @@ int EmptyCache(Context& context, const std::string& device) {
   if (!client.ok()) return context.Fail(client.status());
   v1::EmptyCacheRequest request;
   request.set_device(device);
-  const auto answer = (*client)->EmptyCache(request);
+  const auto answer = CallDevice(**client, &Stub::EmptyCache, request);
   if (!answer.ok()) return context.Fail(answer.status());
   context.Print(*answer, [&] {
     *context.out().stream << device << ": gave back "
@@ -85,7 +89,7 @@ int ResetPeak(Context& context, const std::string& device) {
   if (!client.ok()) return context.Fail(client.status());
   v1::ResetPeakRequest request;
   request.set_device(device);
-  const auto stats = (*client)->ResetPeak(request);
+  const auto stats = CallDevice(**client, &Stub::ResetPeak, request);
   if (!stats.ok()) return context.Fail(stats.status());
   context.Print(*stats, [&] {
     *context.out().stream << device << ": the peak is now "
@@ -100,7 +104,7 @@ int SetFraction(Context& context, const MemoryOptions& options) {
   v1::SetMemoryFractionRequest request;
   request.set_device(options.device);
   request.set_fraction(options.fraction);
-  const auto stats = (*client)->SetMemoryFraction(request);
+  const auto stats = CallDevice(**client, &Stub::SetMemoryFraction, request);
   if (!stats.ok()) return context.Fail(stats.status());
   context.Print(*stats, [&] {
     *context.out().stream << options.device << ": at most "
@@ -117,7 +121,9 @@ int RecordHistory(Context& context, const MemoryOptions& options) {
   request.set_device(options.device);
   request.set_enabled(options.history == "on");
   request.set_max_entries(options.max_entries);
-  const auto answer = (*client)->RecordMemoryHistory(request);
+  // A second call would forget what the first one has begun to remember.
+  const auto answer = CallDevice(**client, &Stub::RecordMemoryHistory, request,
+                                 Connection::kOnce);
   if (!answer.ok()) return context.Fail(answer.status());
   context.Print(*answer, [&] {
     *context.out().stream << options.device << ": history is "

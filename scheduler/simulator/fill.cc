@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler/fragmentation.h"
-#include "scheduler/invariants.h"
+#include "scheduler/place/fragmentation.h"
 #include "scheduler/simulator/random.h"
-#include "scheduler/step.h"
+#include "scheduler/step/invariants.h"
+#include "scheduler/step/step.h"
 
 namespace gpupool::scheduler {
 namespace {
@@ -92,7 +92,7 @@ class Filler {
     event.bytes = need.bytes;
     event.wanted_device = need.wanted_device;
     event.device_count = need.devices;
-    event.host = need.host;
+    event.demands.host = need.host;
     if (absl::Status status = Send(event); !status.ok()) return status;
     asked_ += SizeOf(need);
     if (IsLive(state_.jobs().at(id).state)) {

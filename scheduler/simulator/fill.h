@@ -13,9 +13,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "scheduler/host.h"
-#include "scheduler/need_history.h"
-#include "scheduler/order_policy.h"
+#include "scheduler/state/host.h"
+#include "scheduler/state/need_history.h"
+#include "scheduler/state/order_policy.h"
 
 namespace gpupool::scheduler {
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "scheduler/order_policy.h"
+#include "scheduler/state/order_policy.h"
 
 namespace gpupool::scheduler {
 

@@ -4,6 +4,9 @@
 
 #include "server/api/database_backup.h"
 #include "server/api/unary.h"
+#include "server/control/admin_requests.h"
+#include "server/control/context.h"
+#include "server/control/device_board.h"
 
 namespace gpupool::server {
 
@@ -12,19 +15,20 @@ grpc::ServerUnaryReactor* AdminService::Drain(
     v1::DrainResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const bool stop = request->stop();
-  control_->Drain(stop, [this, reactor, response,
-                         stop](absl::StatusOr<v1::DrainResponse> result) {
-    if (result.ok()) *response = *result;
-    reactor->Finish(ToGrpc(result.status()));
-    if (result.ok() && stop) hooks_.stop();
-  });
+  server::DrainServer(*control_, stop,
+                      [this, reactor, response,
+                       stop](absl::StatusOr<v1::DrainResponse> result) {
+                        if (result.ok()) *response = *result;
+                        reactor->Finish(ToGrpc(result.status()));
+                        if (result.ok() && stop) hooks_.stop();
+                      });
   return reactor;
 }
 
 grpc::ServerUnaryReactor* AdminService::GetReconcileState(
     grpc::CallbackServerContext* context, const v1::GetReconcileStateRequest*,
     v1::ReconcileState* response) {
-  *response = control_->GetReconcileState();
+  *response = control_->board->Reconcile();
   return Reply(context, absl::OkStatus());
 }
 

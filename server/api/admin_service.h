@@ -7,9 +7,10 @@
 #include "gpupool/v1/admin.grpc.pb.h"
 #include "server/api/database_care.h"
 #include "server/api/stream_registry.h"
-#include "server/control/control_loop.h"
 
 namespace gpupool::server {
+
+struct ControlContext;
 
 // What the service needs of the process that it runs in.
 struct AdminHooks {
@@ -21,7 +22,7 @@ struct AdminHooks {
 class AdminService : public v1::AdminService::CallbackService {
  public:
   // `control` outlives the service.
-  AdminService(ControlLoop* control, AdminHooks hooks)
+  AdminService(const ControlContext* control, AdminHooks hooks)
       : control_(control), hooks_(std::move(hooks)), care_(hooks_.database) {}
 
   void StopStreams();
@@ -49,7 +50,7 @@ class AdminService : public v1::AdminService::CallbackService {
   // Each holds a copy of the database.
   static constexpr size_t kMaxBackups = 2;
 
-  ControlLoop* const control_;
+  const ControlContext* const control_;
   const AdminHooks hooks_;
   StreamRegistry backups_{kMaxBackups};
   DatabaseCare care_;

@@ -5,6 +5,7 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -63,7 +64,8 @@ class ApiServer::Impl {
         models_(dependencies.control, dependencies.blobs, {}),
         datasets_(dependencies.control, dependencies.blobs,
                   {.dataset_limit_bytes = options.dataset_limit_bytes}),
-        devices_(dependencies.control, dependencies.blobs, options.watch_limit),
+        devices_(MakeDeviceService(dependencies.control, dependencies.blobs,
+                                   options.watch_limit)),
         admin_(dependencies.control, std::move(dependencies.hooks)),
         usage_(dependencies.control),
         reservations_(dependencies.control),
@@ -91,7 +93,7 @@ class ApiServer::Impl {
   void Stop(absl::Duration grace) {
     std::call_once(stopped_, [&] {
       jobs_.StopStreams();
-      devices_.StopStreams();
+      devices_->StopStreams();
       datasets_.StopStreams();
       models_.StopStreams();
       admin_.StopStreams();
@@ -105,9 +107,9 @@ class ApiServer::Impl {
 
  private:
   std::vector<grpc::Service*> Services() {
-    std::vector<grpc::Service*> services = {&jobs_,        &models_, &datasets_,
-                                            &devices_,     &admin_,  &usage_,
-                                            &reservations_};
+    std::vector<grpc::Service*> services = {
+        &jobs_,  &models_, &datasets_,    &devices_->service(),
+        &admin_, &usage_,  &reservations_};
     services.insert(services.end(), more_services_.begin(),
                     more_services_.end());
     return services;
@@ -116,7 +118,7 @@ class ApiServer::Impl {
   JobService jobs_;
   ModelService models_;
   DatasetService datasets_;
-  DeviceService devices_;
+  const std::unique_ptr<DeviceService> devices_;
   AdminService admin_;
   UsageService usage_;
   ReservationService reservations_;

@@ -22,7 +22,7 @@ class Service;
 namespace gpupool::server {
 
 class BlobStore;
-class ControlLoop;
+struct ControlContext;
 
 struct ApiOptions {
   std::string listen = "127.0.0.1";  // an IP address
@@ -33,7 +33,7 @@ struct ApiOptions {
 };
 
 struct ApiDependencies {
-  ControlLoop* control = nullptr;
+  const ControlContext* control = nullptr;
   BlobStore* blobs = nullptr;
   AdminHooks hooks;
   std::vector<grpc::Service*> more_services;  // inference

@@ -7,6 +7,9 @@
 #include "server/api/job_spec_check.h"
 #include "server/api/unary.h"
 #include "server/api/watch_array.h"
+#include "server/control/array_admission.h"
+#include "server/control/context.h"
+#include "server/store/store.h"
 
 namespace gpupool::server {
 
@@ -19,8 +22,8 @@ grpc::ServerUnaryReactor* JobService::SubmitArray(
   auto tasks = CheckArraySpec(submit.mutable_spec());
   if (!tasks.ok()) return Reply(context, tasks.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->SubmitArray(submit, *std::move(tasks),
-                        ReplyLater(reactor, response));
+  server::SubmitArray(*control_, submit, *std::move(tasks),
+                      ReplyLater(reactor, response));
   return reactor;
 }
 
@@ -29,13 +32,13 @@ grpc::ServerUnaryReactor* JobService::GetArray(
     v1::JobArray* response) {
   const absl::Status checked = CheckId("id", request->id());
   if (!checked.ok()) return Reply(context, checked);
-  return Reply(context, control_->GetArray(request->id()), response);
+  return Reply(context, control_->store->GetArray(request->id()), response);
 }
 
 grpc::ServerUnaryReactor* JobService::ListArrays(
     grpc::CallbackServerContext* context, const v1::ListArraysRequest* request,
     v1::ListArraysResponse* response) {
-  return Reply(context, control_->ListArrays(*request), response);
+  return Reply(context, control_->store->ListArrays(*request), response);
 }
 
 grpc::ServerUnaryReactor* JobService::AskOfArray(
@@ -44,7 +47,7 @@ grpc::ServerUnaryReactor* JobService::AskOfArray(
   const absl::Status checked = CheckId("id", id);
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->AskOfArray(id, what, ReplyLater(reactor, response));
+  server::AskOfArray(*control_, id, what, ReplyLater(reactor, response));
   return reactor;
 }
 

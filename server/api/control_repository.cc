@@ -5,6 +5,9 @@
 
 #include "engine/base/status_macros.h"
 #include "server/api/convert.h"
+#include "server/control/context.h"
+#include "server/control/model_requests.h"
+#include "server/store/store.h"
 
 namespace gpupool::server {
 namespace {
@@ -23,7 +26,7 @@ absl::StatusOr<std::vector<v1::ModelVersion>> ControlRepository::Versions() {
   v1::ListModelsRequest request;
   do {
     ASSIGN_OR_RETURN(v1::ListModelsResponse page,
-                     control_->ListModels(request));
+                     control_->store->ListModels(request));
     for (v1::Model& model : *page.mutable_models()) {
       auto* newest_first = model.mutable_versions();
       std::reverse(newest_first->begin(), newest_first->end());
@@ -42,8 +45,9 @@ void ControlRepository::Load(const std::string& model, Done done) {
   v1::LoadVersionRequest request;
   request.set_model(model);
   request.set_wait(true);
-  control_->LoadVersion(
-      request, [done = std::move(done)](absl::StatusOr<v1::ModelVersion> v) {
+  server::LoadVersion(
+      *control_, request,
+      [done = std::move(done)](absl::StatusOr<v1::ModelVersion> v) {
         done(LoadResult(v));
       });
 }
@@ -54,8 +58,9 @@ void ControlRepository::Unload(const std::string& model, Done done) {
   v1::UnloadVersionRequest request;
   request.set_model(model);
   request.set_wait(true);
-  control_->UnloadVersion(
-      request, [done = std::move(done)](absl::StatusOr<v1::ModelVersion> v) {
+  server::UnloadVersion(
+      *control_, request,
+      [done = std::move(done)](absl::StatusOr<v1::ModelVersion> v) {
         done(v.status());
       });
 }

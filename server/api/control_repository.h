@@ -7,20 +7,22 @@
 #include <vector>
 
 #include "server/api/inference/model_repository.h"
-#include "server/control/control_loop.h"
 
 namespace gpupool::server {
 
+struct ControlContext;
+
 class ControlRepository : public ModelRepository {
  public:
-  explicit ControlRepository(ControlLoop* control) : control_(control) {}
+  explicit ControlRepository(const ControlContext* control)
+      : control_(control) {}
 
   absl::StatusOr<std::vector<v1::ModelVersion>> Versions() override;
   void Load(const std::string& model, Done done) override;
   void Unload(const std::string& model, Done done) override;
 
  private:
-  ControlLoop* const control_;
+  const ControlContext* const control_;
 };
 
 }  // namespace gpupool::server

@@ -9,7 +9,11 @@
 #include "server/api/dataset_upload.h"
 #include "server/api/unary.h"
 #include "server/api/upload_reactor.h"
+#include "server/control/admission.h"
+#include "server/control/context.h"
+#include "server/control/dataset_requests.h"
 #include "server/control/rows.h"
+#include "server/store/store.h"
 
 namespace gpupool::server {
 namespace {
@@ -24,8 +28,8 @@ v1::Dataset DatasetOf(const v1::UploadDatasetRequest::Header& header) {
 
 class Upload : public UploadReactor<v1::UploadDatasetRequest> {
  public:
-  Upload(ControlLoop* control, const BlobStore* blobs, uint64_t limit_bytes,
-         v1::Dataset* response)
+  Upload(const ControlContext* control, const BlobStore* blobs,
+         uint64_t limit_bytes, v1::Dataset* response)
       : control_(control), upload_(blobs, limit_bytes), response_(response) {}
 
  private:
@@ -38,7 +42,7 @@ class Upload : public UploadReactor<v1::UploadDatasetRequest> {
   // The name may tell the answer before the bytes come.
   bool AnswerFromName() {
     absl::StatusOr<v1::Dataset> known =
-        control_->GetDataset(upload_.header().name());
+        FindDataset(*control_->store, upload_.header().name());
     if (!known.ok()) return false;
     if (SameContent(*known, DatasetOf(upload_.header()))) {
       *response_ = *std::move(known);
@@ -55,14 +59,14 @@ class Upload : public UploadReactor<v1::UploadDatasetRequest> {
   void Complete() override {
     absl::StatusOr<v1::Dataset> dataset = upload_.Finish();
     if (!dataset.ok()) return End(dataset.status());
-    control_->RegisterDataset(*dataset,
-                              [this](absl::StatusOr<v1::Dataset> result) {
-                                if (result.ok()) *response_ = *result;
-                                End(result.status());
-                              });
+    server::RegisterDataset(*control_, *dataset,
+                            [this](absl::StatusOr<v1::Dataset> result) {
+                              if (result.ok()) *response_ = *result;
+                              End(result.status());
+                            });
   }
 
-  ControlLoop* const control_;
+  const ControlContext* const control_;
   DatasetUpload upload_;
   v1::Dataset* const response_;
 };
@@ -82,7 +86,7 @@ grpc::ServerUnaryReactor* DatasetService::ListDatasets(
     grpc::CallbackServerContext* context,
     const v1::ListDatasetsRequest* request,
     v1::ListDatasetsResponse* response) {
-  return Reply(context, control_->ListDatasets(*request), response);
+  return Reply(context, control_->store->ListDatasets(*request), response);
 }
 
 grpc::ServerUnaryReactor* DatasetService::GetDataset(
@@ -90,7 +94,8 @@ grpc::ServerUnaryReactor* DatasetService::GetDataset(
     v1::Dataset* response) {
   const absl::Status checked = CheckName("name", request->name());
   if (!checked.ok()) return Reply(context, checked);
-  return Reply(context, control_->GetDataset(request->name()), response);
+  return Reply(context, FindDataset(*control_->store, request->name()),
+               response);
 }
 
 grpc::ServerUnaryReactor* DatasetService::DeleteDataset(
@@ -100,7 +105,8 @@ grpc::ServerUnaryReactor* DatasetService::DeleteDataset(
   const absl::Status checked = CheckName("name", request->name());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->DeleteDataset(request->name(), ReplyLater(reactor, response));
+  server::DeleteDataset(*control_, request->name(),
+                        ReplyLater(reactor, response));
   return reactor;
 }
 

@@ -3,10 +3,11 @@
 
 #include "gpupool/v1/dataset.grpc.pb.h"
 #include "server/api/stream_registry.h"
-#include "server/control/control_loop.h"
 #include "server/store/blob_store.h"
 
 namespace gpupool::server {
+
+struct ControlContext;
 
 struct DatasetServiceOptions {
   uint64_t dataset_limit_bytes = uint64_t{8} << 30;
@@ -16,7 +17,7 @@ struct DatasetServiceOptions {
 class DatasetService : public v1::DatasetService::CallbackService {
  public:
   // `control` and `blobs` outlive the service.
-  DatasetService(ControlLoop* control, const BlobStore* blobs,
+  DatasetService(const ControlContext* control, const BlobStore* blobs,
                  DatasetServiceOptions options)
       : control_(control),
         blobs_(blobs),
@@ -41,7 +42,7 @@ class DatasetService : public v1::DatasetService::CallbackService {
       v1::DeleteDatasetResponse* response) override;
 
  private:
-  ControlLoop* const control_;
+  const ControlContext* const control_;
   const BlobStore* const blobs_;
   const DatasetServiceOptions options_;
   StreamRegistry uploads_;

@@ -6,6 +6,8 @@
 #include "server/api/job_spec_check.h"
 #include "server/api/unary.h"
 #include "server/api/watch_job.h"
+#include "server/control/admission.h"
+#include "server/control/job_requests.h"
 
 namespace gpupool::server {
 
@@ -21,7 +23,7 @@ grpc::ServerUnaryReactor* JobService::SubmitJob(
   if (checked.ok()) checked = CheckJobSpec(submit.mutable_spec());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->SubmitJob(submit, ReplyLater(reactor, response));
+  server::SubmitJob(*control_, submit, ReplyLater(reactor, response));
   return reactor;
 }
 
@@ -30,7 +32,7 @@ grpc::ServerUnaryReactor* JobService::GetJob(
     v1::Job* response) {
   const absl::Status checked = CheckId("id", request->id());
   if (!checked.ok()) return Reply(context, checked);
-  return Reply(context, control_->GetJob(request->id()), response);
+  return Reply(context, server::GetJob(*control_, request->id()), response);
 }
 
 grpc::ServerUnaryReactor* JobService::ListJobs(
@@ -48,7 +50,7 @@ grpc::ServerUnaryReactor* JobService::ListJobs(
         "states has more entries than there are states");
   }
   if (!checked.ok()) return Reply(context, checked);
-  return Reply(context, control_->ListJobs(*request), response);
+  return Reply(context, server::ListJobs(*control_, *request), response);
 }
 
 template <typename Response>
@@ -58,38 +60,38 @@ grpc::ServerUnaryReactor* JobService::AskById(
   const absl::Status checked = CheckId("id", id);
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  (control_->*ask)(id, ReplyLater(reactor, response));
+  ask(*control_, id, ReplyLater(reactor, response));
   return reactor;
 }
 
 grpc::ServerUnaryReactor* JobService::CancelJob(
     grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
     v1::Job* response) {
-  return AskById(context, request->id(), &ControlLoop::CancelJob, response);
+  return AskById(context, request->id(), &server::CancelJob, response);
 }
 
 grpc::ServerUnaryReactor* JobService::HoldJob(
     grpc::CallbackServerContext* context, const v1::HoldJobRequest* request,
     v1::Job* response) {
-  return AskById(context, request->id(), &ControlLoop::HoldJob, response);
+  return AskById(context, request->id(), &server::HoldJob, response);
 }
 
 grpc::ServerUnaryReactor* JobService::ReleaseJob(
     grpc::CallbackServerContext* context, const v1::ReleaseJobRequest* request,
     v1::Job* response) {
-  return AskById(context, request->id(), &ControlLoop::ReleaseJob, response);
+  return AskById(context, request->id(), &server::ReleaseJob, response);
 }
 
 grpc::ServerUnaryReactor* JobService::RequeueJob(
     grpc::CallbackServerContext* context, const v1::RequeueJobRequest* request,
     v1::Job* response) {
-  return AskById(context, request->id(), &ControlLoop::RequeueJob, response);
+  return AskById(context, request->id(), &server::RequeueJob, response);
 }
 
 grpc::ServerUnaryReactor* JobService::ExplainJob(
     grpc::CallbackServerContext* context, const v1::ExplainJobRequest* request,
     v1::JobExplanation* response) {
-  return AskById(context, request->id(), &ControlLoop::ExplainJob, response);
+  return AskById(context, request->id(), &server::ExplainJob, response);
 }
 
 grpc::ServerWriteReactor<v1::JobEvent>* JobService::WatchJob(
@@ -112,7 +114,7 @@ grpc::ServerUnaryReactor* JobService::PlanJob(
   }
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->PlanJob(spec, ReplyLater(reactor, response));
+  server::PlanJob(*control_, spec, ReplyLater(reactor, response));
   return reactor;
 }
 

@@ -4,14 +4,20 @@
 
 #include "gpupool/v1/job.grpc.pb.h"
 #include "server/api/stream_registry.h"
-#include "server/control/control_loop.h"
+#include "server/control/callback.h"
+
+namespace gpupool::scheduler {
+enum class ArrayRequest;
+}  // namespace gpupool::scheduler
 
 namespace gpupool::server {
+
+struct ControlContext;
 
 class JobService : public v1::JobService::CallbackService {
  public:
   // `control` outlives the service. At most `watch_limit` WatchJob streams.
-  JobService(ControlLoop* control, size_t watch_limit)
+  JobService(const ControlContext* control, size_t watch_limit)
       : control_(control), watches_(watch_limit) {}
 
   // Ends all WatchJob streams with Unavailable: clients come back and resume.
@@ -75,8 +81,8 @@ class JobService : public v1::JobService::CallbackService {
 
  private:
   template <typename Response>
-  using OfControl = void (ControlLoop::*)(uint64_t,
-                                          ControlLoop::Callback<Response>);
+  using OfControl = void (*)(const ControlContext&, uint64_t,
+                             Callback<Response>);
   // A call that needs the job's id and nothing else.
   template <typename Response>
   grpc::ServerUnaryReactor* AskById(grpc::CallbackServerContext* context,
@@ -88,7 +94,7 @@ class JobService : public v1::JobService::CallbackService {
                                        scheduler::ArrayRequest what,
                                        v1::JobArray* response);
 
-  ControlLoop* const control_;
+  const ControlContext* const control_;
   StreamRegistry watches_;
 };
 

@@ -3,20 +3,25 @@
 #include <utility>
 
 #include "server/api/convert.h"
+#include "server/control/device_requests.h"
 
 namespace gpupool::server {
 
 void MemoryDump::OnBegin() {
   std::weak_ptr<EventWriter<v1::DumpMemoryResponse>> weak = weak_from_this();
-  control_->DumpMemory(device_, [weak](absl::StatusOr<Answer> answer) {
-    const auto stream = std::static_pointer_cast<MemoryDump>(weak.lock());
-    if (stream == nullptr) return;
-    {
-      absl::MutexLock lock(&stream->answer_mutex_);
-      stream->answer_ = std::move(answer);
-    }
-    stream->Wake();
-  });
+  worker::v1::ToWorker request;
+  request.mutable_dump_memory();
+  AskDevice(*control_, device_, std::move(request),
+            [weak](absl::StatusOr<worker::v1::FromWorker> answer) {
+              const auto stream =
+                  std::static_pointer_cast<MemoryDump>(weak.lock());
+              if (stream == nullptr) return;
+              {
+                absl::MutexLock lock(&stream->answer_mutex_);
+                stream->answer_ = std::move(answer);
+              }
+              stream->Wake();
+            });
 }
 
 MemoryDump::Step MemoryDump::Next() {
@@ -24,7 +29,7 @@ MemoryDump::Step MemoryDump::Next() {
     absl::MutexLock lock(&answer_mutex_);
     if (!answer_.has_value()) return Idle{};
     if (!answer_->ok()) return answer_->status();
-    const absl::Status taken = Take(**answer_);
+    const absl::Status taken = Take((*answer_)->dump_memory());
     if (!taken.ok()) return taken;
   }
   if (chunks_->done()) return absl::OkStatus();
@@ -35,7 +40,7 @@ MemoryDump::Step MemoryDump::Next() {
   return *std::move(message);
 }
 
-absl::Status MemoryDump::Take(const Answer& answer) {
+absl::Status MemoryDump::Take(const worker::v1::DumpMemoryReply& answer) {
   absl::StatusOr<BlobFile> file = blobs_->OpenBlob(answer.sha256());
   if (!file.ok()) {
     // The same bytes, dumped twice at once: the other stream was faster.

@@ -9,17 +9,20 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "gpupool/v1/device.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
 #include "server/api/event_writer.h"
 #include "server/api/file_chunks.h"
-#include "server/control/control_loop.h"
 #include "server/store/blob_store.h"
 
 namespace gpupool::server {
 
+struct ControlContext;
+
 class MemoryDump : public EventWriter<v1::DumpMemoryResponse> {
  public:
   // Both outlive the stream.
-  MemoryDump(ControlLoop* control, const BlobStore* blobs, std::string device)
+  MemoryDump(const ControlContext* control, const BlobStore* blobs,
+             std::string device)
       : control_(control), blobs_(blobs), device_(std::move(device)) {}
 
  protected:
@@ -27,17 +30,16 @@ class MemoryDump : public EventWriter<v1::DumpMemoryResponse> {
   Step Next() override;
 
  private:
-  using Answer = worker::v1::DumpMemoryReply;
+  absl::Status Take(const worker::v1::DumpMemoryReply& answer);
 
-  absl::Status Take(const Answer& answer);
-
-  ControlLoop* const control_;
+  const ControlContext* const control_;
   const BlobStore* const blobs_;
   const std::string device_;
   // Keeps its bytes while it is open, though it has no name any more.
   std::optional<FileChunks> chunks_;
   absl::Mutex answer_mutex_;
-  std::optional<absl::StatusOr<Answer>> answer_ ABSL_GUARDED_BY(answer_mutex_);
+  std::optional<absl::StatusOr<worker::v1::FromWorker>> answer_
+      ABSL_GUARDED_BY(answer_mutex_);
 };
 
 }  // namespace gpupool::server

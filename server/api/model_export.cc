@@ -4,20 +4,22 @@
 
 #include "engine/base/status_macros.h"
 #include "server/api/convert.h"
+#include "server/control/model_requests.h"
 
 namespace gpupool::server {
 
 void ModelExport::OnBegin() {
   std::weak_ptr<EventWriter<v1::ExportModelResponse>> weak = weak_from_this();
-  control_->ExportModel(request_, [weak](absl::StatusOr<Header> header) {
-    const auto stream = std::static_pointer_cast<ModelExport>(weak.lock());
-    if (stream == nullptr) return;
-    {
-      absl::MutexLock lock(&stream->answer_mutex_);
-      stream->answer_ = std::move(header);
-    }
-    stream->Wake();
-  });
+  server::ExportModel(
+      *control_, request_, [weak](absl::StatusOr<Header> header) {
+        const auto stream = std::static_pointer_cast<ModelExport>(weak.lock());
+        if (stream == nullptr) return;
+        {
+          absl::MutexLock lock(&stream->answer_mutex_);
+          stream->answer_ = std::move(header);
+        }
+        stream->Wake();
+      });
 }
 
 ModelExport::Step ModelExport::Next() {

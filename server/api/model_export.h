@@ -11,15 +11,16 @@
 #include "gpupool/v1/model.pb.h"
 #include "server/api/event_writer.h"
 #include "server/api/file_chunks.h"
-#include "server/control/control_loop.h"
 #include "server/store/blob_store.h"
 
 namespace gpupool::server {
 
+struct ControlContext;
+
 class ModelExport : public EventWriter<v1::ExportModelResponse> {
  public:
   // Both outlive the stream.
-  ModelExport(ControlLoop* control, const BlobStore* blobs,
+  ModelExport(const ControlContext* control, const BlobStore* blobs,
               v1::ExportModelRequest request)
       : control_(control), blobs_(blobs), request_(std::move(request)) {}
 
@@ -32,7 +33,7 @@ class ModelExport : public EventWriter<v1::ExportModelResponse> {
 
   absl::StatusOr<v1::ExportModelResponse> Open(const Header& header);
 
-  ControlLoop* const control_;
+  const ControlContext* const control_;
   const BlobStore* const blobs_;
   const v1::ExportModelRequest request_;
   // The file keeps its bytes while it is open, even when it is swept away.

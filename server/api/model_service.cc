@@ -8,6 +8,10 @@
 #include "server/api/job_spec_check.h"
 #include "server/api/model_export.h"
 #include "server/api/unary.h"
+#include "server/control/admission.h"
+#include "server/control/context.h"
+#include "server/control/model_requests.h"
+#include "server/store/store.h"
 
 namespace gpupool::server {
 namespace {
@@ -65,7 +69,7 @@ grpc::ServerWriteReactor<v1::ExportModelResponse>* ModelService::ExportModel(
 grpc::ServerUnaryReactor* ModelService::ListModels(
     grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
     v1::ListModelsResponse* response) {
-  return Reply(context, control_->ListModels(*request), response);
+  return Reply(context, control_->store->ListModels(*request), response);
 }
 
 grpc::ServerUnaryReactor* ModelService::GetModel(
@@ -73,7 +77,7 @@ grpc::ServerUnaryReactor* ModelService::GetModel(
     v1::Model* response) {
   const absl::Status checked = CheckName("name", request->name());
   if (!checked.ok()) return Reply(context, checked);
-  return Reply(context, control_->GetModel(request->name()), response);
+  return Reply(context, control_->store->GetModel(request->name()), response);
 }
 
 grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
@@ -83,7 +87,7 @@ grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
   const absl::Status checked = CheckPromote(&promote);
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->PromoteCheckpoint(promote, ReplyLater(reactor, response));
+  server::PromoteCheckpoint(*control_, promote, ReplyLater(reactor, response));
   return reactor;
 }
 
@@ -95,7 +99,7 @@ grpc::ServerUnaryReactor* ModelService::LoadVersion(
   if (checked.ok()) checked = CheckDevice("device", request->device());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->LoadVersion(*request, ReplyLater(reactor, response));
+  server::LoadVersion(*control_, *request, ReplyLater(reactor, response));
   return reactor;
 }
 
@@ -106,7 +110,7 @@ grpc::ServerUnaryReactor* ModelService::UnloadVersion(
   if (checked.ok()) checked = CheckVersionNumber(request->version());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->UnloadVersion(*request, ReplyLater(reactor, response));
+  server::UnloadVersion(*control_, *request, ReplyLater(reactor, response));
   return reactor;
 }
 
@@ -118,7 +122,7 @@ grpc::ServerUnaryReactor* ModelService::DeleteVersion(
   if (checked.ok()) checked = CheckId("version", request->version());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->DeleteVersion(*request, ReplyLater(reactor, response));
+  server::DeleteVersion(*control_, *request, ReplyLater(reactor, response));
   return reactor;
 }
 
@@ -134,7 +138,8 @@ grpc::ServerUnaryReactor* ModelService::PlanModel(
   if (checked.ok()) checked = CheckModelSpec("spec", request->spec());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->PlanModel(request->spec(), serving, ReplyLater(reactor, response));
+  server::PlanModel(*control_, request->spec(), serving,
+                    ReplyLater(reactor, response));
   return reactor;
 }
 

@@ -3,10 +3,11 @@
 
 #include "gpupool/v1/model.grpc.pb.h"
 #include "server/api/model_upload.h"
-#include "server/control/control_loop.h"
 #include "server/store/blob_store.h"
 
 namespace gpupool::server {
+
+struct ControlContext;
 
 struct ModelServiceOptions {
   uint64_t file_limit_bytes = uint64_t{8} << 30;  // of an uploaded file
@@ -16,7 +17,7 @@ struct ModelServiceOptions {
 class ModelService : public v1::ModelService::CallbackService {
  public:
   // `control` and `blobs` outlive the service.
-  ModelService(ControlLoop* control, const BlobStore* blobs,
+  ModelService(const ControlContext* control, const BlobStore* blobs,
                ModelServiceOptions options)
       : control_(control),
         blobs_(blobs),
@@ -67,7 +68,7 @@ class ModelService : public v1::ModelService::CallbackService {
  private:
   ModelUploadContext UploadContext();
 
-  ControlLoop* const control_;
+  const ControlContext* const control_;
   const BlobStore* const blobs_;
   const ModelServiceOptions options_;
   StreamRegistry uploads_;

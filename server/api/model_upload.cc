@@ -8,6 +8,7 @@
 #include "server/api/convert.h"
 #include "server/api/file_upload.h"
 #include "server/api/job_spec_check.h"
+#include "server/control/model_requests.h"
 
 namespace gpupool::server {
 namespace {
@@ -112,11 +113,11 @@ class ModelUpload : public UploadReactor<v1::UploadModelRequest> {
       const absl::Status stored = weights_->Finish();
       if (!stored.ok()) return End(stored);
     }
-    context_.control->ImportModel(
-        *header_, [this](absl::StatusOr<v1::ModelVersion> version) {
-          if (version.ok()) *response_ = *version;
-          End(version.status());
-        });
+    server::ImportModel(*context_.control, *header_,
+                        [this](absl::StatusOr<v1::ModelVersion> version) {
+                          if (version.ok()) *response_ = *version;
+                          End(version.status());
+                        });
   }
 
   const ModelUploadContext context_;

@@ -3,13 +3,14 @@
 
 #include "gpupool/v1/model.pb.h"
 #include "server/api/upload_reactor.h"
-#include "server/control/control_loop.h"
 #include "server/store/blob_store.h"
 
 namespace gpupool::server {
 
+struct ControlContext;
+
 struct ModelUploadContext {
-  ControlLoop* control = nullptr;
+  const ControlContext* control = nullptr;
   const BlobStore* blobs = nullptr;
   uint64_t file_limit_bytes = 0;
   StreamRegistry* registry = nullptr;  // all outlive the streams

@@ -2,6 +2,9 @@
 
 #include "server/api/reservation_check.h"
 #include "server/api/unary.h"
+#include "server/control/context.h"
+#include "server/control/reservation_requests.h"
+#include "server/store/store.h"
 
 namespace gpupool::server {
 
@@ -11,7 +14,7 @@ grpc::ServerUnaryReactor* ReservationService::CreateReservation(
   const absl::Status checked = CheckReservation(*request);
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->CreateReservation(*request, ReplyLater(reactor, response));
+  server::CreateReservation(*control_, *request, ReplyLater(reactor, response));
   return reactor;
 }
 
@@ -19,7 +22,10 @@ grpc::ServerUnaryReactor* ReservationService::ListReservations(
     grpc::CallbackServerContext* context,
     const v1::ListReservationsRequest* request,
     v1::ListReservationsResponse* response) {
-  return Reply(context, control_->ListReservations(*request), response);
+  return Reply(
+      context,
+      server::ListReservations(*control_->store, *request, control_->now()),
+      response);
 }
 
 grpc::ServerUnaryReactor* ReservationService::CancelReservation(
@@ -28,7 +34,7 @@ grpc::ServerUnaryReactor* ReservationService::CancelReservation(
   const absl::Status checked = CheckCancelReservation(*request);
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  control_->CancelReservation(*request, ReplyLater(reactor, response));
+  server::CancelReservation(*control_, *request, ReplyLater(reactor, response));
   return reactor;
 }
 

@@ -2,14 +2,16 @@
 #pragma once
 
 #include "gpupool/v1/reservation.grpc.pb.h"
-#include "server/control/control_loop.h"
 
 namespace gpupool::server {
+
+struct ControlContext;
 
 class ReservationService : public v1::ReservationService::CallbackService {
  public:
   // `control` outlives the service.
-  explicit ReservationService(ControlLoop* control) : control_(control) {}
+  explicit ReservationService(const ControlContext* control)
+      : control_(control) {}
 
   grpc::ServerUnaryReactor* CreateReservation(
       grpc::CallbackServerContext* context,
@@ -25,7 +27,7 @@ class ReservationService : public v1::ReservationService::CallbackService {
       v1::Reservation* response) override;
 
  private:
-  ControlLoop* const control_;
+  const ControlContext* const control_;
 };
 
 }  // namespace gpupool::server

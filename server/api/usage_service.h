@@ -2,21 +2,22 @@
 #pragma once
 
 #include "gpupool/v1/usage.grpc.pb.h"
-#include "server/control/control_loop.h"
 
 namespace gpupool::server {
+
+struct ControlContext;
 
 class UsageService : public v1::UsageService::CallbackService {
  public:
   // `control` outlives the service.
-  explicit UsageService(ControlLoop* control) : control_(control) {}
+  explicit UsageService(const ControlContext* control) : control_(control) {}
 
   grpc::ServerUnaryReactor* GetUsage(grpc::CallbackServerContext* context,
                                      const v1::GetUsageRequest* request,
                                      v1::GetUsageResponse* response) override;
 
  private:
-  ControlLoop* const control_;
+  const ControlContext* const control_;
 };
 
 }  // namespace gpupool::server

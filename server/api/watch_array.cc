@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "server/control/context.h"
+#include "server/store/store.h"
 
 namespace gpupool::server {
 namespace {
@@ -28,7 +30,7 @@ WatchArrayStream::Step WatchArrayStream::Next() {
     return Idle{};
   }
   next_look_ = now + kInterval;
-  auto array = control_->GetArray(id_);
+  auto array = control_->store->GetArray(id_);
   if (!array.ok()) return array.status();
   std::string bytes = array->SerializeAsString();
   ended_ = HasEnded(*array);

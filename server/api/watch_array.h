@@ -8,14 +8,15 @@
 #include "absl/time/time.h"
 #include "gpupool/v1/job.pb.h"
 #include "server/api/event_writer.h"
-#include "server/control/control_loop.h"
 
 namespace gpupool::server {
+
+struct ControlContext;
 
 class WatchArrayStream : public EventWriter<v1::JobArray> {
  public:
   // `control` outlives the stream.
-  WatchArrayStream(ControlLoop* control, uint64_t id)
+  WatchArrayStream(const ControlContext* control, uint64_t id)
       : control_(control), id_(id) {}
 
  protected:
@@ -24,7 +25,7 @@ class WatchArrayStream : public EventWriter<v1::JobArray> {
  private:
   void WakeLater();
 
-  ControlLoop* const control_;
+  const ControlContext* const control_;
   const uint64_t id_;
   absl::Time next_look_ = absl::InfinitePast();
   std::string last_;  // what was written last, serialised

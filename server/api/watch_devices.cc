@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "server/control/device_requests.h"
 
 namespace gpupool::server {
 namespace {
@@ -23,7 +24,7 @@ WatchDevicesStream::Step WatchDevicesStream::Next() {
   }
   next_look_ = now + interval_;
   v1::ListDevicesResponse devices;
-  for (v1::Device& device : control_->ListDevices()) {
+  for (v1::Device& device : server::ListDevices(*control_)) {
     *devices.add_devices() = std::move(device);
   }
   std::string bytes = devices.SerializeAsString();

@@ -7,14 +7,15 @@
 #include "absl/time/time.h"
 #include "gpupool/v1/device.pb.h"
 #include "server/api/event_writer.h"
-#include "server/control/control_loop.h"
 
 namespace gpupool::server {
+
+struct ControlContext;
 
 class WatchDevicesStream : public EventWriter<v1::ListDevicesResponse> {
  public:
   // `control` outlives the stream.
-  WatchDevicesStream(ControlLoop* control, absl::Duration interval)
+  WatchDevicesStream(const ControlContext* control, absl::Duration interval)
       : control_(control), interval_(interval) {}
 
  protected:
@@ -23,7 +24,7 @@ class WatchDevicesStream : public EventWriter<v1::ListDevicesResponse> {
  private:
   void WakeLater();
 
-  ControlLoop* const control_;
+  const ControlContext* const control_;
   const absl::Duration interval_;
   absl::Time next_look_ = absl::InfinitePast();
   std::string last_;  // what was written last, serialised

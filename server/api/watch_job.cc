@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "server/control/context.h"
+#include "server/control/event_streams.h"
+#include "server/control/job_requests.h"
 
 namespace gpupool::server {
 namespace {
@@ -20,21 +23,21 @@ bool IsEnd(v1::JobState state) {
 // The subscription must not keep the stream alive.
 void WatchJobStream::OnBegin() {
   std::weak_ptr<EventWriter<v1::JobEvent>> weak = weak_from_this();
-  subscription_ = control_->Subscribe(job_, [weak] {
+  subscription_ = control_->streams->Subscribe(job_, [weak] {
     if (const auto stream = weak.lock()) stream->Wake();
   });
   subscribed_ = true;
 }
 
 void WatchJobStream::OnEnd() {
-  if (subscribed_) control_->Unsubscribe(subscription_);
+  if (subscribed_) control_->streams->Unsubscribe(subscription_);
 }
 
 WatchJobStream::Step WatchJobStream::Next() {
   if (ended_) return absl::OkStatus();
   if (page_.empty()) {
     // The job's state before its events: an ended job gets no more of them.
-    const auto job = control_->GetJob(job_);
+    const auto job = server::GetJob(*control_, job_);
     if (!job.ok()) return job.status();
     const absl::Status read = ReadPage();
     if (!read.ok()) return read;
@@ -60,7 +63,7 @@ v1::JobEvent WatchJobStream::CaughtUp() const {
 
 absl::Status WatchJobStream::ReadPage() {
   ASSIGN_OR_RETURN(auto events,
-                   control_->ReadEvents(job_, after_, kPageEvents));
+                   server::ReadEvents(*control_, job_, {after_, kPageEvents}));
   for (v1::JobEvent& event : events) {
     after_ = event.sequence();
     page_.push_back(std::move(event));

@@ -8,14 +8,16 @@
 
 #include "gpupool/v1/job.pb.h"
 #include "server/api/event_writer.h"
-#include "server/control/control_loop.h"
 
 namespace gpupool::server {
+
+struct ControlContext;
 
 class WatchJobStream : public EventWriter<v1::JobEvent> {
  public:
   // `control` outlives the stream.
-  WatchJobStream(ControlLoop* control, const v1::WatchJobRequest& request)
+  WatchJobStream(const ControlContext* control,
+                 const v1::WatchJobRequest& request)
       : control_(control),
         job_(request.id()),
         after_(request.after_sequence()),
@@ -30,7 +32,7 @@ class WatchJobStream : public EventWriter<v1::JobEvent> {
   absl::Status ReadPage();
   v1::JobEvent CaughtUp() const;
 
-  ControlLoop* const control_;
+  const ControlContext* const control_;
   const uint64_t job_;
   uint64_t after_;       // sequence of the last event taken from the store
   bool mark_caught_up_;  // still to be sent

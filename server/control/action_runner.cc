@@ -3,7 +3,19 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "server/control/context.h"
+#include "server/control/control_options.h"
+#include "server/control/group_folders.h"
+#include "server/control/ledger.h"
+#include "server/control/serving_sink.h"
+#include "server/control/transaction.h"
+#include "server/control/work_queue.h"
+#include "server/pool/worker_port.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {

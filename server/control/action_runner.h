@@ -6,14 +6,25 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
-#include "scheduler/action.h"
-#include "scheduler/event.h"
-#include "server/control/context.h"
-#include "server/control/ledger.h"
-#include "server/control/serving_sink.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "scheduler/step/action.h"
+#include "scheduler/step/event.h"
+
+namespace gpupool::v1 {
+class Job;
+}  // namespace gpupool::v1
+namespace gpupool::worker::v1 {
+class StartJob;
+}  // namespace gpupool::worker::v1
 
 namespace gpupool::server {
+
+class Ledger;
+class ServingSink;
+struct ControlContext;
 
 class ActionRunner {
  public:

@@ -3,21 +3,39 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/step/event.h"
 #include "server/control/admission_parts.h"
 #include "server/control/array_admission.h"
+#include "server/control/ask_worker.h"
+#include "server/control/context.h"
+#include "server/control/control_options.h"
+#include "server/control/device_board.h"
+#include "server/control/enqueue.h"
 #include "server/control/forecast_requests.h"
 #include "server/control/job_queues.h"
 #include "server/control/job_requests.h"
+#include "server/control/ledger.h"
+#include "server/control/plan_cache.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
+#include "server/pool/worker_port.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
 namespace {
 
-using JobCallback = ControlLoop::Callback<v1::Job>;
+using JobCallback = Callback<v1::Job>;
 
 // What the steps of one submission carry along.
 struct Submission {
@@ -173,8 +191,10 @@ void SubmitJob(const ControlContext& context,
   if (!room.ok()) return callback(room);
   if (!dataset.ok()) return callback(dataset.status());
   Ask<v1::Job>(
-      context, kMetaDevice, PlanTraining(request.spec(), *dataset),
-      context.options.plan_timeout, callback,
+      context,
+      {kMetaDevice, PlanTraining(request.spec(), *dataset),
+       context.options.plan_timeout},
+      callback,
       [&context, submission, key](const worker::v1::FromWorker& reply) {
         submission->plan =
             std::make_shared<const worker::v1::PlanReply>(reply.plan());
@@ -197,16 +217,18 @@ void CancelJob(const ControlContext& context, uint64_t id,
 }
 
 void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
-             ControlLoop::Callback<v1::PlanJobResponse> callback) {
+             Callback<v1::PlanJobResponse> callback) {
   auto dataset = FindDataset(*context.store, spec.data().dataset());
   const bool uploaded = dataset.ok();
   if (!uploaded && !absl::IsNotFound(dataset.status())) {
     return callback(dataset.status());
   }
   Ask<v1::PlanJobResponse>(
-      context, kMetaDevice,
-      PlanTraining(spec, uploaded ? *dataset : AssumedDataset(spec)),
-      context.options.plan_timeout, callback,
+      context,
+      {kMetaDevice,
+       PlanTraining(spec, uploaded ? *dataset : AssumedDataset(spec)),
+       context.options.plan_timeout},
+      callback,
       [&context, callback, uploaded,
        spec](const worker::v1::FromWorker& reply) {
         v1::PlanJobResponse response;
@@ -223,7 +245,7 @@ void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
 
 void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
                const v1::ServingOptions& serving,
-               ControlLoop::Callback<v1::PlanModelResponse> callback) {
+               Callback<v1::PlanModelResponse> callback) {
   worker::v1::ToWorker message;
   *message.mutable_plan_inference()->mutable_spec() = spec;
   const v1::ServingOptions options = WithDefaults(serving);
@@ -232,7 +254,7 @@ void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
   message.mutable_plan_inference()->set_max_programs(options.max_programs());
   message.mutable_plan_inference()->set_precision(options.precision());
   Ask<v1::PlanModelResponse>(
-      context, kMetaDevice, std::move(message), context.options.plan_timeout,
+      context, {kMetaDevice, std::move(message), context.options.plan_timeout},
       callback, [&context, callback](const worker::v1::FromWorker& reply) {
         v1::PlanModelResponse response;
         *response.mutable_plan() = reply.plan().plan();

@@ -5,24 +5,43 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
-#include "server/control/context.h"
+#include "server/control/callback.h"
+
+namespace gpupool::v1 {
+class Dataset;
+class Job;
+class JobSpec;
+class ModelSpec;
+class PlanJobResponse;
+class PlanModelResponse;
+class ServingOptions;
+class SubmitJobRequest;
+}  // namespace gpupool::v1
+namespace gpupool::worker::v1 {
+class ToWorker;
+}  // namespace gpupool::worker::v1
 
 namespace gpupool::server {
 
+class DeviceBoard;
+class Store;
+class Transaction;
+struct ControlContext;
+
 void SubmitJob(const ControlContext& context,
-               const v1::SubmitJobRequest& request,
-               ControlLoop::Callback<v1::Job> callback);
+               const v1::SubmitJobRequest& request, Callback<v1::Job> callback);
 
 void CancelJob(const ControlContext& context, uint64_t id,
-               ControlLoop::Callback<v1::Job> callback);
+               Callback<v1::Job> callback);
 
 void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
-             ControlLoop::Callback<v1::PlanJobResponse> callback);
+             Callback<v1::PlanJobResponse> callback);
 
 void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
                const v1::ServingOptions& serving,
-               ControlLoop::Callback<v1::PlanModelResponse> callback);
+               Callback<v1::PlanModelResponse> callback);
 
 // What the meta worker is asked for the plan of a job. Where the dataset is
 // not there one is assumed: bytes do not depend on its rows.
@@ -35,7 +54,7 @@ absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
 // Answers with the job as it is after the commit. The row is looked up then,
 // since the transaction may take it further.
 void AnswerWithJob(const ControlContext& context, Transaction& transaction,
-                   uint64_t id, ControlLoop::Callback<v1::Job> callback);
+                   uint64_t id, Callback<v1::Job> callback);
 
 // The row with the reason why it waits.
 v1::Job WithReason(const DeviceBoard& board, v1::Job job);

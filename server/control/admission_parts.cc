@@ -3,12 +3,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "scheduler/placement_policy.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/place/placement_policy.h"
+#include "scheduler/state/state.h"
 #include "server/control/admission.h"
+#include "server/control/context.h"
+#include "server/control/control_options.h"
 #include "server/control/device_requests.h"
 #include "server/control/job_queues.h"
+#include "server/control/ledger.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
 
@@ -43,16 +53,15 @@ absl::Status CheckFits(Transaction& transaction, const v1::JobSpec& spec,
   RETURN_IF_ERROR(CheckWantedDevice(state, spec.device()));
   const scheduler::Queues::Entry& queue =
       queues.at(queues.NumberOf(spec.queue()));
-  const scheduler::Need need{
-      .bytes = plan.training().peak(),
-      .wanted_device = spec.device(),
-      .devices = DeviceCount(spec),
-      .job = std::nullopt,
-      .host = HostNeedOf(spec),
-      .queue = &queue,
-      .visitor = {},
-      .spares_cpu = scheduler::SparesCpu(spec.device(), queue.has_accelerators),
-      .exclusive = spec.exclusive()};
+  const scheduler::Need need{.bytes = plan.training().peak(),
+                             .wanted_device = spec.device(),
+                             .devices = DeviceCount(spec),
+                             .job = std::nullopt,
+                             .demands = DemandsOf(spec),
+                             .queue = &queue,
+                             .visitor = {},
+                             .spares_cpu = scheduler::SparesCpu(
+                                 spec.device(), queue.has_accelerators)};
   const scheduler::Placement placement = scheduler::Place(state, need);
   if (placement.fit != scheduler::Fit::kNever) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

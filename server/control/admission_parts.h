@@ -9,9 +9,25 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "server/control/context.h"
+
+namespace gpupool::v1 {
+class Dataset;
+class Job;
+class JobSpec;
+class ModelSpec;
+class Plan;
+}  // namespace gpupool::v1
+namespace gpupool::worker::v1 {
+class PlanReply;
+class ToWorker;
+}  // namespace gpupool::worker::v1
 
 namespace gpupool::server {
+
+class BlobStore;
+class Transaction;
+struct ControlContext;
+struct JobRow;
 
 absl::Status Draining();
 

@@ -6,11 +6,27 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/step/event.h"
 #include "server/control/admission.h"
 #include "server/control/admission_parts.h"
+#include "server/control/array_spec.h"
+#include "server/control/ask_worker.h"
+#include "server/control/context.h"
+#include "server/control/control_options.h"
+#include "server/control/device_board.h"
+#include "server/control/enqueue.h"
 #include "server/control/job_requests.h"
+#include "server/control/ledger.h"
+#include "server/control/plan_cache.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
+#include "server/pool/worker_port.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
@@ -144,9 +160,11 @@ void PlanNext(const ControlContext& context, const SubmissionPtr& submission) {
     submission->callback(OfTask(task, result.status()));
   };
   Ask<v1::JobArray>(
-      context, kMetaDevice,
-      PlanTraining(task.spec, submission->data.at(task.spec.data().dataset())),
-      context.options.plan_timeout, failed,
+      context,
+      {kMetaDevice,
+       PlanTraining(task.spec, submission->data.at(task.spec.data().dataset())),
+       context.options.plan_timeout},
+      failed,
       [&context, submission, next](const worker::v1::FromWorker& reply) {
         const std::string& key = submission->keys[next];
         auto plan = std::make_shared<const worker::v1::PlanReply>(reply.plan());

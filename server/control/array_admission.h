@@ -11,15 +11,25 @@
 #include <string>
 #include <vector>
 
-#include "server/control/array_spec.h"
-#include "server/control/context.h"
+#include "absl/status/statusor.h"
+#include "scheduler/step/event.h"
+#include "server/control/callback.h"
+
+namespace gpupool::v1 {
+class JobArray;
+class SubmitJobRequest;
+}  // namespace gpupool::v1
 
 namespace gpupool::server {
+
+class Transaction;
+struct ArrayTask;
+struct ControlContext;
 
 // Different plans that the tasks of an array may need; each takes a while.
 inline constexpr size_t kMaxArrayPlans = 100;
 
-using ArrayCallback = ControlLoop::Callback<v1::JobArray>;
+using ArrayCallback = Callback<v1::JobArray>;
 
 // `tasks` are those of the request's spec, checked.
 void SubmitArray(const ControlContext& context,

@@ -6,7 +6,7 @@
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "spdlog/spdlog.h"
+#include "server/control/log.h"
 
 namespace gpupool::server {
 namespace {
@@ -60,11 +60,11 @@ void BlobJanitor::Run() {
     }
     auto result = SweepOnce(absl::Now());
     if (!result.ok()) {
-      spdlog::warn("event=sweep_failed error=\"{}\"",
-                   std::string(result.status().message()));
+      LogWarning(absl::StrCat("event=sweep_failed error=\"",
+                              result.status().message(), "\""));
     } else if (result->removed_files > 0) {
-      spdlog::info("event=swept files={} bytes={}", result->removed_files,
-                   result->removed_bytes);
+      LogInfo(absl::StrCat("event=swept files=", result->removed_files,
+                           " bytes=", result->removed_bytes));
     }
   }
 }

@@ -4,14 +4,28 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gpupool/v1/device.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/state/state.h"
+#include "scheduler/step/action.h"
+#include "scheduler/step/event.h"
+#include "scheduler/yield/preemption_reasons.h"
+#include "server/control/control_options.h"
+#include "server/control/enqueue.h"
 #include "server/control/job_queues.h"
+#include "server/control/log.h"
 #include "server/control/memory_requests.h"
 #include "server/control/recovery.h"
 #include "server/control/report_intake.h"
+#include "server/control/serving_sink.h"
+#include "server/control/transaction.h"
+#include "server/metrics/metrics.h"
+#include "server/pool/worker_port.h"
 #include "server/store/store.h"
-#include "spdlog/spdlog.h"
 
 namespace gpupool::server {
 namespace {
@@ -19,30 +33,6 @@ namespace {
 // The longest sleep of the control thread; a bound on the effect of a clock
 // that is set back.
 constexpr absl::Duration kLongestSleep = absl::Seconds(1);
-
-PreemptionLabel LabelOf(scheduler::PreemptionReason reason) {
-  switch (reason) {
-    case scheduler::PreemptionReason::kPriority:
-      return PreemptionLabel::kPriority;
-    case scheduler::PreemptionReason::kQueue:
-      return PreemptionLabel::kQueue;
-    case scheduler::PreemptionReason::kOrder:
-      return PreemptionLabel::kOrder;
-    case scheduler::PreemptionReason::kGuarantee:
-      return PreemptionLabel::kGuarantee;
-    case scheduler::PreemptionReason::kMove:
-      return PreemptionLabel::kMove;
-    case scheduler::PreemptionReason::kServing:
-      return PreemptionLabel::kServing;
-    case scheduler::PreemptionReason::kDrain:
-      return PreemptionLabel::kDrain;
-    case scheduler::PreemptionReason::kResize:
-      return PreemptionLabel::kResize;
-    case scheduler::PreemptionReason::kReservation:
-      return PreemptionLabel::kReservation;
-  }
-  return PreemptionLabel::kOrder;
-}
 
 // Of the code with which the pool tells that a worker is lost.
 scheduler::DeviceFault FaultOf(absl::StatusCode code) {
@@ -80,15 +70,9 @@ ControlLoop::Impl::Impl(ControlOptions options,
       dependencies_(std::move(dependencies)),
       queue_(options_.queue_limit),
       groups_(options_.groups_folder),
-      context_{options_,
-               dependencies_.store,
-               dependencies_.blobs,
-               &queue_,
-               &board_,
-               &waiters_,
-               &groups_,
-               &plans_,
-               &forecaster_},
+      context_{options_, dependencies_.store, dependencies_.blobs, &queue_,
+               &board_,  &streams_,           &waiters_,           &groups_,
+               &plans_,  &forecaster_,        dependencies_.now},
       janitor_({options_.sweep_interval, options_.sweep_min_age},
                dependencies_.store, dependencies_.blobs),
       renewal_(context_) {
@@ -99,6 +83,9 @@ ControlLoop::Impl::Impl(ControlOptions options,
   if (dependencies_.metrics != nullptr) {
     queue_metrics_ =
         dependencies_.metrics->ForQueue("control", options_.queue_limit);
+    for (const auto& row : scheduler::PreemptionRows()) {
+      dependencies_.metrics->DeclarePreemption(row.label);
+    }
   }
 }
 
@@ -118,7 +105,7 @@ absl::Status ControlLoop::Impl::Recover() {
     TellOfQueues();
   }
   for (const std::string& warning : QueueWarnings(ledger_.state)) {
-    spdlog::warn("event=queues warning=\"{}\"", warning);
+    LogWarning(absl::StrCat("event=queues warning=\"", warning, "\""));
   }
   return absl::OkStatus();
 }
@@ -205,8 +192,8 @@ bool ControlLoop::Impl::Commit(Transaction& transaction) {
     }
     return true;
   }
-  spdlog::critical("event=store_failed error=\"{}\"",
-                   std::string(status.message()));
+  LogCritical(
+      absl::StrCat("event=store_failed error=\"", status.message(), "\""));
   if (dependencies_.fatal) dependencies_.fatal(status);
   return false;
 }
@@ -243,7 +230,7 @@ void ControlLoop::Impl::Count(Transaction& transaction) {
     metrics->ObservePredictionError(error);
   }
   for (scheduler::PreemptionReason reason : transaction.preemptions()) {
-    metrics->CountPreemption(LabelOf(reason));
+    metrics->CountPreemption(scheduler::RowOf(reason).label);
   }
   for (absl::Duration took : transaction.saves()) {
     metrics->ObserveCheckpoint(CheckpointPhase::kSave, took);
@@ -309,6 +296,14 @@ void ControlLoop::Impl::WorkerIsLost(const std::string& device,
   }
 }
 
+void ControlLoop::Impl::TakeReport(const std::string& device,
+                                   const worker::v1::Report& report) {
+  queue_.Push([device, report,
+               keep = options_.keep_checkpoints](Transaction& transaction) {
+    server::TakeReport(transaction, device, report, keep);
+  });
+}
+
 void ControlLoop::Impl::TakeHeartbeat(const std::string& device,
                                       const worker::v1::Heartbeat& heartbeat) {
   const auto found =
@@ -334,9 +329,11 @@ void ControlLoop::Impl::TakeHeartbeat(const std::string& device,
 // has been interrupted; one that it should not have is to be stopped.
 void ControlLoop::Impl::PutRight(const std::string& device,
                                  const Disagreement& disagreement) {
-  spdlog::warn("event=mismatch device={} job={} attempt={} on_worker={}",
-               device, disagreement.attempt.job.value(),
-               disagreement.attempt.number, disagreement.on_worker);
+  LogWarning(
+      absl::StrCat("event=mismatch device=", device,
+                   " job=", disagreement.attempt.job.value(),
+                   " attempt=", disagreement.attempt.number,
+                   " on_worker=", disagreement.on_worker ? "true" : "false"));
   queue_.Push([this, device, disagreement](Transaction& transaction) {
     const auto* known = transaction.ledger().state.FindDevice(device);
     const bool runs =

@@ -5,7 +5,8 @@
 // thread or set before it starts.
 #pragma once
 
-#include <atomic>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -15,13 +16,22 @@
 #include "server/control/blob_janitor.h"
 #include "server/control/context.h"
 #include "server/control/control_loop.h"
+#include "server/control/device_board.h"
 #include "server/control/event_streams.h"
+#include "server/control/forecaster.h"
+#include "server/control/group_folders.h"
+#include "server/control/ledger.h"
+#include "server/control/plan_cache.h"
 #include "server/control/plan_renewal.h"
 #include "server/control/retention.h"
 #include "server/control/usage_meter.h"
-#include "server/metrics/metrics.h"
+#include "server/control/version_waiters.h"
+#include "server/control/work_queue.h"
 
 namespace gpupool::server {
+
+class QueueMetrics;
+class Transaction;
 
 class ControlLoop::Impl {
  public:
@@ -35,19 +45,11 @@ class ControlLoop::Impl {
   void WorkerIsReady(const std::string& device,
                      const worker::v1::HelloReply& reply);
   void WorkerIsLost(const std::string& device, const absl::Status& reason);
+  void TakeReport(const std::string& device, const worker::v1::Report& report);
   void TakeHeartbeat(const std::string& device,
                      const worker::v1::Heartbeat& heartbeat);
-  WorkQueue::Result Push(Work work) { return queue_.Push(std::move(work)); }
 
-  const ControlOptions& options() const { return options_; }
-  ControlContext& context() { return context_; }
   const ControlContext& context() const { return context_; }
-  EventStreams& streams() { return streams_; }
-  DeviceBoard& board() { return board_; }
-  const DeviceBoard& board() const { return board_; }
-  absl::Time Now() const { return dependencies_.now(); }
-  Store& store() { return *dependencies_.store; }
-  const Store& store() const { return *dependencies_.store; }
   uint64_t LastReportSequence(const std::string& device) const;
 
  private:

@@ -2,18 +2,30 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "gpupool/v1/dataset.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
 #include "server/control/admission.h"
+#include "server/control/ask_worker.h"
+#include "server/control/context.h"
+#include "server/control/control_options.h"
+#include "server/control/enqueue.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
+#include "server/pool/worker_port.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
 namespace {
 
-using DatasetCallback = ControlLoop::Callback<v1::Dataset>;
+using DatasetCallback = Callback<v1::Dataset>;
 
 absl::StatusOr<v1::Dataset> SameOrRefuse(const v1::Dataset& stored,
                                          const v1::Dataset& wanted) {
@@ -89,7 +101,7 @@ void DeleteBlobs(const ControlContext& context, const v1::Dataset& deleted) {
 
 void Remove(const ControlContext& context, Transaction& transaction,
             const std::string& name,
-            const ControlLoop::Callback<v1::DeleteDatasetResponse>& callback) {
+            const Callback<v1::DeleteDatasetResponse>& callback) {
   auto dataset = FindDataset(*context.store, name);
   if (!dataset.ok()) return callback(dataset.status());
   if (const uint64_t user = transaction.ledger().UserOfDataset(name)) {
@@ -119,7 +131,8 @@ void RegisterDataset(const ControlContext& context, const v1::Dataset& dataset,
   *message.mutable_inspect_dataset()->mutable_layout() = dataset.layout();
   *message.mutable_inspect_dataset()->mutable_files() = dataset.files();
   Ask<v1::Dataset>(
-      context, kMetaDevice, std::move(message), context.options.inspect_timeout,
+      context,
+      {kMetaDevice, std::move(message), context.options.inspect_timeout},
       callback,
       [&context, dataset, callback](const worker::v1::FromWorker& reply) {
         v1::Dataset checked = dataset;
@@ -136,7 +149,7 @@ void RegisterDataset(const ControlContext& context, const v1::Dataset& dataset,
 }
 
 void DeleteDataset(const ControlContext& context, const std::string& name,
-                   ControlLoop::Callback<v1::DeleteDatasetResponse> callback) {
+                   Callback<v1::DeleteDatasetResponse> callback) {
   Enqueue<v1::DeleteDatasetResponse>(
       context, callback, [&context, name, callback](Transaction& transaction) {
         Remove(context, transaction, name, callback);

@@ -4,10 +4,18 @@
 #include <set>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "scheduler/device_choice.h"
-#include "scheduler/queue_policy.h"
+#include "gpupool/v1/admin.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/explain/waiting_reason.h"
+#include "scheduler/state/device.h"
+#include "scheduler/state/device_choice.h"
+#include "scheduler/state/state.h"
 #include "server/control/job_queues.h"
+#include "server/control/ledger.h"
 #include "server/control/rows.h"
 
 namespace gpupool::server {

@@ -15,16 +15,28 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "gpupool/v1/admin.pb.h"
 #include "gpupool/v1/device.pb.h"
-#include "gpupool/v1/model.pb.h"
-#include "gpupool/worker/v1/worker.pb.h"
-#include "scheduler/order_policy.h"
-#include "scheduler/queues.h"
-#include "scheduler/types.h"
-#include "server/control/ledger.h"
+#include "scheduler/state/order_policy.h"
+#include "scheduler/state/queues.h"
+#include "scheduler/state/types.h"
+
+namespace gpupool::v1 {
+class DeviceFit;
+class JobSpec;
+class ReconcileState;
+class SchedulingPolicy;
+}  // namespace gpupool::v1
+namespace gpupool::worker::v1 {
+class Heartbeat;
+class HelloReply;
+}  // namespace gpupool::worker::v1
+namespace gpupool::scheduler {
+struct Device;
+}  // namespace gpupool::scheduler
 
 namespace gpupool::server {
+
+class Ledger;
 
 // An attempt on which control and worker have disagreed for a while.
 struct Disagreement {

@@ -3,8 +3,19 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "scheduler/device_choice.h"
+#include "gpupool/v1/device.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/state/device_choice.h"
+#include "scheduler/state/state.h"
+#include "server/control/ask_worker.h"
+#include "server/control/context.h"
+#include "server/control/control_options.h"
+#include "server/control/device_board.h"
+#include "server/control/enqueue.h"
+#include "server/control/transaction.h"
+#include "server/pool/worker_port.h"
 
 namespace gpupool::server {
 namespace {
@@ -12,6 +23,27 @@ namespace {
 constexpr size_t kMostNamed = 16;  // devices in a text
 
 }  // namespace
+
+std::vector<v1::Device> ListDevices(const ControlContext& context) {
+  std::vector<v1::Device> devices = context.board->List();
+  if (context.workers == nullptr) return devices;
+  for (v1::Device& device : devices) {
+    device.set_worker_restarts(context.workers->status(device.name()).restarts);
+  }
+  return devices;
+}
+
+void AskDevice(const ControlContext& context, const std::string& device,
+               worker::v1::ToWorker request,
+               Callback<worker::v1::FromWorker> callback) {
+  if (!context.board->Has(device)) return callback(NoSuchDevice(device));
+  // A dump is as large as what is exported.
+  const absl::Duration timeout = request.has_dump_memory()
+                                     ? context.options.export_timeout
+                                     : context.options.memory_timeout;
+  AskWorker(context, {device, std::move(request), timeout},
+            std::move(callback));
+}
 
 absl::Status NoSuchDevice(const std::string& device) {
   return absl::NotFoundError(absl::StrCat("there is no device \"", device,
@@ -37,7 +69,7 @@ absl::Status CheckWantedDevice(const scheduler::State& state,
 
 void SetDrain(const ControlContext& context, const std::string& device,
               const std::optional<v1::DeviceDrain>& drain,
-              ControlLoop::Callback<v1::Device> callback) {
+              Callback<v1::Device> callback) {
   if (!context.board->Has(device)) return callback(NoSuchDevice(device));
   Enqueue<v1::Device>(
       context, callback,

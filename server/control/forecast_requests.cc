@@ -7,11 +7,22 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "scheduler/explain/forecast.h"
+#include "scheduler/state/state.h"
+#include "scheduler/step/event.h"
+#include "server/control/context.h"
 #include "server/control/device_requests.h"
+#include "server/control/enqueue.h"
+#include "server/control/forecaster.h"
 #include "server/control/job_queues.h"
 #include "server/control/job_requests.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
 
 namespace gpupool::server {
 namespace {
@@ -60,7 +71,7 @@ v1::StartForecast AnswerTo(Question& question) {
 
 void AnswerWithForecast(const ControlContext& context, const v1::JobSpec& spec,
                         v1::PlanJobResponse response,
-                        ControlLoop::Callback<v1::PlanJobResponse> callback) {
+                        Callback<v1::PlanJobResponse> callback) {
   Enqueue<v1::PlanJobResponse>(
       context, callback,
       [&context, spec, callback,

@@ -3,7 +3,12 @@
 #include <memory>
 
 #include "absl/time/clock.h"
+#include "scheduler/explain/forecast.h"
+#include "scheduler/state/state.h"
+#include "server/control/ledger.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
+#include "server/control/work_queue.h"
 
 namespace gpupool::server {
 namespace {

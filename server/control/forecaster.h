@@ -15,11 +15,16 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "scheduler/forecast.h"
-#include "server/control/transaction.h"
-#include "server/control/work_queue.h"
+#include "scheduler/state/types.h"
+
+namespace gpupool::scheduler {
+class State;
+}  // namespace gpupool::scheduler
 
 namespace gpupool::server {
+
+class Transaction;
+class WorkQueue;
 
 class Forecaster {
  public:

@@ -8,10 +8,12 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "spdlog/spdlog.h"
+#include "scheduler/state/state.h"
+#include "server/control/log.h"
 
 namespace gpupool::server {
 namespace {
@@ -74,8 +76,8 @@ void GroupFolders::RemoveUnneeded(const scheduler::State& state) {
     std::error_code error;
     std::filesystem::remove_all(PathOf(*it), error);
     if (error) {
-      spdlog::warn("event=group_folder_stays path={} error=\"{}\"", PathOf(*it),
-                   error.message());
+      LogWarning(absl::StrCat("event=group_folder_stays path=", PathOf(*it),
+                              " error=\"", error.message(), "\""));
     }
     it = attempts_.erase(it);
   }

@@ -9,8 +9,11 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/status/statusor.h"
-#include "scheduler/state.h"
-#include "scheduler/types.h"
+#include "scheduler/state/types.h"
+
+namespace gpupool::scheduler {
+class State;
+}  // namespace gpupool::scheduler
 
 namespace gpupool::server {
 

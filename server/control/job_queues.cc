@@ -6,7 +6,10 @@
 #include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "scheduler/fair_share.h"
+#include "gpupool/v1/admin.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "scheduler/state/fair_share.h"
+#include "scheduler/state/state.h"
 #include "server/control/rows.h"
 
 namespace gpupool::server {

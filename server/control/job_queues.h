@@ -7,9 +7,15 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "gpupool/v1/admin.pb.h"
-#include "gpupool/v1/job.pb.h"
-#include "scheduler/state.h"
+#include "scheduler/state/queues.h"
+
+namespace gpupool::v1 {
+class JobSpec;
+class Queue;
+}  // namespace gpupool::v1
+namespace gpupool::scheduler {
+class State;
+}  // namespace gpupool::scheduler
 
 namespace gpupool::server {
 

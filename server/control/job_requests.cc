@@ -4,18 +4,28 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "engine/base/status_macros.h"
-#include "scheduler/explain.h"
-#include "scheduler/queue_policy.h"
+#include "gpupool/v1/device.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "scheduler/explain/explain.h"
+#include "scheduler/state/device.h"
+#include "scheduler/state/state.h"
+#include "scheduler/step/event.h"
 #include "server/control/admission.h"
 #include "server/control/array_spec.h"
+#include "server/control/context.h"
+#include "server/control/device_board.h"
+#include "server/control/enqueue.h"
+#include "server/control/ledger.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
 namespace {
 
-using JobCallback = ControlLoop::Callback<v1::Job>;
+using JobCallback = Callback<v1::Job>;
 
 bool HasEnded(const v1::Job& job) {
   return scheduler::IsEnded(static_cast<scheduler::JobState>(job.state()));
@@ -152,6 +162,31 @@ v1::JobExplanation ToProto(const ControlContext& context,
 
 }  // namespace
 
+absl::StatusOr<v1::Job> GetJob(const ControlContext& context, uint64_t id) {
+  auto job = context.store->GetJob(id);
+  if (!job.ok()) return job;
+  return WithReason(*context.board, *std::move(job));
+}
+
+absl::StatusOr<v1::ListJobsResponse> ListJobs(
+    const ControlContext& context, const v1::ListJobsRequest& request) {
+  auto response = context.store->ListJobs(request);
+  if (!response.ok()) return response;
+  for (v1::Job& job : *response->mutable_jobs()) {
+    job = WithReason(*context.board, std::move(job));
+  }
+  return response;
+}
+
+absl::StatusOr<std::vector<v1::JobEvent>> ReadEvents(
+    const ControlContext& context, uint64_t job, EventPage page) {
+  auto events = context.store->ReadEvents(job, page.after, page.limit);
+  if (!events.ok() || !events->empty()) return events;
+  auto row = context.store->GetJob(job);
+  if (!row.ok()) return row.status();
+  return events;
+}
+
 void HoldJob(const ControlContext& context, uint64_t id, JobCallback callback) {
   AskOfJob<scheduler::JobHoldRequested>(context, id, "held",
                                         std::move(callback));
@@ -170,7 +205,7 @@ void RequeueJob(const ControlContext& context, uint64_t id,
 }
 
 void ExplainJob(const ControlContext& context, uint64_t id,
-                ControlLoop::Callback<v1::JobExplanation> callback) {
+                Callback<v1::JobExplanation> callback) {
   Enqueue<v1::JobExplanation>(
       context, callback, [&context, id, callback](Transaction& transaction) {
         // What is told must be on disk.

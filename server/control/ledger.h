@@ -23,7 +23,7 @@
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 #include "gpupool/v1/reservation.pb.h"
-#include "scheduler/state.h"
+#include "scheduler/state/state.h"
 
 namespace gpupool::server {
 

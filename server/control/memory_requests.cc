@@ -1,37 +1,30 @@
 #include "server/control/memory_requests.h"
 
+#include <functional>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gpupool/v1/device.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/state/device.h"
+#include "server/control/context.h"
+#include "server/control/control_options.h"
+#include "server/control/device_board.h"
 #include "server/control/device_requests.h"
-#include "spdlog/spdlog.h"
+#include "server/control/enqueue.h"
+#include "server/control/log.h"
+#include "server/control/transaction.h"
+#include "server/control/work_queue.h"
+#include "server/pool/worker_port.h"
 
 namespace gpupool::server {
 namespace {
 
 using worker::v1::FromWorker;
 using worker::v1::ToWorker;
-
-// Asks the device's worker; NotFound for an unknown device.
-template <typename T>
-void AskDevice(const ControlContext& context, const std::string& device,
-               ToWorker message, absl::Duration timeout,
-               const ControlLoop::Callback<T>& callback,
-               std::function<void(const FromWorker&)> then) {
-  if (!context.board->Has(device)) return callback(NoSuchDevice(device));
-  Ask<T>(context, device, std::move(message), timeout, callback,
-         std::move(then));
-}
-
-// The answer is the statistics of afterwards.
-void AskForStats(const ControlContext& context, const std::string& device,
-                 ToWorker message,
-                 const ControlLoop::Callback<v1::MemoryStats>& callback) {
-  AskDevice<v1::MemoryStats>(context, device, std::move(message),
-                             context.options.memory_timeout, callback,
-                             [callback](const FromWorker& reply) {
-                               callback(reply.memory().stats());
-                             });
-}
 
 ToWorker FractionMessage(double fraction) {
   ToWorker message;
@@ -75,7 +68,7 @@ void TakeBack(const ControlContext& context, const std::string& name,
 // is back.
 void TellWorker(const ControlContext& context,
                 const v1::SetMemoryFractionRequest& request, double before,
-                const ControlLoop::Callback<v1::MemoryStats>& callback) {
+                const Callback<v1::MemoryStats>& callback) {
   context.workers->Send(
       request.device(), FractionMessage(request.fraction()),
       context.options.memory_timeout,
@@ -93,7 +86,7 @@ void TellWorker(const ControlContext& context,
 
 void SetFraction(const ControlContext& context, Transaction& transaction,
                  const v1::SetMemoryFractionRequest& request,
-                 const ControlLoop::Callback<v1::MemoryStats>& callback) {
+                 const Callback<v1::MemoryStats>& callback) {
   const auto* device = transaction.ledger().state.FindDevice(request.device());
   const double before = device->fraction;
   if (!transaction.SetMemoryFraction(*device, request.fraction())) {
@@ -106,41 +99,9 @@ void SetFraction(const ControlContext& context, Transaction& transaction,
 
 }  // namespace
 
-void GetMemory(const ControlContext& context, const std::string& device,
-               bool with_snapshot, bool with_summary,
-               ControlLoop::Callback<worker::v1::MemoryReply> callback) {
-  ToWorker message;
-  message.mutable_get_memory()->set_with_snapshot(with_snapshot);
-  message.mutable_get_memory()->set_with_summary(with_summary);
-  AskDevice<worker::v1::MemoryReply>(
-      context, device, std::move(message), context.options.memory_timeout,
-      callback,
-      [callback](const FromWorker& reply) { callback(reply.memory()); });
-}
-
-void EmptyCache(const ControlContext& context, const std::string& device,
-                ControlLoop::Callback<v1::EmptyCacheResponse> callback) {
-  ToWorker message;
-  message.mutable_empty_cache();
-  AskDevice<v1::EmptyCacheResponse>(
-      context, device, std::move(message), context.options.memory_timeout,
-      callback, [callback](const FromWorker& reply) {
-        v1::EmptyCacheResponse response;
-        response.set_freed_bytes(reply.empty_cache().freed_bytes());
-        callback(response);
-      });
-}
-
-void ResetPeak(const ControlContext& context, const std::string& device,
-               ControlLoop::Callback<v1::MemoryStats> callback) {
-  ToWorker message;
-  message.mutable_reset_peak();
-  AskForStats(context, device, std::move(message), callback);
-}
-
 void SetMemoryFraction(const ControlContext& context,
                        const v1::SetMemoryFractionRequest& request,
-                       ControlLoop::Callback<v1::MemoryStats> callback) {
+                       Callback<v1::MemoryStats> callback) {
   if (!context.board->Has(request.device())) {
     return callback(NoSuchDevice(request.device()));
   }
@@ -159,36 +120,10 @@ void SendMemoryFraction(const ControlContext& context,
       [name = device.name,
        fraction = device.fraction](const absl::StatusOr<FromWorker>& reply) {
         if (reply.ok()) return;
-        spdlog::warn(
-            "event=memory_fraction_refused device={} fraction={} "
-            "error=\"{}\"",
-            name, fraction, std::string(reply.status().message()));
+        LogWarning(absl::StrCat("event=memory_fraction_refused device=", name,
+                                " fraction=", fraction, " error=\"",
+                                reply.status().message(), "\""));
       });
-}
-
-void RecordMemoryHistory(
-    const ControlContext& context,
-    const v1::RecordMemoryHistoryRequest& request,
-    ControlLoop::Callback<v1::RecordMemoryHistoryResponse> callback) {
-  ToWorker message;
-  message.mutable_record_memory_history()->set_enabled(request.enabled());
-  message.mutable_record_memory_history()->set_max_entries(
-      request.max_entries());
-  AskDevice<v1::RecordMemoryHistoryResponse>(
-      context, request.device(), std::move(message),
-      context.options.memory_timeout, callback, [callback](const FromWorker&) {
-        callback(v1::RecordMemoryHistoryResponse());
-      });
-}
-
-void DumpMemory(const ControlContext& context, const std::string& device,
-                ControlLoop::Callback<worker::v1::DumpMemoryReply> callback) {
-  ToWorker message;
-  message.mutable_dump_memory();
-  AskDevice<worker::v1::DumpMemoryReply>(
-      context, device, std::move(message), context.options.export_timeout,
-      callback,
-      [callback](const FromWorker& reply) { callback(reply.dump_memory()); });
 }
 
 }  // namespace gpupool::server

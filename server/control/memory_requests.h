@@ -1,33 +1,33 @@
-// What clients ask of a device's memory: figures, snapshots, the cache, the
-// share that may be used, history and dumps. The device's worker answers.
+// The share of a device's memory that may be used. Requests about its memory
+// that need no decision go to the device's worker (device_requests.h).
 //
 // Thread-safety: any thread; see context.h.
 #pragma once
 
 #include <string>
 
-#include "server/control/context.h"
+#include "server/control/callback.h"
+
+namespace gpupool::v1 {
+class MemoryStats;
+class SetMemoryFractionRequest;
+}  // namespace gpupool::v1
+namespace gpupool::scheduler {
+struct Device;
+}  // namespace gpupool::scheduler
 
 namespace gpupool::server {
 
-void GetMemory(const ControlContext& context, const std::string& device,
-               bool with_snapshot, bool with_summary,
-               ControlLoop::Callback<worker::v1::MemoryReply> callback);
-void EmptyCache(const ControlContext& context, const std::string& device,
-                ControlLoop::Callback<v1::EmptyCacheResponse> callback);
-void ResetPeak(const ControlContext& context, const std::string& device,
-               ControlLoop::Callback<v1::MemoryStats> callback);
+struct ControlContext;
+
+// Lets only this share of the device's memory be used from now on. It is
+// durable and placed by, whatever becomes of the worker. NotFound for an
+// unknown device; FailedPrecondition when more than that is placed or in use.
 void SetMemoryFraction(const ControlContext& context,
                        const v1::SetMemoryFractionRequest& request,
-                       ControlLoop::Callback<v1::MemoryStats> callback);
-// To a worker that has come: what is set for its device.
+                       Callback<v1::MemoryStats> callback);
+// Tells a worker that has come the share that is set for its device.
 void SendMemoryFraction(const ControlContext& context,
                         const scheduler::Device& device);
-void RecordMemoryHistory(
-    const ControlContext& context,
-    const v1::RecordMemoryHistoryRequest& request,
-    ControlLoop::Callback<v1::RecordMemoryHistoryResponse> callback);
-void DumpMemory(const ControlContext& context, const std::string& device,
-                ControlLoop::Callback<worker::v1::DumpMemoryReply> callback);
 
 }  // namespace gpupool::server

@@ -2,13 +2,32 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "scheduler/device_choice.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/state/device.h"
+#include "scheduler/state/device_choice.h"
+#include "scheduler/state/state.h"
+#include "scheduler/step/event.h"
 #include "server/control/admission.h"
+#include "server/control/ask_worker.h"
+#include "server/control/context.h"
+#include "server/control/control_options.h"
 #include "server/control/device_requests.h"
+#include "server/control/enqueue.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
+#include "server/control/version_waiters.h"
+#include "server/pool/worker_port.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
@@ -82,7 +101,7 @@ void Replan(const ControlContext& context, const v1::Job& job,
       version.serving();
   *plan.mutable_dataset() = *std::move(dataset);
   Ask<v1::ModelVersion>(
-      context, kMetaDevice, std::move(message), context.options.plan_timeout,
+      context, {kMetaDevice, std::move(message), context.options.plan_timeout},
       callback,
       [&context, version = std::move(version), wait,
        callback](const worker::v1::FromWorker& reply) mutable {
@@ -167,7 +186,7 @@ absl::StatusOr<v1::ModelVersion> StoredVersion(
 
 void Delete(const ControlContext& context, Transaction& transaction,
             const v1::DeleteVersionRequest& request,
-            const ControlLoop::Callback<v1::DeleteVersionResponse>& callback) {
+            const Callback<v1::DeleteVersionResponse>& callback) {
   Ledger& ledger = transaction.ledger();
   // 0 is no version here: nothing is deleted by a forgotten field.
   const v1::ModelVersion* version =
@@ -209,7 +228,7 @@ void ImportModel(const ControlContext& context,
   import.set_max_programs(version.serving().max_programs());
   import.set_precision(version.serving().precision());
   Ask<v1::ModelVersion>(
-      context, kMetaDevice, std::move(message), context.options.plan_timeout,
+      context, {kMetaDevice, std::move(message), context.options.plan_timeout},
       callback,
       [&context, version = std::move(version), wait = model.wait(),
        callback](const worker::v1::FromWorker& reply) mutable {
@@ -223,9 +242,9 @@ void ImportModel(const ControlContext& context,
       });
 }
 
-void ExportModel(
-    const ControlContext& context, const v1::ExportModelRequest& request,
-    ControlLoop::Callback<v1::ExportModelResponse::Header> callback) {
+void ExportModel(const ControlContext& context,
+                 const v1::ExportModelRequest& request,
+                 Callback<v1::ExportModelResponse::Header> callback) {
   auto version = StoredVersion(*context.store, request);
   if (!version.ok()) return callback(version.status());
   worker::v1::ToWorker message;
@@ -236,7 +255,8 @@ void ExportModel(
   header.set_model(version->model());
   header.set_version(version->version());
   Ask<v1::ExportModelResponse::Header>(
-      context, kMetaDevice, std::move(message), context.options.export_timeout,
+      context,
+      {kMetaDevice, std::move(message), context.options.export_timeout},
       callback,
       [header, callback](const worker::v1::FromWorker& reply) mutable {
         header.set_sha256(reply.export_model().sha256());
@@ -299,7 +319,7 @@ void UnloadVersion(const ControlContext& context,
 
 void DeleteVersion(const ControlContext& context,
                    const v1::DeleteVersionRequest& request,
-                   ControlLoop::Callback<v1::DeleteVersionResponse> callback) {
+                   Callback<v1::DeleteVersionResponse> callback) {
   Enqueue<v1::DeleteVersionResponse>(
       context, callback,
       [&context, request, callback](Transaction& transaction) {

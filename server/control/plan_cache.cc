@@ -4,7 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/sha256.h"
-#include "scheduler/device_choice.h"
+#include "gpupool/v1/job.pb.h"
+#include "scheduler/state/device_choice.h"
 #include "server/control/rows.h"
 
 namespace gpupool::server {

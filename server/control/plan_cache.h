@@ -13,8 +13,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "gpupool/v1/job.pb.h"
-#include "gpupool/worker/v1/worker.pb.h"
+
+namespace gpupool::v1 {
+class JobSpec;
+}  // namespace gpupool::v1
+namespace gpupool::worker::v1 {
+class PlanReply;
+}  // namespace gpupool::worker::v1
 
 namespace gpupool::server {
 

@@ -3,11 +3,20 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "gpupool/v1/model.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/step/event.h"
 #include "server/control/admission.h"
+#include "server/control/context.h"
+#include "server/control/control_options.h"
+#include "server/control/log.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
+#include "server/control/work_queue.h"
+#include "server/pool/worker_port.h"
 #include "server/store/store.h"
-#include "spdlog/spdlog.h"
 
 namespace gpupool::server {
 namespace {
@@ -125,9 +134,9 @@ void PlanRenewal::Take(Transaction& transaction, const Item& item,
   if (reply.ok()) {
     Renew(transaction, item, reply->plan().plan());
   } else {
-    spdlog::warn("event=plan_kept {}={} error=\"{}\"",
-                 item.is_job ? "job" : "version", item.id,
-                 std::string(reply.status().message()));
+    LogWarning(absl::StrCat("event=plan_kept ", item.is_job ? "job" : "version",
+                            "=", item.id, " error=\"", reply.status().message(),
+                            "\""));
   }
   SendNext(transaction);
 }
@@ -142,7 +151,8 @@ void PlanRenewal::Renew(Transaction& transaction, const Item& item,
 void PlanRenewal::Finish(Transaction& transaction) {
   wanted_ = false;
   transaction.batch().set_counters[kPlanner] = context_.options.planner;
-  if (renewed_ > 0) spdlog::info("event=plans_renewed count={}", renewed_);
+  if (renewed_ == 0) return;
+  LogInfo(absl::StrCat("event=plans_renewed count=", renewed_));
 }
 
 }  // namespace gpupool::server

@@ -17,11 +17,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "gpupool/worker/v1/worker.pb.h"
-#include "server/control/context.h"
-#include "server/control/ledger.h"
+
+namespace gpupool::v1 {
+class Plan;
+}  // namespace gpupool::v1
+namespace gpupool::worker::v1 {
+class FromWorker;
+class ToWorker;
+}  // namespace gpupool::worker::v1
 
 namespace gpupool::server {
+
+class Ledger;
+class Transaction;
+struct ControlContext;
 
 class PlanRenewal {
  public:

@@ -1,11 +1,22 @@
 #include "server/control/recovery.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "gpupool/v1/reservation.pb.h"
+#include "scheduler/state/device.h"
+#include "scheduler/state/state.h"
+#include "scheduler/step/event.h"
+#include "server/control/control_options.h"
 #include "server/control/job_requests.h"
+#include "server/control/ledger.h"
 #include "server/control/reservation_requests.h"
 #include "server/control/rows.h"
 #include "server/store/store.h"

@@ -5,14 +5,14 @@
 // Thread-safety: before the control thread starts.
 #pragma once
 
-#include <vector>
-
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/control/control_loop.h"
-#include "server/control/ledger.h"
 
 namespace gpupool::server {
+
+class Ledger;
+class Store;
+struct ControlOptions;
 
 // Adds `options.devices`, every job that has not ended and every version.
 // Errors are the store's; the server must not start then.

@@ -6,7 +6,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/state/device.h"
+#include "scheduler/step/event.h"
+#include "server/control/ledger.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
 
 namespace gpupool::server {
 namespace {

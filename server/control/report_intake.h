@@ -6,10 +6,13 @@
 #include <cstddef>
 #include <string>
 
-#include "gpupool/worker/v1/worker.pb.h"
-#include "server/control/transaction.h"
+namespace gpupool::worker::v1 {
+class Report;
+}  // namespace gpupool::worker::v1
 
 namespace gpupool::server {
+
+class Transaction;
 
 // Takes the report, unless it was taken before or speaks of an attempt that is
 // over; both leave no trace but are acknowledged. Of each job's checkpoints

@@ -1,24 +1,34 @@
 #include "server/control/reservation_requests.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
-#include "scheduler/fair_share.h"
-#include "scheduler/reservation_policy.h"
+#include "gpupool/v1/reservation.pb.h"
+#include "scheduler/place/reservation_policy.h"
+#include "scheduler/state/device.h"
+#include "scheduler/state/fair_share.h"
+#include "scheduler/state/state.h"
+#include "scheduler/step/event.h"
+#include "server/control/context.h"
+#include "server/control/control_options.h"
 #include "server/control/device_requests.h"
+#include "server/control/enqueue.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {
 namespace {
 
-using Callback = ControlLoop::Callback<v1::Reservation>;
+using ReservationCallback = Callback<v1::Reservation>;
 using Request = v1::CreateReservationRequest;
 
 std::string TimeText(absl::Time time) {
@@ -49,7 +59,7 @@ v1::Reservation WithState(v1::Reservation row, absl::Time now) {
 }
 
 void AnswerWith(Transaction& transaction, const v1::Reservation& row,
-                const Callback& callback) {
+                const ReservationCallback& callback) {
   transaction.AfterCommit(
       [callback, answer = WithState(row, transaction.now())] {
         callback(answer);
@@ -208,7 +218,7 @@ absl::StatusOr<v1::Reservation> NewReservation(const ControlContext& context,
 }
 
 void Create(const ControlContext& context, Transaction& transaction,
-            const Request& request, const Callback& callback) {
+            const Request& request, const ReservationCallback& callback) {
   Ledger& ledger = transaction.ledger();
   for (const auto& [id, row] : ledger.reservations) {
     if (row.request_id() != request.request_id()) continue;
@@ -244,7 +254,7 @@ v1::Reservation* Find(Ledger& ledger,
 
 void Cancel(Transaction& transaction,
             const v1::CancelReservationRequest& request,
-            const Callback& callback) {
+            const ReservationCallback& callback) {
   const absl::Time now = transaction.now();
   v1::Reservation* row = Find(transaction.ledger(), request, now);
   if (row == nullptr) {
@@ -267,7 +277,7 @@ void Cancel(Transaction& transaction,
 }  // namespace
 
 void CreateReservation(const ControlContext& context, const Request& request,
-                       Callback callback) {
+                       ReservationCallback callback) {
   Enqueue<v1::Reservation>(
       context, callback,
       [&context, request, callback](Transaction& transaction) {
@@ -277,7 +287,7 @@ void CreateReservation(const ControlContext& context, const Request& request,
 
 void CancelReservation(const ControlContext& context,
                        const v1::CancelReservationRequest& request,
-                       Callback callback) {
+                       ReservationCallback callback) {
   Enqueue<v1::Reservation>(context, callback,
                            [request, callback](Transaction& transaction) {
                              Cancel(transaction, request, callback);

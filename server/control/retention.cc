@@ -2,7 +2,10 @@
 
 #include <string>
 
-#include "spdlog/spdlog.h"
+#include "absl/strings/str_cat.h"
+#include "server/control/log.h"
+#include "server/control/transaction.h"
+#include "server/store/store.h"
 
 namespace gpupool::server {
 namespace {
@@ -18,8 +21,8 @@ void Retention::Run(Transaction& transaction) {
   next_ = now + kBetweenLooks;
   const auto retired = transaction.store().FindRetired(now);
   if (!retired.ok()) {
-    spdlog::warn("event=retention_failed error=\"{}\"",
-                 std::string(retired.status().message()));
+    LogWarning(absl::StrCat("event=retention_failed error=\"",
+                            retired.status().message(), "\""));
     return;
   }
   if (retired->jobs.empty() && retired->events_of.empty()) return;

@@ -5,9 +5,10 @@
 #pragma once
 
 #include "absl/time/time.h"
-#include "server/control/transaction.h"
 
 namespace gpupool::server {
+
+class Transaction;
 
 class Retention {
  public:

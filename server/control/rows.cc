@@ -70,9 +70,10 @@ scheduler::DeviceDrain FromProto(const v1::DeviceDrain& drain) {
   return {.lets_finish = drain.lets_finish(), .reason = drain.reason()};
 }
 
-scheduler::HostNeed HostNeedOf(const v1::JobSpec& spec) {
-  return {static_cast<uint64_t>(std::ceil(spec.host_cores() * 1000)),
-          spec.host_bytes()};
+scheduler::Demands DemandsOf(const v1::JobSpec& spec) {
+  return {.host = {static_cast<uint64_t>(std::ceil(spec.host_cores() * 1000)),
+                   spec.host_bytes()},
+          .exclusive = spec.exclusive()};
 }
 
 scheduler::JobSubmitted ToEvent(const v1::Job& job) {
@@ -94,8 +95,7 @@ scheduler::JobSubmitted ToEvent(const v1::Job& job) {
       .first_backoff = absl::Seconds(backoff),
       .publish_on_success = job.spec().publish().on_success(),
   };
-  submitted.host = HostNeedOf(spec);
-  submitted.exclusive = spec.exclusive();
+  submitted.demands = DemandsOf(spec);
   if (spec.expected_run_seconds() > 0) {
     submitted.expected_run = absl::Seconds(spec.expected_run_seconds());
   }
@@ -150,8 +150,7 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.wanted_device = submitted.wanted_device;
   job.device_count = submitted.device_count;
   job.device_counts = submitted.device_counts;
-  job.host = submitted.host;
-  job.exclusive = submitted.exclusive;
+  job.demands = submitted.demands;
   job.max_attempts = submitted.max_attempts > 0 ? submitted.max_attempts : 1;
   job.first_backoff = submitted.first_backoff;
   job.publish_on_success = submitted.publish_on_success;

@@ -17,9 +17,9 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
-#include "scheduler/batch_policy.h"
-#include "scheduler/event.h"
-#include "scheduler/state.h"
+#include "scheduler/serve/batch_policy.h"
+#include "scheduler/state/state.h"
+#include "scheduler/step/event.h"
 
 namespace gpupool::server {
 
@@ -43,9 +43,9 @@ std::string PublishedModelName(const v1::JobSpec& spec);
 scheduler::JobSubmitted ToEvent(const v1::Job& job);
 scheduler::VersionCreated ToEvent(const v1::ModelVersion& version);
 
-// What each of its devices needs of the machine besides.
 scheduler::DeviceDrain FromProto(const v1::DeviceDrain& drain);
-scheduler::HostNeed HostNeedOf(const v1::JobSpec& spec);
+// Returns what the job demands of its devices beside kind and bytes.
+scheduler::Demands DemandsOf(const v1::JobSpec& spec);
 // On how many devices its attempts run.
 uint32_t DeviceCount(const v1::JobSpec& spec);
 // With how many devices an elastic job can run, rising; empty: it is none.

@@ -11,7 +11,9 @@
 #include <functional>
 #include <string>
 
-#include "gpupool/v1/model.pb.h"
+namespace gpupool::v1 {
+class ModelVersion;
+}  // namespace gpupool::v1
 
 namespace gpupool::server {
 

@@ -6,7 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "scheduler/serving_policy.h"
+#include "scheduler/yield/preemption_reasons.h"
+#include "scheduler/yield/serving_policy.h"
 #include "server/control/event_thinning.h"
 #include "server/control/rows.h"
 
@@ -14,34 +15,6 @@ namespace gpupool::server {
 
 using scheduler::JobId;
 using scheduler::VersionId;
-
-namespace {
-
-absl::string_view WhyFirst(scheduler::PreemptionReason reason) {
-  switch (reason) {
-    case scheduler::PreemptionReason::kPriority:
-      return "has the higher priority";
-    case scheduler::PreemptionReason::kQueue:
-      return "is in a queue of higher rank";
-    case scheduler::PreemptionReason::kOrder:
-      return "goes first by the server's order";
-    case scheduler::PreemptionReason::kGuarantee:
-      return "is within what its tenant is guaranteed";
-    case scheduler::PreemptionReason::kMove:
-      return "needs devices that are close together";
-    case scheduler::PreemptionReason::kServing:
-      return "is served";
-    case scheduler::PreemptionReason::kDrain:
-      break;
-    case scheduler::PreemptionReason::kResize:
-      return "needs devices that this one can do without";
-    case scheduler::PreemptionReason::kReservation:
-      return "has devices reserved";
-  }
-  return "";
-}
-
-}  // namespace
 
 Transaction::Transaction(Ledger* ledger, Store* store, absl::Time now)
     : ledger_(ledger), store_(store), now_(now) {}
@@ -139,7 +112,7 @@ std::string Transaction::PreemptionText(
     const scheduler::Preemption& preemption) const {
   if (preemption.gives_way_to) {
     return absl::StrCat("preempted by job ", preemption.gives_way_to->value(),
-                        ", which ", WhyFirst(preemption.reason));
+                        ", which ", scheduler::RowOf(preemption.reason).other);
   }
   if (preemption.reason == scheduler::PreemptionReason::kDrain) {
     return "its device is drained";

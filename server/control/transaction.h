@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
-#include "scheduler/step.h"
+#include "scheduler/step/step.h"
 #include "server/control/ledger.h"
 #include "server/store/store.h"
 

@@ -3,7 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/v1/model.pb.h"
+#include "scheduler/state/device.h"
+#include "server/control/device_board.h"
+#include "server/control/ledger.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
 
 namespace gpupool::server {
 namespace {

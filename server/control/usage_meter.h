@@ -12,11 +12,19 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "scheduler/types.h"
-#include "server/control/device_board.h"
-#include "server/control/transaction.h"
+#include "gpupool/v1/usage.pb.h"
+#include "scheduler/state/types.h"
+
+namespace gpupool::scheduler {
+struct Device;
+struct Version;
+}  // namespace gpupool::scheduler
 
 namespace gpupool::server {
+
+class DeviceBoard;
+class Transaction;
+struct Energy;
 
 class UsageMeter {
  public:

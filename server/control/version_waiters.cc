@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "gpupool/v1/model.pb.h"
+#include "server/control/ledger.h"
 
 namespace gpupool::server {
 namespace {

@@ -5,18 +5,22 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <list>
 #include <vector>
 
 #include "absl/container/btree_set.h"
-#include "absl/status/statusor.h"
-#include "gpupool/v1/model.pb.h"
-#include "server/control/ledger.h"
+#include "absl/status/status.h"
+#include "server/control/callback.h"
+
+namespace gpupool::v1 {
+class ModelVersion;
+}  // namespace gpupool::v1
 
 namespace gpupool::server {
 
-using VersionCallback = std::function<void(absl::StatusOr<v1::ModelVersion>)>;
+class Ledger;
+
+using VersionCallback = Callback<v1::ModelVersion>;
 
 class VersionWaiters {
  public:

@@ -84,10 +84,11 @@ std::string CodeLabel(absl::StatusCode code) {
 
 MetricFamilies::MetricFamilies()
     : build_info(AddGauges(*registry, "gpupool_build_info",
-                           "Version of the daemon; always 1.")),
-      jobs(AddGauges(*registry, "gpupool_jobs", "Jobs in the store by state.")),
+                           "Always 1; the labels name the server's build.")),
+      jobs(
+          AddGauges(*registry, "gpupool_jobs", "Jobs in the store, by state.")),
       queue_jobs(AddGauges(*registry, "gpupool_queue_jobs",
-                           "Jobs that wait in a queue, or run from it.")),
+                           "Jobs of a queue, by state.")),
       queue_devices(AddGauges(*registry, "gpupool_queue_devices",
                               "Devices that jobs of a queue hold.")),
       reserved_devices(AddGauges(*registry, "gpupool_reserved_devices",
@@ -99,22 +100,19 @@ MetricFamilies::MetricFamilies()
               .Add({}, WaitBounds())),
       prediction_error(
           AddHistograms(*registry, "gpupool_start_prediction_error_seconds",
-                        "How much later than predicted at its submission a job "
-                        "that had to wait started; below 0: earlier.")
+                        "Start of a job that had to wait minus the start that "
+                        "was predicted at its submission.")
               .Add({}, PredictionErrorBounds())),
-      preemptions(AddCounters(
-          *registry, "gpupool_preemptions_total",
-          "Times that a running job was told to make room for another: by "
-          "priority, by the server's order, to move, or because its device is "
-          "reserved for a tenant.")),
+      preemptions(AddCounters(*registry, "gpupool_preemptions_total",
+                              "Running jobs that were preempted, by reason.")),
       checkpoint_duration(AddHistograms(
           *registry, "gpupool_checkpoint_duration_seconds",
-          "Time that training stood still to copy or save a checkpoint (save), "
-          "that it took to write a copy beside it (write), or that a job took "
-          "to resume from one (restore).")),
+          "Time for which training stood still to copy or save a checkpoint "
+          "(save), time to write a copy to disk in the background (write), and "
+          "time to resume a job from a checkpoint (restore).")),
       store_commit(AddHistograms(*registry,
                                  "gpupool_store_commit_duration_seconds",
-                                 "Time of one durable transaction.")
+                                 "Duration of one durable transaction.")
                        .Add({}, CommitBounds())),
       decision(AddHistograms(*registry,
                              "gpupool_scheduler_decision_duration_seconds",
@@ -125,12 +123,11 @@ MetricFamilies::MetricFamilies()
                       "Attempts on which store and worker disagreed.")
               .Add({})),
       blamed_jobs(AddCounters(*registry, "gpupool_jobs_blamed_total",
-                              "Jobs that failed since devices failed under "
-                              "them again and again.")
+                              "Jobs that failed because several devices "
+                              "failed while running them.")
                       .Add({})),
       device_memory(AddGauges(*registry, "gpupool_device_memory_bytes",
-                              "Bytes of the device's allocator: allocated, "
-                              "reserved, limit, peak.")),
+                              "Bytes of the device's allocator, by kind.")),
       device_utilization(
           AddGauges(*registry, "gpupool_device_utilization_ratio",
                     "Share of the last interval spent computing.")),
@@ -144,35 +141,36 @@ MetricFamilies::MetricFamilies()
           "1 while no job starts on the device after a fault, else 0.")),
       device_drained(AddGauges(
           *registry, "gpupool_device_drained",
-          "1 while nothing new is placed on the device by request, else 0.")),
+          "1 while the device is drained, so that nothing new is placed "
+          "there, else 0.")),
       device_faults_in_a_row(
           AddGauges(*registry, "gpupool_device_consecutive_faults",
-                    "Faults of the device since something ended well there.")),
+                    "Faults of the device since a job last ended well "
+                    "there.")),
       training_step(
           AddHistograms(*registry, "gpupool_training_step_seconds",
-                        "Time of a training step; steps between two heartbeats "
-                        "count with their mean.")),
-      worker_restarts(
-          AddCounters(*registry, "gpupool_worker_restarts_total",
-                      "Times that a device's worker was started again.")),
+                        "Duration of a training step. All steps between two "
+                        "heartbeats count with their mean.")),
+      worker_restarts(AddCounters(*registry, "gpupool_worker_restarts_total",
+                                  "Restarts of a device's worker.")),
       worker_hangs(
           AddCounters(*registry, "gpupool_worker_hangs_total",
-                      "Times that a worker was killed for work that hangs.")),
+                      "Workers that were killed because their work hung.")),
       device_faults(AddCounters(
           *registry, "gpupool_device_faults_total",
-          "Faults of the device that ended a worker, by class: lost_context "
-          "(the next worker may go on), suspect (quarantine).")),
+          "Faults of the device that ended a worker, by class: after "
+          "lost_context the next worker may go on, suspect means quarantine.")),
       requests(AddCounters(*registry, "gpupool_inference_requests_total",
                            "Inference requests answered, by status code.")),
-      request_duration(AddHistograms(
-          *registry, "gpupool_inference_request_duration_seconds",
-          "Time of an inference request by stage: queue, compute, "
-          "total.")),
+      request_duration(
+          AddHistograms(*registry, "gpupool_inference_request_duration_seconds",
+                        "Duration of an inference request, by stage.")),
       batch_size(AddHistograms(*registry, "gpupool_inference_batch_size",
                                "Rows of an executed batch.")),
       programs_compiled(AddCounters(
           *registry, "gpupool_inference_programs_compiled_total",
-          "Programs made because a request had sizes that none was for.")),
+          "Programs compiled because a request had sizes that no program "
+          "was for.")),
       programs_evicted(
           AddCounters(*registry, "gpupool_inference_programs_evicted_total",
                       "Programs removed to make room for others.")),
@@ -185,7 +183,7 @@ MetricFamilies::MetricFamilies()
       inference_under_load(
           AddGauges(*registry, "gpupool_inference_under_load",
                     "1 while requests wait for longer than the server's "
-                    "serving-target-delay.")),
+                    "--serving-target-delay, else 0.")),
       queue_depth(AddGauges(*registry, "gpupool_queue_depth",
                             "Entries of an internal queue.")),
       queue_limit(AddGauges(*registry, "gpupool_queue_limit",

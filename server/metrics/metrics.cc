@@ -25,30 +25,6 @@ std::string StateLabel(int state) {
       v1::JobState_Name(static_cast<v1::JobState>(state)));
 }
 
-const char* LabelOf(PreemptionLabel reason) {
-  switch (reason) {
-    case PreemptionLabel::kPriority:
-      return "priority";
-    case PreemptionLabel::kQueue:
-      return "queue";
-    case PreemptionLabel::kOrder:
-      return "order";
-    case PreemptionLabel::kGuarantee:
-      return "guarantee";
-    case PreemptionLabel::kMove:
-      return "move";
-    case PreemptionLabel::kServing:
-      return "serving";
-    case PreemptionLabel::kDrain:
-      return "drain";
-    case PreemptionLabel::kResize:
-      return "resize";
-    case PreemptionLabel::kReservation:
-      return "reservation";
-  }
-  return "";
-}
-
 const char* LabelOf(CheckpointPhase phase) {
   switch (phase) {
     case CheckpointPhase::kSave:
@@ -78,14 +54,6 @@ class QueueSeries : public QueueMetrics {
 
 Metrics::Metrics() : families_(std::make_shared<MetricFamilies>()) {
   SetJobs({});
-  for (PreemptionLabel reason :
-       {PreemptionLabel::kPriority, PreemptionLabel::kQueue,
-        PreemptionLabel::kOrder, PreemptionLabel::kGuarantee,
-        PreemptionLabel::kMove, PreemptionLabel::kServing,
-        PreemptionLabel::kDrain, PreemptionLabel::kResize,
-        PreemptionLabel::kReservation}) {
-    families_->preemptions.Add({{"reason", LabelOf(reason)}});
-  }
   for (CheckpointPhase phase : {CheckpointPhase::kSave, CheckpointPhase::kWrite,
                                 CheckpointPhase::kRestore}) {
     families_->checkpoint_duration.Add({{"phase", LabelOf(phase)}},
@@ -117,8 +85,12 @@ void Metrics::ObservePredictionError(absl::Duration error) {
   families_->prediction_error.Observe(absl::ToDoubleSeconds(error));
 }
 
-void Metrics::CountPreemption(PreemptionLabel reason) {
-  families_->preemptions.Add({{"reason", LabelOf(reason)}}).Increment();
+void Metrics::DeclarePreemption(absl::string_view reason) {
+  families_->preemptions.Add({{"reason", std::string(reason)}});
+}
+
+void Metrics::CountPreemption(absl::string_view reason) {
+  families_->preemptions.Add({{"reason", std::string(reason)}}).Increment();
 }
 
 void Metrics::SetQueue(const std::string& queue, uint64_t waiting,

@@ -57,17 +57,6 @@ class VersionMetrics {
 };
 
 // Values of labels.
-enum class PreemptionLabel {
-  kPriority,
-  kQueue,
-  kOrder,
-  kGuarantee,
-  kMove,
-  kServing,
-  kDrain,
-  kResize,
-  kReservation
-};
 enum class CheckpointPhase { kSave, kWrite, kRestore };
 
 class Metrics {
@@ -91,8 +80,10 @@ class Metrics {
   // How much later than predicted a job that had to wait started; below 0:
   // earlier.
   void ObservePredictionError(absl::Duration error);
-  // A running job was told to make room.
-  void CountPreemption(PreemptionLabel reason);
+  // Adds the series of a reason for which jobs are told to make room, at 0.
+  void DeclarePreemption(absl::string_view reason);
+  // Counts a running job that was told to make room.
+  void CountPreemption(absl::string_view reason);
   // That are for jobs of one tenant now.
   void SetReservedDevices(uint32_t devices);
   // Jobs that failed since devices failed under them again and again.

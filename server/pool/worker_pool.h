@@ -28,13 +28,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/ipc/slot_ring.h"
+#include "server/pool/worker_port.h"
 
 namespace gpupool::worker::v1 {
-class FromWorker;
 class Heartbeat;
 class HelloReply;
 class Report;
-class ToWorker;
 }  // namespace gpupool::worker::v1
 
 namespace gpupool::server {
@@ -100,19 +99,8 @@ struct PoolOptions {
   absl::Duration orphan_timeout = absl::Seconds(60);
 };
 
-struct WorkerStatus {
-  enum class State { kStarting, kReady, kBackingOff, kQuarantined, kStopped };
-  State state = State::kStarting;
-  pid_t pid = 0;          // 0 while there is none
-  uint32_t restarts = 0;  // starts after the first one of this daemon
-  std::string boot_id;    // of the worker; empty before the first HelloReply
-};
-
-class WorkerPool {
+class WorkerPool : public WorkerPort {
  public:
-  using ReplyCallback =
-      std::function<void(absl::StatusOr<worker::v1::FromWorker>)>;
-
   // Starts the pool's thread, which at once begins to adopt or spawn every
   // device: the observer may be called before Create has returned. `observer`
   // must outlive the pool. InvalidArgument for a bad or doubled device name;
@@ -120,28 +108,17 @@ class WorkerPool {
   static absl::StatusOr<std::unique_ptr<WorkerPool>> Create(
       PoolOptions options, WorkerObserver* observer);
   // Detaches when Shutdown was not called.
-  ~WorkerPool();
+  ~WorkerPool() override;
 
-  // Sends a request and calls back with the reply. The status is the worker's
-  // own error code and text when it refused; Unavailable when the worker is
-  // not ready or is lost before it answers (it may or may not have acted);
-  // DeadlineExceeded after `timeout`; NotFound for an unknown device.
-  // message.request_id is set by the pool.
   void Send(const std::string& device, worker::v1::ToWorker message,
-            absl::Duration timeout, ReplyCallback callback);
-
-  // Sends without a reply; dropped when the worker is not ready.
-  void Post(const std::string& device, worker::v1::ToWorker message);
-
-  // The reports up to `through_sequence` are on disk: the worker may forget
-  // them. Remembered and repeated to a worker that is away just now.
-  void AcknowledgeReports(const std::string& device, uint64_t through_sequence);
+            absl::Duration timeout, ReplyCallback callback) override;
+  void Post(const std::string& device, worker::v1::ToWorker message) override;
+  void AcknowledgeReports(const std::string& device,
+                          uint64_t through_sequence) override;
+  WorkerStatus status(const std::string& device) const override;
 
   // Null while the worker is not ready, and always for "meta".
   std::shared_ptr<SlotRingClient> ring(const std::string& device) const;
-
-  // A default WorkerStatus for an unknown device.
-  WorkerStatus status(const std::string& device) const;
 
   enum class ShutdownMode {
     kDrain,   // workers finish the step, checkpoint and exit

@@ -29,7 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "scheduler/batch_policy.h"
+#include "scheduler/serve/batch_policy.h"
 #include "server/ipc/slot_ring.h"
 #include "server/serving/inference_call.h"
 #include "server/serving/serving_observer.h"

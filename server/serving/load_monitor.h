@@ -1,5 +1,6 @@
 // Looks at every served version about once a second, finds whether its requests
-// wait for too long (scheduler/load_policy.h), and tells when that changes.
+// wait for too long (scheduler/serve/load_policy.h), and tells when that
+// changes.
 //
 // Thread-safety: none; one thread calls Look.
 #pragma once
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "scheduler/load_policy.h"
+#include "scheduler/serve/load_policy.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/statistics.h"
 

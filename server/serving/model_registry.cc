@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "scheduler/batch_policy.h"
+#include "scheduler/serve/batch_policy.h"
 
 namespace gpupool::server {
 namespace {

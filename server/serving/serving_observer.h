@@ -47,7 +47,8 @@ class VersionObserver {
   virtual void BatchDone(const BatchSample& sample) = 0;
   // Requests that wait for a batch, after each change.
   virtual void QueueLength(size_t requests) = 0;
-  // Its requests wait for too long (scheduler/load_policy.h), or no longer.
+  // Its requests wait for too long (scheduler/serve/load_policy.h), or no
+  // longer.
   virtual void UnderLoad(bool under_load) = 0;
 };
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -146,16 +147,10 @@ class Engine {
   // UNIMPLEMENTED where nothing can tell, DATA_LOSS for a device that is lost.
   virtual absl::StatusOr<v1::GpuReadings> Readings() const = 0;
   virtual v1::MemoryStats memory_stats() const = 0;
-  // With every figure by PyTorch's name.
-  virtual v1::MemoryStats AllMemoryStats() const = 0;
-  virtual v1::MemorySnapshot Snapshot() const = 0;
-  virtual std::string MemorySummary() const = 0;
-  virtual uint64_t EmptyCache() = 0;
-  virtual void ResetPeak() = 0;
-  virtual absl::Status SetMemoryFraction(double fraction) = 0;
-  // 0 entries: no more.
-  virtual absl::Status RecordMemoryHistory(uint64_t max_entries) = 0;
-  virtual absl::StatusOr<worker::v1::DumpMemoryReply> DumpMemory() const = 0;
+  // Answers a request about the device itself (device_verbs.h). Returns nothing
+  // for a request of any other kind.
+  virtual std::optional<absl::StatusOr<worker::v1::FromWorker>> AnswerVerb(
+      const worker::v1::ToWorker& request) = 0;
 };
 
 struct EngineOptions {

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "engine/session.h"
 #include "engine/train/rank_group.h"
 #include "server/ipc/work_page.h"
+#include "server/worker/device_verbs.h"
 #include "server/worker/gpu_facts_text.h"
 #include "server/worker/host_room.h"
 #include "server/worker/injected_fault.h"
@@ -318,27 +320,9 @@ class SessionEngine : public Engine {
   v1::MemoryStats memory_stats() const override {
     return session_->memory_stats();
   }
-  v1::MemoryStats AllMemoryStats() const override {
-    return session_->AllMemoryStats();
-  }
-  v1::MemorySnapshot Snapshot() const override { return session_->Snapshot(); }
-  std::string MemorySummary() const override {
-    return session_->MemorySummary();
-  }
-  uint64_t EmptyCache() override { return session_->EmptyCache(); }
-  void ResetPeak() override { session_->ResetPeak(); }
-  absl::Status SetMemoryFraction(double fraction) override {
-    return session_->SetMemoryFraction(fraction);
-  }
-  absl::Status RecordMemoryHistory(uint64_t max_entries) override {
-    return session_->RecordMemoryHistory(max_entries);
-  }
-  absl::StatusOr<worker::v1::DumpMemoryReply> DumpMemory() const override {
-    ASSIGN_OR_RETURN(const engine::MemoryDump dump, session_->DumpMemory());
-    worker::v1::DumpMemoryReply reply;
-    reply.set_sha256(dump.sha256);
-    reply.set_bytes(dump.bytes);
-    return reply;
+  std::optional<absl::StatusOr<worker::v1::FromWorker>> AnswerVerb(
+      const worker::v1::ToWorker& request) override {
+    return AnswerDeviceVerb(*session_, request);
   }
 
  private:

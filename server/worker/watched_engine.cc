@@ -1,6 +1,7 @@
 #include "server/worker/watched_engine.h"
 
 #include <atomic>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -209,23 +210,9 @@ class WatchedEngine : public Engine {
   v1::MemoryStats memory_stats() const override {
     return engine_->memory_stats();
   }
-  v1::MemoryStats AllMemoryStats() const override {
-    return engine_->AllMemoryStats();
-  }
-  v1::MemorySnapshot Snapshot() const override { return engine_->Snapshot(); }
-  std::string MemorySummary() const override {
-    return engine_->MemorySummary();
-  }
-  uint64_t EmptyCache() override { return engine_->EmptyCache(); }
-  void ResetPeak() override { engine_->ResetPeak(); }
-  absl::Status SetMemoryFraction(double fraction) override {
-    return engine_->SetMemoryFraction(fraction);
-  }
-  absl::Status RecordMemoryHistory(uint64_t max_entries) override {
-    return engine_->RecordMemoryHistory(max_entries);
-  }
-  absl::StatusOr<worker::v1::DumpMemoryReply> DumpMemory() const override {
-    return engine_->DumpMemory();
+  std::optional<absl::StatusOr<worker::v1::FromWorker>> AnswerVerb(
+      const worker::v1::ToWorker& request) override {
+    return engine_->AnswerVerb(request);
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -25,7 +26,6 @@ constexpr uint32_t kProtocolVersion = 1;
 constexpr std::chrono::milliseconds kMaxPoll{200};
 constexpr std::chrono::seconds kUtilizationWindow{1};
 constexpr std::chrono::seconds kFlushLimit{2};
-constexpr uint64_t kHistoryEntries = 100'000;
 
 FromWorker MakeReply(uint64_t request_id, absl::StatusOr<FromWorker> result) {
   FromWorker reply;
@@ -37,12 +37,6 @@ FromWorker MakeReply(uint64_t request_id, absl::StatusOr<FromWorker> result) {
   }
   reply.set_request_id(request_id);
   return reply;
-}
-
-// 0 stands for the default, as long as there is to be a history.
-uint64_t HistoryEntries(const worker::v1::RecordMemoryHistory& request) {
-  if (!request.enabled()) return 0;
-  return request.max_entries() == 0 ? kHistoryEntries : request.max_entries();
 }
 
 }  // namespace
@@ -238,12 +232,11 @@ FromWorker WorkerLoop::HelloReply() {
 // ----------------------------------------------------------------- requests
 
 void WorkerLoop::Handle(ToWorker request) {
-  if (HandleNow(request)) return;
+  // These may take long, and do not need the compute thread.
   if (request.has_inspect_dataset() || request.has_dump_memory()) {
-    HandleOnSideThread(std::move(request));
-  } else {
-    HandleOnComputeThread(std::move(request));
+    return HandleOnSideThread(std::move(request));
   }
+  if (!HandleNow(request)) HandleOnComputeThread(std::move(request));
 }
 
 bool WorkerLoop::HandleNow(const ToWorker& request) {
@@ -255,49 +248,17 @@ bool WorkerLoop::HandleNow(const ToWorker& request) {
     case ToWorker::kShutdown:
       BeginDrain("the server asks");
       break;
-    case ToWorker::kGetMemory:
-      reply = Memory(request.get_memory());
-      break;
-    case ToWorker::kEmptyCache:
-      reply->mutable_empty_cache()->set_freed_bytes(engine_->EmptyCache());
-      break;
-    case ToWorker::kResetPeak:
-      engine_->ResetPeak();
-      reply = StatsAfter(absl::OkStatus());
-      break;
-    case ToWorker::kSetMemoryFraction:
-      reply = StatsAfter(
-          engine_->SetMemoryFraction(request.set_memory_fraction().fraction()));
-      break;
-    case ToWorker::kRecordMemoryHistory:
-      reply = StatsAfter(engine_->RecordMemoryHistory(
-          HistoryEntries(request.record_memory_history())));
-      break;
-    default:
-      return false;
+    default: {
+      std::optional<absl::StatusOr<FromWorker>> answer =
+          engine_->AnswerVerb(request);
+      if (!answer.has_value()) return false;
+      reply = *std::move(answer);
+    }
   }
   if (request.request_id() != 0) {
     Send(MakeReply(request.request_id(), std::move(reply)));
   }
   return true;
-}
-
-absl::StatusOr<FromWorker> WorkerLoop::StatsAfter(absl::Status changed) {
-  if (!changed.ok()) return changed;
-  FromWorker message;
-  *message.mutable_memory()->mutable_stats() = engine_->memory_stats();
-  return message;
-}
-
-FromWorker WorkerLoop::Memory(const worker::v1::GetMemory& request) {
-  FromWorker message;
-  worker::v1::MemoryReply* memory = message.mutable_memory();
-  *memory->mutable_stats() = engine_->AllMemoryStats();
-  if (request.with_snapshot()) {
-    *memory->mutable_snapshot() = engine_->Snapshot();
-  }
-  if (request.with_summary()) memory->set_summary(engine_->MemorySummary());
-  return message;
 }
 
 void WorkerLoop::HandleOnComputeThread(ToWorker request) {
@@ -328,13 +289,12 @@ void WorkerLoop::HandleOnSideThread(ToWorker request) {
 }
 
 absl::StatusOr<FromWorker> WorkerLoop::WorkAside(const ToWorker& request) {
-  FromWorker reply;
-  if (request.has_dump_memory()) {
-    ASSIGN_OR_RETURN(*reply.mutable_dump_memory(), engine_->DumpMemory());
-  } else {
-    ASSIGN_OR_RETURN(*reply.mutable_dataset(),
-                     engine_->InspectDataset(request.inspect_dataset()));
+  if (auto answer = engine_->AnswerVerb(request); answer.has_value()) {
+    return *std::move(answer);
   }
+  FromWorker reply;
+  ASSIGN_OR_RETURN(*reply.mutable_dataset(),
+                   engine_->InspectDataset(request.inspect_dataset()));
   return reply;
 }
 

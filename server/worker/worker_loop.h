@@ -77,9 +77,6 @@ class WorkerLoop {
       const worker::v1::Hello& hello);
   worker::v1::FromWorker HelloReply();
   void AddEndedAttempts(worker::v1::HelloReply* reply) const;
-  worker::v1::FromWorker Memory(const worker::v1::GetMemory& request);
-  // The statistics, when `changed` is no error.
-  absl::StatusOr<worker::v1::FromWorker> StatsAfter(absl::Status changed);
   void HandleOutbox();
   void ResendReports();
   void SendHeartbeat(Clock::time_point now);

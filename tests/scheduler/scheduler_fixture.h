@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler/invariants.h"
-#include "scheduler/step.h"
+#include "scheduler/step/invariants.h"
+#include "scheduler/step/step.h"
 
 namespace gpupool::scheduler {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "scheduler/state_editor.h"
+#include "scheduler/state/state_editor.h"
 #include "tests/sim/world.h"
 
 namespace gpupool::scheduler {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "scheduler/explain.h"
+#include "scheduler/explain/explain.h"
 
 namespace gpupool::scheduler {
 World::World(WorldOptions options)

@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/invariants.h"
-#include "scheduler/step.h"
+#include "scheduler/step/invariants.h"
+#include "scheduler/step/step.h"
 
 namespace gpupool::scheduler {
 

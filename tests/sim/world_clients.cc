@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler/reservation_policy.h"
+#include "scheduler/place/reservation_policy.h"
 #include "tests/sim/world.h"
 
 namespace gpupool::scheduler {
@@ -67,8 +67,9 @@ void World::SubmitJobs() {
     submitted.wanted_device = DrawDevice();
   }
   if (!submitted.wanted_device.empty()) pinned_.insert(id);
-  submitted.exclusive = options_.exclusive > 0 && Chance(options_.exclusive);
-  if (submitted.exclusive) exclusive_.insert(id);
+  submitted.demands.exclusive =
+      options_.exclusive > 0 && Chance(options_.exclusive);
+  if (submitted.demands.exclusive) exclusive_.insert(id);
   if (Chance(options_.waits)) {
     for (const auto& [array, tasks] : state_.arrays()) {
       if (!Chance(0.1)) continue;

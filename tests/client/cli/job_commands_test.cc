@@ -35,6 +35,24 @@ TEST_F(JobsTest, SendsItsFilters) {
   EXPECT_EQ(request.page_size(), 1);
 }
 
+TEST_F(JobsTest, SaysOnATerminalThatNoneMatchesOrThatThereIsNone) {
+  std::ostringstream out, err;
+  const auto list = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--address", server_.address()});
+    err.str("");
+    const Console console{{.stream = &out, .is_terminal = true},
+                          {.stream = &err}};
+    EXPECT_EQ(RunCommandLine(arguments, console, {}), 0);
+    return err.str();
+  };
+  EXPECT_THAT(list({"jobs"}), HasSubstr("start one with"));
+  AddJob(7, "digits", v1::SUCCEEDED);
+  for (const char* filter : {"--state=running", "--name=x", "--tenant=x"}) {
+    EXPECT_EQ(list({"jobs", filter}),
+              "no job matches; `gpupool jobs` lists all of them\n");
+  }
+}
+
 TEST_F(JobsTest, RefusesAnUnknownState) {
   EXPECT_EQ(Run({"jobs", "--state", "asleep"}), 2);
   EXPECT_THAT(err(), HasSubstr("asleep"));

@@ -4,6 +4,7 @@
 
 #include "gpupool/v1/dataset.grpc.pb.h"
 #include "gpupool/v1/job.grpc.pb.h"
+#include "server/control/dataset_requests.h"
 #include "tests/wait_until.h"
 
 namespace gpupool::server {
@@ -74,7 +75,7 @@ void ApiFixture::SetUp() {
   hello.set_device(kMetaDevice);
   control_->OnWorkerReady(kMetaDevice, hello);
   auto api = ApiServer::Start(
-      Options(), {.control = control_.get(),
+      Options(), {.control = &control_->context(),
                   .blobs = blobs_.get(),
                   .hooks = {.info =
                                 [] {
@@ -105,10 +106,11 @@ void ApiFixture::AddDataset() {
   file->set_sha256(*blobs_->Put("1,2\n"));
   file->set_total_bytes(4);
   absl::Notification done;
-  control_->RegisterDataset(dataset, [&](absl::StatusOr<v1::Dataset> result) {
-    EXPECT_TRUE(result.ok()) << result.status();
-    done.Notify();
-  });
+  RegisterDataset(control_->context(), dataset,
+                  [&](absl::StatusOr<v1::Dataset> result) {
+                    EXPECT_TRUE(result.ok()) << result.status();
+                    done.Notify();
+                  });
   done.WaitForNotification();
 }
 

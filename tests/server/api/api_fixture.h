@@ -11,8 +11,11 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "gpupool/worker/v1/worker.pb.h"
 #include "server/api/api_server.h"
+#include "server/control/context.h"
 #include "server/control/control_loop.h"
+#include "server/pool/worker_port.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
 #include "tests/server/store/temp_dir.h"

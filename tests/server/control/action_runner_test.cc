@@ -2,6 +2,8 @@
 #include "server/control/action_runner.h"
 
 #include "absl/synchronization/notification.h"
+#include "server/control/admission.h"
+#include "server/control/model_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -20,7 +22,7 @@ class ActionRunnerTest : public ControlTest {
   void InOneTurn(const std::function<void()>& events) {
     absl::Notification held;
     absl::Notification go_on;
-    loop->CancelJob(kNoJob, [&](const auto&) {
+    CancelJob(control(), kNoJob, [&](const auto&) {
       held.Notify();
       go_on.WaitForNotification();
     });
@@ -29,7 +31,7 @@ class ActionRunnerTest : public ControlTest {
     go_on.Notify();
     for (int turn = 0; turn < 2; ++turn) {
       Answer<v1::Job> answer;
-      loop->CancelJob(kNoJob, answer.callback());
+      CancelJob(control(), kNoJob, answer.callback());
       EXPECT_TRUE(absl::IsNotFound(answer.Wait().status()));
     }
   }
@@ -44,7 +46,7 @@ class ActionRunnerTest : public ControlTest {
 TEST_F(ActionRunnerTest, AttemptOfALostWorkerIsNotStartedOnTheNextOne) {
   Answer<v1::Job> answer;
   InOneTurn([&] {
-    loop->SubmitJob(Request("r1"), answer.callback());
+    SubmitJob(control(), Request("r1"), answer.callback());
     LoseWorker();
   });
   EXPECT_EQ(answer.Wait()->state(), v1::BACKING_OFF);
@@ -61,7 +63,7 @@ TEST_F(ActionRunnerTest, VersionOfALostWorkerIsNotLoadedOnTheNextOne) {
   request.set_job_id(job.id());
   Answer<v1::ModelVersion> answer;
   InOneTurn([&] {
-    loop->PromoteCheckpoint(request, answer.callback());
+    PromoteCheckpoint(control(), request, answer.callback());
     LoseWorker();
   });
   EXPECT_EQ(answer.Wait()->state(), v1::LOADING);

@@ -4,6 +4,9 @@
 
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "server/control/dataset_requests.h"
+#include "server/control/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -45,7 +48,7 @@ TEST_F(AdmissionTest, TheSameRequestOfAnotherTenantIsAnotherJob) {
 TEST_F(AdmissionTest, TheSameRequestManyTimesAtOnceIsOneJob) {
   std::vector<Answer<v1::Job>> answers(50);
   for (auto& answer : answers) {
-    loop->SubmitJob(Request("r1"), answer.callback());
+    SubmitJob(control(), Request("r1"), answer.callback());
   }
   std::set<uint64_t> ids;
   for (auto& answer : answers) {
@@ -82,9 +85,9 @@ TEST_F(AdmissionTest, ADatasetReplacedDuringThePlanIsNotTrainedOn) {
     if (message.has_plan_training() && !replaced) {
       replaced = true;
       Answer<bool> deleted;
-      loop->DeleteDataset("digits", [done = deleted.callback()](auto status) {
-        done(status.ok());
-      });
+      DeleteDataset(
+          control(), "digits",
+          [done = deleted.callback()](auto status) { done(status.ok()); });
       EXPECT_TRUE(*deleted.Wait());
       AddDataset("digits");
     }
@@ -180,7 +183,7 @@ TEST_F(AdmissionTest, ADeviceThatThePoolDoesNotHaveIsRefusedWithThoseItHas) {
                            "write one of these, or leave it out to take any "
                            "that fits"));
     Answer<v1::PlanJobResponse> plan;
-    loop->PlanJob(request.spec(), plan.callback());
+    PlanJob(control(), request.spec(), plan.callback());
     EXPECT_EQ(plan.Wait().status(), status);
   }
   for (const char* device : {"cpu:0", "cpu", "any"}) {
@@ -196,7 +199,7 @@ TEST_F(AdmissionTest, APlanSaysThatAnExclusiveJobNeedsAnEmptyDevice) {
   v1::JobSpec spec = Request("r2").spec();
   spec.set_exclusive(true);
   Answer<v1::PlanJobResponse> answer;
-  loop->PlanJob(spec, answer.callback());
+  PlanJob(control(), spec, answer.callback());
   const auto plan = answer.Wait();
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(plan->devices_size(), 1);
@@ -219,13 +222,13 @@ TEST_F(AdmissionTest, TooManyActiveJobsAreRefused) {
 TEST_F(AdmissionTest, PlanningStoresNothingAndSaysWhereItFits) {
   Answer<v1::PlanJobResponse> answer;
   planned_bytes = 400;
-  loop->PlanJob(Request("r1").spec(), answer.callback());
+  PlanJob(control(), Request("r1").spec(), answer.callback());
   const auto plan = answer.Wait();
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->total_steps(), 20u);
   ASSERT_EQ(plan->devices_size(), 1);
   EXPECT_TRUE(plan->devices(0).fits_now());
-  EXPECT_EQ(loop->ListJobs({})->jobs_size(), 0);
+  EXPECT_EQ(ListJobs(control(), {})->jobs_size(), 0);
 }
 
 TEST_F(AdmissionTest, PlanningNeedsNoDatasetYet) {
@@ -234,7 +237,7 @@ TEST_F(AdmissionTest, PlanningNeedsNoDatasetYet) {
   spec.mutable_training()->set_epochs(3);
   Answer<v1::PlanJobResponse> answer;
   planned_bytes = 400;
-  loop->PlanJob(spec, answer.callback());
+  PlanJob(control(), spec, answer.callback());
   const auto plan = answer.Wait();
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->plan().training().peak(), 400u);
@@ -245,7 +248,7 @@ TEST_F(AdmissionTest, PlanModelUsesTheInferenceBytes) {
   Answer<v1::PlanModelResponse> answer;
   v1::ServingOptions serving;
   serving.set_max_batch_size(8);
-  loop->PlanModel({}, serving, answer.callback());
+  PlanModel(control(), {}, serving, answer.callback());
   EXPECT_EQ(answer.Wait()->plan().inference().peak(), 50u);
 }
 

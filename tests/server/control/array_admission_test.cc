@@ -6,6 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/control/array_spec.h"
+#include "server/control/job_requests.h"
+#include "server/store/store.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -37,12 +40,13 @@ class ArrayAdmissionTest : public ControlTest {
     auto tasks = TasksOf(request.spec());
     if (!tasks.ok()) return tasks.status();
     Answer<v1::JobArray> answer;
-    loop->SubmitArray(request, *std::move(tasks), answer.callback());
+    server::SubmitArray(control(), request, *std::move(tasks),
+                        answer.callback());
     return answer.Wait();
   }
   absl::StatusOr<v1::JobArray> Ask(uint64_t id, scheduler::ArrayRequest what) {
     Answer<v1::JobArray> answer;
-    loop->AskOfArray(id, what, answer.callback());
+    AskOfArray(control(), id, what, answer.callback());
     return answer.Wait();
   }
   static std::map<v1::JobState, uint32_t> Counts(const v1::JobArray& array) {
@@ -53,7 +57,7 @@ class ArrayAdmissionTest : public ControlTest {
     return counts;
   }
   std::map<v1::JobState, uint32_t> CountsOf(uint64_t id) {
-    const auto array = loop->GetArray(id);
+    const auto array = store->GetArray(id);
     EXPECT_TRUE(array.ok()) << array.status();
     return array.ok() ? Counts(*array) : std::map<v1::JobState, uint32_t>();
   }
@@ -65,7 +69,7 @@ TEST_F(ArrayAdmissionTest, MakesAJobOfEachTask) {
   EXPECT_EQ(array->tasks(), 2u);
   v1::ListJobsRequest request;
   request.set_array_id(array->id());
-  const auto jobs = loop->ListJobs(request);
+  const auto jobs = ListJobs(control(), request);
   ASSERT_TRUE(jobs.ok());
   ASSERT_THAT(jobs->jobs(), SizeIs(2));
   EXPECT_EQ(jobs->jobs(0).spec().name(), "task-5");
@@ -73,10 +77,10 @@ TEST_F(ArrayAdmissionTest, MakesAJobOfEachTask) {
   EXPECT_EQ(jobs->jobs(0).array_index(), 5u);
   EXPECT_EQ(jobs->jobs(1).id(), array->id() + 1);
   request.set_array_index(3);
-  EXPECT_THAT(loop->ListJobs(request)->jobs(), SizeIs(1));
+  EXPECT_THAT(ListJobs(control(), request)->jobs(), SizeIs(1));
   v1::ListJobsRequest others;
   others.set_without_tasks(true);
-  EXPECT_THAT(loop->ListJobs(others)->jobs(), SizeIs(0));
+  EXPECT_THAT(ListJobs(control(), others)->jobs(), SizeIs(0));
 }
 
 TEST_F(ArrayAdmissionTest, TheSameRequestIsTheSameArrayAlsoAfterARestart) {
@@ -109,7 +113,7 @@ TEST_F(ArrayAdmissionTest, TheLimitHoldsAndIsKnownAfterARestart) {
     return counts[v1::SUCCEEDED] == 1 && counts[v1::STARTING] == 1 &&
            counts[v1::QUEUED] == 2;
   }));
-  const auto waiting = loop->GetJob(array->id() + 4);
+  const auto waiting = GetJob(control(), array->id() + 4);
   EXPECT_THAT(waiting->waiting_reason(), HasSubstr("max_at_once"));
 }
 
@@ -117,9 +121,9 @@ TEST_F(ArrayAdmissionTest, CancelsHoldsAndReleasesAll) {
   const auto array = SubmitArray(ArrayRequest("r1", "0-3", 1));
   ASSERT_TRUE(array.ok()) << array.status();
   ASSERT_TRUE(Ask(array->id(), scheduler::ArrayRequest::kHold).ok());
-  EXPECT_TRUE(loop->GetJob(array->id() + 4)->held());
+  EXPECT_TRUE(GetJob(control(), array->id() + 4)->held());
   ASSERT_TRUE(Ask(array->id(), scheduler::ArrayRequest::kRelease).ok());
-  EXPECT_FALSE(loop->GetJob(array->id() + 4)->held());
+  EXPECT_FALSE(GetJob(control(), array->id() + 4)->held());
   const auto cancelled = Ask(array->id(), scheduler::ArrayRequest::kCancel);
   ASSERT_TRUE(cancelled.ok()) << cancelled.status();
   EXPECT_EQ(Counts(*cancelled)[v1::CANCELLED], 4u);
@@ -136,7 +140,7 @@ TEST_F(ArrayAdmissionTest, JobsMayWaitForAnArray) {
   const auto job = Submit(request);
   ASSERT_TRUE(job.ok()) << job.status();
   ASSERT_TRUE(Ask(array->id(), scheduler::ArrayRequest::kCancel).ok());
-  EXPECT_EQ(loop->GetJob(job->id())->state(), v1::FAILED);
+  EXPECT_EQ(GetJob(control(), job->id())->state(), v1::FAILED);
   request.set_request_id("r3");
   EXPECT_THAT(std::string(Submit(request).status().message()),
               HasSubstr("2 tasks have failed or been cancelled"));
@@ -168,8 +172,8 @@ TEST_F(ArrayAdmissionTest, AnUnknownDatasetOfOneTaskRefusesAll) {
   const auto status = SubmitArray(request).status();
   EXPECT_TRUE(absl::IsNotFound(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("task 1: dataset"));
-  EXPECT_THAT(loop->ListJobs({})->jobs(), SizeIs(0));
-  EXPECT_THAT(loop->ListArrays({})->arrays(), SizeIs(0));
+  EXPECT_THAT(ListJobs(control(), {})->jobs(), SizeIs(0));
+  EXPECT_THAT(store->ListArrays({})->arrays(), SizeIs(0));
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 #include "tests/server/control/control_fixture.h"
 
+#include "server/control/admission.h"
+#include "server/control/dataset_requests.h"
+#include "server/control/job_requests.h"
+
 namespace gpupool::server {
 
 bool Eventually(const std::function<bool()>& condition) {
@@ -122,7 +126,7 @@ void ControlTest::AddDataset(const std::string& name) {
   file.set_file_name(name + ".csv");
   file.set_sha256(*blobs->Put("1,2,3," + name));
   Answer<v1::Dataset> answer;
-  loop->RegisterDataset(dataset, answer.callback());
+  RegisterDataset(control(), dataset, answer.callback());
   const auto added = answer.Wait();
   ASSERT_TRUE(added.ok()) << added.status();
 }
@@ -141,7 +145,7 @@ v1::SubmitJobRequest ControlTest::Request(const std::string& request_id) {
 absl::StatusOr<v1::Job> ControlTest::Submit(
     const v1::SubmitJobRequest& request) {
   Answer<v1::Job> answer;
-  loop->SubmitJob(request, answer.callback());
+  SubmitJob(control(), request, answer.callback());
   return answer.Wait();
 }
 
@@ -162,7 +166,7 @@ v1::Job ControlTest::FinishedJob(const std::string& request_id, bool publish) {
   ReportCheckpoint(job.id(), 1, 20);
   ReportEnded(job.id(), 1, worker::v1::JobEnded::SUCCEEDED);
   EXPECT_TRUE(Becomes(job.id(), v1::SUCCEEDED));
-  return *loop->GetJob(job.id());
+  return *GetJob(control(), job.id());
 }
 
 uint64_t ControlTest::AnswerLoad(const std::string& device,
@@ -186,7 +190,7 @@ uint64_t ControlTest::AnswerLoad(const std::string& device,
 
 bool ControlTest::Becomes(uint64_t job, v1::JobState state) {
   return Eventually([&] {
-    auto row = loop->GetJob(job);
+    auto row = GetJob(control(), job);
     return row.ok() && row->state() == state;
   });
 }

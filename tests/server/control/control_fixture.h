@@ -14,7 +14,9 @@
 #include <string>
 #include <utility>
 
+#include "server/control/context.h"
 #include "server/control/control_loop.h"
+#include "server/control/serving_sink.h"
 #include "server/store/blob_store.h"
 #include "server/store/store.h"
 #include "tests/server/control/fake_workers.h"
@@ -105,6 +107,8 @@ class ControlTest : public ::testing::Test {
                    worker::v1::JobEnded::Outcome outcome,
                    const v1::JobError& error = {},
                    const std::string& device = "cpu:0");
+
+  const ControlContext& control() const { return loop->context(); }
 
   void AddDataset(const std::string& name);
   v1::SubmitJobRequest Request(const std::string& request_id);

@@ -6,6 +6,13 @@
 #include <atomic>
 #include <thread>
 
+#include "gpupool/v1/admin.pb.h"
+#include "server/control/admin_requests.h"
+#include "server/control/admission.h"
+#include "server/control/device_board.h"
+#include "server/control/device_requests.h"
+#include "server/control/event_streams.h"
+#include "server/control/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -32,7 +39,7 @@ TEST_F(ControlLoopTest, AJobRunsFromSubmissionToItsEnd) {
   ReportCheckpoint(1, 1, 20);
   ReportEnded(1, 1, JobEnded::SUCCEEDED);
   ASSERT_TRUE(Becomes(1, v1::SUCCEEDED));
-  const v1::Job ended = *loop->GetJob(1);
+  const v1::Job ended = *GetJob(control(), 1);
   EXPECT_EQ(ended.progress().step(), 7u);
   EXPECT_EQ(ended.last_checkpoint().step(), 20u);
   EXPECT_EQ(ended.device(), "cpu:0");
@@ -42,7 +49,7 @@ TEST_F(ControlLoopTest, AJobRunsFromSubmissionToItsEnd) {
 
 TEST_F(ControlLoopTest, EventsRiseWithoutGapsAndTellTheWholeStory) {
   FinishedJob("r1", false);
-  const auto events = *loop->ReadEvents(1, 0, 100);
+  const auto events = *ReadEvents(control(), 1, {0, 100});
   std::vector<int> states;
   for (size_t i = 0; i < events.size(); ++i) {
     EXPECT_EQ(events[i].sequence(), i + 1);
@@ -53,18 +60,18 @@ TEST_F(ControlLoopTest, EventsRiseWithoutGapsAndTellTheWholeStory) {
   }
   EXPECT_EQ(states, (std::vector<int>{v1::QUEUED, v1::STARTING, v1::RUNNING,
                                       v1::SUCCEEDED}));
-  EXPECT_EQ(loop->ReadEvents(1, 2, 100)->size(), events.size() - 2);
-  EXPECT_TRUE(absl::IsNotFound(loop->ReadEvents(99, 0, 1).status()));
+  EXPECT_EQ(ReadEvents(control(), 1, {2, 100})->size(), events.size() - 2);
+  EXPECT_TRUE(absl::IsNotFound(ReadEvents(control(), 99, {0, 1}).status()));
 }
 
 TEST_F(ControlLoopTest, SubscribersAreWokenUntilTheyLeave) {
   const v1::Job job = SubmitAndStart(Request("r1"));
   std::atomic<int> wakes = 0;
-  const uint64_t id = loop->Subscribe(job.id(), [&] { ++wakes; });
+  const uint64_t id = control().streams->Subscribe(job.id(), [&] { ++wakes; });
   ReportProgress(1, 1, 1);
   ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
   while (wakes == 0) std::this_thread::yield();
-  loop->Unsubscribe(id);
+  control().streams->Unsubscribe(id);
   const int before = wakes;
   ReportProgress(1, 1, 2);
   ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
@@ -80,7 +87,7 @@ TEST_F(ControlLoopTest, TheWorkersErrorIsTheJobsError) {
   ReportCheckpoint(1, 1, 10);
   ReportEnded(1, 1, JobEnded::FAILED, error);
   ASSERT_TRUE(Becomes(1, v1::FAILED));
-  const v1::Job job = *loop->GetJob(1);
+  const v1::Job job = *GetJob(control(), 1);
   EXPECT_EQ(job.error().hint(), "lower the learning rate");
   EXPECT_EQ(job.error().step(), 12u);
   EXPECT_EQ(job.last_checkpoint().step(), 10u) << "the good one is kept";
@@ -93,7 +100,7 @@ TEST_F(ControlLoopTest, ALostWorkersJobResumesFromItsLastCheckpoint) {
   ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
   loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"));
   ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
-  EXPECT_EQ(loop->ListDevices()[0].state(), v1::DEVICE_LOST);
+  EXPECT_EQ(ListDevices(control())[0].state(), v1::DEVICE_LOST);
   Hello("cpu:0");
   FakeWorkers::Pending post;
   ASSERT_TRUE(workers->NextPost(post));
@@ -108,7 +115,7 @@ TEST_F(ControlLoopTest, GivesUpWithAnErrorAfterMaxAttempts) {
   SubmitAndStart(request);
   loop->OnWorkerLost("cpu:0", absl::UnavailableError("signal 9"));
   ASSERT_TRUE(Becomes(1, v1::FAILED));
-  EXPECT_THAT(loop->GetJob(1)->error().message(),
+  EXPECT_THAT(GetJob(control(), 1)->error().message(),
               HasSubstr("gave up after 1 of 1 attempts"));
 }
 
@@ -119,8 +126,8 @@ TEST_F(ControlLoopTest, AFaultOfTheDeviceIsNotAnAttemptOfTheJob) {
   loop->OnWorkerLost("cpu:0", absl::AbortedError("illegal address"));
   ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
   ASSERT_TRUE(
-      Eventually([&] { return loop->ListDevices()[0].has_cools_until(); }));
-  const v1::Device device = loop->ListDevices()[0];
+      Eventually([&] { return ListDevices(control())[0].has_cools_until(); }));
+  const v1::Device device = ListDevices(control())[0];
   EXPECT_EQ(device.consecutive_faults(), 1u);
   EXPECT_EQ(device.last_fault(), "illegal address");
 }
@@ -136,9 +143,9 @@ TEST_F(ControlLoopTest, AWorkersReportOfAFaultCoolsItsDevice) {
   report.mutable_ended()->mutable_error()->set_message("illegal address");
   Report("cpu:0", report);
   ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
-  EXPECT_THAT(loop->GetJob(1)->faulted_devices(), ElementsAre("cpu:0"));
+  EXPECT_THAT(GetJob(control(), 1)->faulted_devices(), ElementsAre("cpu:0"));
   EXPECT_TRUE(
-      Eventually([&] { return loop->ListDevices()[0].has_cools_until(); }));
+      Eventually([&] { return ListDevices(control())[0].has_cools_until(); }));
 }
 
 TEST_F(ControlLoopTest, ReportsOfAnEarlierAttemptLeaveNoTrace) {
@@ -146,13 +153,13 @@ TEST_F(ControlLoopTest, ReportsOfAnEarlierAttemptLeaveNoTrace) {
   ReportEnded(1, 1, JobEnded::INTERRUPTED);
   FakeWorkers::Pending post;
   ASSERT_TRUE(workers->NextPost(post));
-  const size_t before = loop->ReadEvents(1, 0, 100)->size();
+  const size_t before = ReadEvents(control(), 1, {0, 100})->size();
   ReportProgress(1, 1, 99);
   ReportCheckpoint(1, 1, 99);
   ReportEnded(1, 1, JobEnded::SUCCEEDED);
   ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
-  EXPECT_EQ(loop->ReadEvents(1, 0, 100)->size(), before);
-  EXPECT_FALSE(loop->GetJob(1)->has_last_checkpoint());
+  EXPECT_EQ(ReadEvents(control(), 1, {0, 100})->size(), before);
+  EXPECT_FALSE(GetJob(control(), 1)->has_last_checkpoint());
 }
 
 TEST_F(ControlLoopTest, AReportSentTwiceCountsOnce) {
@@ -164,7 +171,7 @@ TEST_F(ControlLoopTest, AReportSentTwiceCountsOnce) {
   ReportProgress(1, 1, 6);
   ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
   int progress = 0;
-  const auto events = *loop->ReadEvents(1, 0, 100);
+  const auto events = *ReadEvents(control(), 1, {0, 100});
   for (const auto& event : events) {
     progress += event.has_progress();
   }
@@ -174,7 +181,7 @@ TEST_F(ControlLoopTest, AReportSentTwiceCountsOnce) {
 TEST_F(ControlLoopTest, CancelStopsARunningJobAndAnEndedOneStaysAsItIs) {
   SubmitAndStart(Request("r1"));
   Answer<v1::Job> answer;
-  loop->CancelJob(1, answer.callback());
+  CancelJob(control(), 1, answer.callback());
   EXPECT_EQ(answer.Wait()->state(), v1::CANCELLING);
   FakeWorkers::Pending post;
   ASSERT_TRUE(workers->NextPost(post));
@@ -182,10 +189,10 @@ TEST_F(ControlLoopTest, CancelStopsARunningJobAndAnEndedOneStaysAsItIs) {
   ReportEnded(1, 1, JobEnded::STOPPED);
   ASSERT_TRUE(Becomes(1, v1::CANCELLED));
   Answer<v1::Job> again;
-  loop->CancelJob(1, again.callback());
+  CancelJob(control(), 1, again.callback());
   EXPECT_EQ(again.Wait()->state(), v1::CANCELLED);
   Answer<v1::Job> unknown;
-  loop->CancelJob(99, unknown.callback());
+  CancelJob(control(), 99, unknown.callback());
   EXPECT_TRUE(absl::IsNotFound(unknown.Wait().status()));
 }
 
@@ -195,7 +202,7 @@ TEST_F(ControlLoopTest, AQueuedJobSaysWhyItWaits) {
   const auto waiting = Submit(Request("r2"));
   EXPECT_EQ(waiting->state(), v1::QUEUED);
   EXPECT_THAT(waiting->waiting_reason(), HasSubstr("waits for 800 B"));
-  EXPECT_EQ(loop->GetJob(2)->waiting_reason(), waiting->waiting_reason());
+  EXPECT_EQ(GetJob(control(), 2)->waiting_reason(), waiting->waiting_reason());
 }
 
 TEST_F(ControlLoopTest, OldCheckpointsArePruned) {
@@ -211,30 +218,30 @@ TEST_F(ControlLoopTest, ADrainStopsJobsAndRefusesNewOnes) {
   SubmitAndStart(Request("r1"));
   ReportStarted(1, 1);
   Answer<v1::DrainResponse> answer;
-  loop->Drain(true, answer.callback());
+  DrainServer(control(), true, answer.callback());
   EXPECT_EQ(answer.Wait()->running_jobs(), 1u);
-  EXPECT_TRUE(loop->draining());
+  EXPECT_TRUE(control().board->draining());
   FakeWorkers::Pending post;
   ASSERT_TRUE(workers->NextPost(post));
   EXPECT_EQ(post.message.stop_job().reason(), worker::v1::StopJob::DRAIN);
-  EXPECT_FALSE(loop->WaitUntilIdle(absl::Milliseconds(1)));
+  EXPECT_FALSE(control().board->WaitUntilIdle(absl::Milliseconds(1)));
   ReportEnded(1, 1, JobEnded::STOPPED);
-  EXPECT_TRUE(loop->WaitUntilIdle(kPatience));
+  EXPECT_TRUE(control().board->WaitUntilIdle(kPatience));
   EXPECT_TRUE(absl::IsUnavailable(Submit(Request("r2")).status()));
-  EXPECT_EQ(loop->GetJob(1)->state(), v1::QUEUED);
+  EXPECT_EQ(GetJob(control(), 1)->state(), v1::QUEUED);
 }
 
 TEST_F(ControlLoopTest, AStoppedLoopAnswersUnavailable) {
   loop->Stop();
   EXPECT_TRUE(absl::IsUnavailable(Submit(Request("r1")).status()));
   Answer<v1::Job> cancelled;
-  loop->CancelJob(1, cancelled.callback());
+  CancelJob(control(), 1, cancelled.callback());
   EXPECT_TRUE(absl::IsUnavailable(cancelled.Wait().status()));
 }
 
 TEST_F(ControlLoopTest, DevicesShowWhatWasPlaced) {
   SubmitAndStart(Request("r1"));
-  const v1::Device device = loop->ListDevices()[0];
+  const v1::Device device = ListDevices(control())[0];
   EXPECT_EQ(device.state(), v1::DEVICE_READY);
   EXPECT_EQ(device.committed_bytes(), 100u);
   EXPECT_EQ(device.job_ids(0), 1u);

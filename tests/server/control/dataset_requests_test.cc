@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "server/control/admission.h"
+#include "server/store/store.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -22,12 +24,12 @@ class DatasetRequestsTest : public ControlTest {
   }
   absl::StatusOr<v1::Dataset> Register(const v1::Dataset& dataset) {
     Answer<v1::Dataset> answer;
-    loop->RegisterDataset(dataset, answer.callback());
+    RegisterDataset(control(), dataset, answer.callback());
     return answer.Wait();
   }
   absl::Status Delete(const std::string& name) {
     Answer<v1::DeleteDatasetResponse> answer;
-    loop->DeleteDataset(name, answer.callback());
+    DeleteDataset(control(), name, answer.callback());
     return answer.Wait().status();
   }
 };
@@ -38,8 +40,8 @@ TEST_F(DatasetRequestsTest, ADatasetGetsTheFactsThatTheWorkerRead) {
   EXPECT_EQ(dataset->id(), 1u);
   EXPECT_EQ(dataset->rows(), 10u);
   EXPECT_EQ(dataset->feature_shape(0), 4);
-  EXPECT_EQ(loop->GetDataset("digits")->rows(), 10u);
-  EXPECT_EQ(loop->ListDatasets({})->datasets_size(), 1);
+  EXPECT_EQ(FindDataset(*store, "digits")->rows(), 10u);
+  EXPECT_EQ(store->ListDatasets({})->datasets_size(), 1);
 }
 
 TEST_F(DatasetRequestsTest, TheSameContentAgainIsANoOpOtherContentIsRefused) {
@@ -52,7 +54,7 @@ TEST_F(DatasetRequestsTest, TheSameContentAgainIsANoOpOtherContentIsRefused) {
 TEST_F(DatasetRequestsTest, TwoAtTheSameTimeMakeOne) {
   std::vector<Answer<v1::Dataset>> answers(20);
   for (auto& answer : answers) {
-    loop->RegisterDataset(Table("digits", "1,2\n"), answer.callback());
+    RegisterDataset(control(), Table("digits", "1,2\n"), answer.callback());
   }
   for (auto& answer : answers) EXPECT_EQ(answer.Wait()->id(), 1u);
 }
@@ -64,7 +66,7 @@ TEST_F(DatasetRequestsTest, ABrokenLineIsToldInTheWorkersWords) {
   };
   const auto status = Register(Table("digits", "1,x\n")).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("line 17, column 3"));
-  EXPECT_TRUE(absl::IsNotFound(loop->GetDataset("digits").status()));
+  EXPECT_TRUE(absl::IsNotFound(FindDataset(*store, "digits").status()));
 }
 
 TEST_F(DatasetRequestsTest, BytesThatVanishedMeanwhileAreNoticed) {
@@ -80,7 +82,7 @@ TEST_F(DatasetRequestsTest, ADatasetInUseIsNotDeleted) {
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("used by job 1"));
   Answer<v1::Job> cancelled;
-  loop->CancelJob(1, cancelled.callback());
+  CancelJob(control(), 1, cancelled.callback());
   ASSERT_TRUE(cancelled.Wait().ok());
   EXPECT_TRUE(Delete("digits").ok());
   EXPECT_TRUE(absl::IsNotFound(Delete("digits")));

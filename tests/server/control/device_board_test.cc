@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "scheduler/state_editor.h"
-#include "scheduler/step.h"
+#include "gpupool/v1/admin.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "scheduler/state/state_editor.h"
+#include "scheduler/step/step.h"
+#include "server/control/ledger.h"
 
 namespace gpupool::server {
 namespace {

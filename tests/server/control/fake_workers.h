@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/control/worker_port.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "server/pool/worker_port.h"
 #include "tests/wait_until.h"
 
 namespace gpupool::server {

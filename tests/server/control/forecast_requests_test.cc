@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "server/control/admission.h"
+#include "server/control/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -20,7 +22,7 @@ class ForecastRequestsTest : public ControlTest {
   }
   v1::StartForecast Start() {
     Answer<v1::PlanJobResponse> answer;
-    loop->PlanJob(Request("planned").spec(), answer.callback());
+    PlanJob(control(), Request("planned").spec(), answer.callback());
     const auto plan = answer.Wait();
     EXPECT_TRUE(plan.ok()) << plan.status();
     return plan.ok() ? plan->start() : v1::StartForecast();
@@ -39,7 +41,7 @@ TEST_F(ForecastRequestsTest, WhereThereIsRoomItWouldStartAtOnce) {
   EXPECT_TRUE(start.has_time());
   EXPECT_THAT(start.devices(), ElementsAre("cpu:0"));
   EXPECT_EQ(start.waits_for(), "");
-  EXPECT_EQ(loop->ListJobs({})->jobs_size(), 0) << "nothing is stored";
+  EXPECT_EQ(ListJobs(control(), {})->jobs_size(), 0) << "nothing is stored";
 }
 
 TEST_F(ForecastRequestsTest, OtherwiseWhenOthersHaveEnded) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "server/control/job_requests.h"
 #include "server/control/rows.h"
 #include "tests/server/control/control_fixture.h"
 
@@ -29,17 +30,18 @@ TEST_F(ForecasterTest, AJobThatWaitsGetsItsPredictedStart) {
   ReportStarted(1, 1);
   ASSERT_TRUE(Becomes(1, v1::RUNNING));
   ASSERT_TRUE(Submit(RequestFor("r2", 10)).ok());
-  ASSERT_TRUE(
-      Eventually([&] { return loop->GetJob(2)->has_predicted_start_time(); }));
-  const v1::Job first = *loop->GetJob(1);
+  ASSERT_TRUE(Eventually(
+      [&] { return GetJob(control(), 2)->has_predicted_start_time(); }));
+  const v1::Job first = *GetJob(control(), 1);
   const absl::Duration ahead =
-      FromTimestamp(loop->GetJob(2)->predicted_start_time()) -
+      FromTimestamp(GetJob(control(), 2)->predicted_start_time()) -
       FromTimestamp(first.start_time());
   EXPECT_GT(ahead, absl::Seconds(990));
   EXPECT_LT(ahead, absl::Seconds(1100));
   EXPECT_FALSE(first.has_predicted_start_time()) << "it started at once";
   Restart();
-  EXPECT_TRUE(loop->GetJob(2)->has_predicted_start_time()) << "it is on disk";
+  EXPECT_TRUE(GetJob(control(), 2)->has_predicted_start_time())
+      << "it is on disk";
 }
 
 TEST_F(ForecasterTest, WhereNobodyKnowsThereIsNone) {
@@ -49,7 +51,7 @@ TEST_F(ForecasterTest, WhereNobodyKnowsThereIsNone) {
   ASSERT_TRUE(Submit(Request("r2")).ok());
   ReportEnded(1, 1, worker::v1::JobEnded::SUCCEEDED);
   ASSERT_TRUE(Becomes(2, v1::STARTING));
-  EXPECT_FALSE(loop->GetJob(2)->has_predicted_start_time());
+  EXPECT_FALSE(GetJob(control(), 2)->has_predicted_start_time());
 }
 
 TEST(ForecasterQueueTest, LooksAreBoundedAndEachIsAnsweredOnce) {

@@ -3,6 +3,11 @@
 
 #include <filesystem>
 
+#include "gpupool/v1/admin.pb.h"
+#include "server/control/admission.h"
+#include "server/control/device_board.h"
+#include "server/control/device_requests.h"
+#include "server/control/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -72,19 +77,19 @@ class GangTest : public ControlTest {
 
 TEST_F(GangTest, IsStartedOnAllItsDevicesAndSucceedsWithItsLastRank) {
   Run();
-  EXPECT_EQ(loop->GetJob(1)->device(), "cpu:0");
-  EXPECT_THAT(loop->GetJob(1)->devices(), ElementsAre("cpu:0", "cpu:1"));
-  for (const v1::Device& device : loop->ListDevices()) {
+  EXPECT_EQ(GetJob(control(), 1)->device(), "cpu:0");
+  EXPECT_THAT(GetJob(control(), 1)->devices(), ElementsAre("cpu:0", "cpu:1"));
+  for (const v1::Device& device : ListDevices(control())) {
     EXPECT_THAT(device.job_ids(), ElementsAre(1));
     EXPECT_EQ(device.committed_bytes(), 100u);
   }
   EndRank("cpu:1", 1, JobEnded::SUCCEEDED);
   ASSERT_TRUE(workers->WaitAcknowledged("cpu:1", sequence));
-  EXPECT_EQ(loop->GetJob(1)->state(), v1::RUNNING);
+  EXPECT_EQ(GetJob(control(), 1)->state(), v1::RUNNING);
   ReportCheckpoint(1, 1, 20);
   EndRank("cpu:0", 1, JobEnded::SUCCEEDED);
   ASSERT_TRUE(Becomes(1, v1::SUCCEEDED));
-  EXPECT_THAT(loop->GetJob(1)->devices(), ElementsAre("cpu:0", "cpu:1"));
+  EXPECT_THAT(GetJob(control(), 1)->devices(), ElementsAre("cpu:0", "cpu:1"));
   EXPECT_TRUE(Eventually([&] { return !fs::exists(Folder(1)); }));
 }
 
@@ -94,7 +99,8 @@ TEST_F(GangTest, TellsTheFailureOfTheRankThatFailedAndNotWhatOthersSaw) {
   ExpectStop("cpu:1", worker::v1::StopJob::CANCELLED);
   EndRank("cpu:1", 1, JobEnded::FAILED, "the loss is NaN at step 7");
   ASSERT_TRUE(Becomes(1, v1::FAILED));
-  EXPECT_EQ(loop->GetJob(1)->error().message(), "the loss is NaN at step 7");
+  EXPECT_EQ(GetJob(control(), 1)->error().message(),
+            "the loss is NaN at step 7");
 }
 
 TEST_F(GangTest, GivesUpWithTheFirstReasonNotTheLastWord) {
@@ -106,7 +112,7 @@ TEST_F(GangTest, GivesUpWithTheFirstReasonNotTheLastWord) {
   ExpectStop("cpu:0", worker::v1::StopJob::CANCELLED);
   EndRank("cpu:0", 1, JobEnded::INTERRUPTED, "rank 1 is lost");
   ASSERT_TRUE(Becomes(1, v1::FAILED));
-  EXPECT_THAT(loop->GetJob(1)->error().message(),
+  EXPECT_THAT(GetJob(control(), 1)->error().message(),
               HasSubstr("lost the worker of cpu:1: signal 9"));
 }
 
@@ -125,14 +131,14 @@ TEST_F(GangTest, ALostRankMakesAllResumeFromTheCheckpoint) {
 TEST_F(GangTest, ACancelFreesAllDevices) {
   Run();
   Answer<v1::Job> answer;
-  loop->CancelJob(1, answer.callback());
+  CancelJob(control(), 1, answer.callback());
   EXPECT_EQ(answer.Wait()->state(), v1::CANCELLING);
   ExpectStop("cpu:0", worker::v1::StopJob::CANCELLED);
   ExpectStop("cpu:1", worker::v1::StopJob::CANCELLED);
   EndRank("cpu:0", 1, JobEnded::STOPPED);
   EndRank("cpu:1", 1, JobEnded::INTERRUPTED, "rank 0 is lost");
   ASSERT_TRUE(Becomes(1, v1::CANCELLED));
-  for (const v1::Device& device : loop->ListDevices()) {
+  for (const v1::Device& device : ListDevices(control())) {
     EXPECT_EQ(device.committed_bytes(), 0u);
   }
 }
@@ -145,7 +151,7 @@ TEST_F(GangTest, AnAttemptThatAllItsWorkersStillRunIsAdopted) {
   EndRank("cpu:0", 1, JobEnded::SUCCEEDED);
   EndRank("cpu:1", 1, JobEnded::SUCCEEDED);
   ASSERT_TRUE(Becomes(1, v1::SUCCEEDED));
-  EXPECT_EQ(loop->GetJob(1)->attempt(), 1u);
+  EXPECT_EQ(GetJob(control(), 1)->attempt(), 1u);
   EXPECT_EQ(workers->posts(), 0u) << "nothing was started or stopped";
 }
 
@@ -171,7 +177,7 @@ TEST_F(GangTest, ARankThatEndedBeforeTheRestartIsNotMissed) {
   Hello("cpu:0", {{1, 1}});
   EndRank("cpu:0", 1, JobEnded::SUCCEEDED);
   ASSERT_TRUE(Becomes(1, v1::SUCCEEDED));
-  EXPECT_EQ(loop->GetJob(1)->attempt(), 1u);
+  EXPECT_EQ(GetJob(control(), 1)->attempt(), 1u);
 }
 
 TEST_F(GangTest, SaysHowManyDevicesItWaitsFor) {
@@ -189,7 +195,7 @@ TEST_F(GangTest, SaysHowManyDevicesItWaitsFor) {
 
 TEST_F(GangTest, ReconcileListsEveryRank) {
   Run();
-  const auto state = loop->GetReconcileState();
+  const auto state = control().board->Reconcile();
   ASSERT_EQ(state.attempts_size(), 2);
   EXPECT_EQ(state.attempts(0).device(), "cpu:0");
   EXPECT_EQ(state.attempts(1).device(), "cpu:1");

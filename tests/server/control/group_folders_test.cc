@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "scheduler/state_editor.h"
+#include "scheduler/state/state_editor.h"
 #include "tests/server/store/temp_dir.h"
 
 namespace gpupool::server {

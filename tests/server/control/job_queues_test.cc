@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include "gpupool/v1/admin.pb.h"
+#include "gpupool/v1/job.pb.h"
+#include "scheduler/state/state.h"
+
 namespace gpupool::server {
 namespace {
 

@@ -23,17 +23,17 @@ class JobRequestsTest : public ControlTest {
 
   absl::StatusOr<v1::Job> Hold(uint64_t id) {
     Answer<v1::Job> answer;
-    loop->HoldJob(id, answer.callback());
+    HoldJob(control(), id, answer.callback());
     return answer.Wait();
   }
   absl::StatusOr<v1::Job> Release(uint64_t id) {
     Answer<v1::Job> answer;
-    loop->ReleaseJob(id, answer.callback());
+    ReleaseJob(control(), id, answer.callback());
     return answer.Wait();
   }
   absl::StatusOr<v1::JobExplanation> Explain(uint64_t id) {
     Answer<v1::JobExplanation> answer;
-    loop->ExplainJob(id, answer.callback());
+    ExplainJob(control(), id, answer.callback());
     return answer.Wait();
   }
 };
@@ -44,8 +44,9 @@ TEST_F(JobRequestsTest, AHeldJobIsHeldAfterARestart) {
   ASSERT_TRUE(Submit(request).ok());
   Restart();
   Hello("cpu:0");
-  EXPECT_TRUE(loop->GetJob(1)->held());
-  EXPECT_THAT(loop->GetJob(1)->waiting_reason(), HasSubstr("gpupool release"));
+  EXPECT_TRUE(GetJob(control(), 1)->held());
+  EXPECT_THAT(GetJob(control(), 1)->waiting_reason(),
+              HasSubstr("gpupool release"));
   const auto released = Release(1);
   ASSERT_TRUE(released.ok()) << released.status();
   EXPECT_FALSE(released->held());
@@ -62,7 +63,7 @@ TEST_F(JobRequestsTest, HoldingARunningJobTellsItsWorkerToCheckpoint) {
   ReportCheckpoint(1, 1, 7);
   ReportEnded(1, 1, JobEnded::STOPPED);
   ASSERT_TRUE(Becomes(1, v1::QUEUED));
-  EXPECT_TRUE(loop->GetJob(1)->held());
+  EXPECT_TRUE(GetJob(control(), 1)->held());
 }
 
 TEST_F(JobRequestsTest, EndedJobsAreRefusedByTheirState) {
@@ -83,10 +84,11 @@ TEST_F(JobRequestsTest, PrerequisitesOutliveARestart) {
   ASSERT_TRUE(Submit(request).ok());
   Restart();
   Hello("cpu:0", {{1, 1}});
-  EXPECT_EQ(loop->GetJob(2)->waiting_reason(), "waits for job 1 to succeed");
+  EXPECT_EQ(GetJob(control(), 2)->waiting_reason(),
+            "waits for job 1 to succeed");
   ReportEnded(1, 1, JobEnded::FAILED);
   ASSERT_TRUE(Becomes(2, v1::FAILED));
-  EXPECT_EQ(loop->GetJob(2)->error().message(),
+  EXPECT_EQ(GetJob(control(), 2)->error().message(),
             "job 1, after which it was to run, failed");
 }
 
@@ -138,10 +140,11 @@ TEST_F(JobRequestsTest, RunTimeAndWhatItTaughtOutliveARestart) {
   ASSERT_TRUE(Becomes(1, v1::RUNNING));
   LetTimePass(absl::Milliseconds(5));
   ReportProgress(1, 1, 5);
-  ASSERT_TRUE(Eventually([&] { return loop->GetJob(1)->run_seconds() > 0; }));
-  const double ran = loop->GetJob(1)->run_seconds();
+  ASSERT_TRUE(
+      Eventually([&] { return GetJob(control(), 1)->run_seconds() > 0; }));
+  const double ran = GetJob(control(), 1)->run_seconds();
   Restart();
-  EXPECT_EQ(loop->GetJob(1)->run_seconds(), ran);
+  EXPECT_EQ(GetJob(control(), 1)->run_seconds(), ran);
 }
 
 }  // namespace

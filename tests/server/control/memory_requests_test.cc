@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/match.h"
+#include "server/control/device_requests.h"
+#include "server/control/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -32,7 +34,7 @@ class MemoryRequestsTest : public ControlTest {
     request.set_device("cpu:0");
     request.set_fraction(fraction);
     Answer<v1::MemoryStats> answer;
-    loop->SetMemoryFraction(request, answer.callback());
+    SetMemoryFraction(control(), request, answer.callback());
     return answer;
   }
   static FromWorker StatsOf(uint64_t bytes) {
@@ -42,35 +44,16 @@ class MemoryRequestsTest : public ControlTest {
   }
 };
 
-TEST_F(MemoryRequestsTest, FiguresAreTheWorkers) {
-  Answer<worker::v1::MemoryReply> memory;
-  loop->GetMemory("cpu:0", true, false, memory.callback());
-  const ToWorker sent = Serve(StatsOf(7));
-  EXPECT_TRUE(sent.get_memory().with_snapshot());
-  EXPECT_FALSE(sent.get_memory().with_summary());
-  EXPECT_EQ(memory.Wait()->stats().limit_bytes(), 7u);
-  Answer<v1::MemoryStats> peak;
-  loop->ResetPeak("cpu:0", peak.callback());
-  EXPECT_TRUE(Serve(StatsOf(8)).has_reset_peak());
-  EXPECT_EQ(peak.Wait()->limit_bytes(), 8u);
-  Answer<v1::EmptyCacheResponse> cache;
-  loop->EmptyCache("cpu:0", cache.callback());
-  FromWorker freed;
-  freed.mutable_empty_cache()->set_freed_bytes(9);
-  EXPECT_TRUE(Serve(freed).has_empty_cache());
-  EXPECT_EQ(cache.Wait()->freed_bytes(), 9u);
-}
-
 TEST_F(MemoryRequestsTest, AFractionIsKeptAndGivenToEveryLaterWorker) {
   auto taken = Set(0.5);
   EXPECT_EQ(Serve(StatsOf(3)).set_memory_fraction().fraction(), 0.5);
   EXPECT_EQ(taken.Wait()->limit_bytes(), 3u);
-  EXPECT_EQ(loop->ListDevices()[0].memory_fraction(), 0.5);
-  EXPECT_EQ(loop->ListDevices()[0].limit_bytes(), kLimit);
+  EXPECT_EQ(ListDevices(control())[0].memory_fraction(), 0.5);
+  EXPECT_EQ(ListDevices(control())[0].limit_bytes(), kLimit);
   Hello("cpu:0");  // another worker
   EXPECT_EQ(Serve(StatsOf(3)).set_memory_fraction().fraction(), 0.5);
   Restart();
-  EXPECT_EQ(loop->ListDevices()[0].memory_fraction(), 0.5);
+  EXPECT_EQ(ListDevices(control())[0].memory_fraction(), 0.5);
   Hello("cpu:0");
   EXPECT_EQ(Serve(StatsOf(3)).set_memory_fraction().fraction(), 0.5);
 }
@@ -93,7 +76,7 @@ TEST_F(MemoryRequestsTest, AFractionThatTheWorkerRefusesIsTakenBack) {
   auto refused = Set(0.5);
   Serve(absl::FailedPreconditionError("more is held"));
   EXPECT_EQ(refused.Wait().status().message(), "more is held");
-  EXPECT_EQ(loop->ListDevices()[0].memory_fraction(), 1);
+  EXPECT_EQ(ListDevices(control())[0].memory_fraction(), 1);
   EXPECT_EQ(*store->LoadMemoryFractions(),
             (std::map<std::string, double>{{"cpu:0", 1}}));
 }
@@ -102,7 +85,7 @@ TEST_F(MemoryRequestsTest, AFractionIsSetThoughTheWorkerIsAway) {
   auto set = Set(0.25);
   Serve(absl::UnavailableError("the worker restarts"));
   EXPECT_EQ(set.Wait()->limit_bytes(), kLimit / 4);
-  EXPECT_EQ(loop->ListDevices()[0].memory_fraction(), 0.25);
+  EXPECT_EQ(ListDevices(control())[0].memory_fraction(), 0.25);
 }
 
 TEST_F(MemoryRequestsTest, AFractionBelowWhatIsPlacedIsRefused) {
@@ -125,7 +108,7 @@ TEST_F(MemoryRequestsTest, AJobWaitsForALargerFraction) {
   ASSERT_TRUE(set.Wait().ok());
   const v1::Job job = *Submit(Request("r1"));
   EXPECT_TRUE(Eventually([&] {
-    return absl::StrContains(loop->GetJob(job.id())->waiting_reason(),
+    return absl::StrContains(GetJob(control(), job.id())->waiting_reason(),
                              "a memory fraction of 0.5");
   }));
   auto raised = Set(1);
@@ -134,33 +117,14 @@ TEST_F(MemoryRequestsTest, AJobWaitsForALargerFraction) {
   EXPECT_TRUE(Becomes(job.id(), v1::STARTING));
 }
 
-TEST_F(MemoryRequestsTest, HistoryAndDumpsAreTheWorkersToo) {
-  v1::RecordMemoryHistoryRequest request;
-  request.set_device("cpu:0");
-  request.set_enabled(true);
-  request.set_max_entries(12);
-  Answer<v1::RecordMemoryHistoryResponse> recorded;
-  loop->RecordMemoryHistory(request, recorded.callback());
-  const ToWorker sent = Serve(FromWorker());
-  EXPECT_TRUE(sent.record_memory_history().enabled());
-  EXPECT_EQ(sent.record_memory_history().max_entries(), 12u);
-  EXPECT_TRUE(recorded.Wait().ok());
-  Answer<worker::v1::DumpMemoryReply> dumped;
-  loop->DumpMemory("cpu:0", dumped.callback());
-  FromWorker reply;
-  reply.mutable_dump_memory()->set_bytes(5);
-  EXPECT_TRUE(Serve(reply).has_dump_memory());
-  EXPECT_EQ(dumped.Wait()->bytes(), 5u);
-}
-
 TEST_F(MemoryRequestsTest, UnknownDevicesAreNotFound) {
-  Answer<v1::EmptyCacheResponse> cache;
-  loop->EmptyCache("cpu:9", cache.callback());
-  EXPECT_TRUE(absl::IsNotFound(cache.Wait().status()));
-  Answer<worker::v1::DumpMemoryReply> dump;
-  loop->DumpMemory("cuda:0", dump.callback());
-  EXPECT_THAT(std::string(dump.Wait().status().message()),
-              HasSubstr("\"cuda:0\""));
+  v1::SetMemoryFractionRequest request;
+  request.set_device("cpu:9");
+  request.set_fraction(0.5);
+  Answer<v1::MemoryStats> answer;
+  SetMemoryFraction(control(), request, answer.callback());
+  EXPECT_THAT(std::string(answer.Wait().status().message()),
+              HasSubstr("\"cpu:9\""));
   EXPECT_EQ(workers->sends(), 0u);
 }
 

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/control/device_requests.h"
+#include "server/store/store.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -23,7 +25,7 @@ class ModelRequestsTest : public ControlTest {
                                            uint64_t job) {
     request.set_job_id(job);
     Answer<v1::ModelVersion> answer;
-    loop->PromoteCheckpoint(request, answer.callback());
+    PromoteCheckpoint(control(), request, answer.callback());
     return answer.Wait();
   }
   Answer<v1::ModelVersion> Load(uint64_t version, bool wait = false) {
@@ -32,7 +34,7 @@ class ModelRequestsTest : public ControlTest {
     request.set_version(version);
     request.set_wait(wait);
     Answer<v1::ModelVersion> answer;
-    loop->LoadVersion(request, answer.callback());
+    LoadVersion(control(), request, answer.callback());
     return answer;
   }
   Answer<v1::ModelVersion> Unload(uint64_t version, bool wait = false) {
@@ -41,7 +43,7 @@ class ModelRequestsTest : public ControlTest {
     request.set_version(version);
     request.set_wait(wait);
     Answer<v1::ModelVersion> answer;
-    loop->UnloadVersion(request, answer.callback());
+    UnloadVersion(control(), request, answer.callback());
     return answer;
   }
   absl::Status Delete(uint64_t version) {
@@ -49,7 +51,7 @@ class ModelRequestsTest : public ControlTest {
     request.set_model("digits");
     request.set_version(version);
     Answer<v1::DeleteVersionResponse> answer;
-    loop->DeleteVersion(request, answer.callback());
+    DeleteVersion(control(), request, answer.callback());
     return answer.Wait().status();
   }
   void AnswerUnload() {
@@ -69,7 +71,7 @@ TEST_F(ModelRequestsTest, SuccessPublishesAndServesTheLastCheckpoint) {
   EXPECT_EQ(version.job_id(), job.id());
   EXPECT_EQ(version.step(), 20u);
   EXPECT_EQ(version.serving().max_batch_size(), 32u);
-  EXPECT_EQ(loop->GetModel("digits")->versions_size(), 1);
+  EXPECT_EQ(store->GetModel("digits")->versions_size(), 1);
 }
 
 class WantedDeviceTest : public ModelRequestsTest {
@@ -89,7 +91,7 @@ class WantedDeviceTest : public ModelRequestsTest {
     request.set_model("digits");
     request.set_device(device);
     Answer<v1::ModelVersion> answer;
-    loop->LoadVersion(request, answer.callback());
+    LoadVersion(control(), request, answer.callback());
     return answer.Wait();
   }
 };
@@ -201,7 +203,7 @@ TEST_F(ModelRequestsTest, WaitingAnswersWhenTheVersionIsReady) {
   request.set_job_id(job.id());
   request.set_wait(true);
   Answer<v1::ModelVersion> answer;
-  loop->PromoteCheckpoint(request, answer.callback());
+  PromoteCheckpoint(control(), request, answer.callback());
   EXPECT_FALSE(answer.CameTooEarly());
   AnswerLoad("cpu:0");
   EXPECT_EQ(answer.Wait()->state(), v1::READY);
@@ -243,7 +245,7 @@ TEST_F(ModelRequestsTest, UnloadDrainsAndGivesTheBytesBack) {
   AnswerUnload();
   EXPECT_EQ(answer.Wait()->state(), v1::UNLOADED);
   EXPECT_TRUE(sink->served().empty());
-  EXPECT_EQ(loop->ListDevices()[0].committed_bytes(), 0u);
+  EXPECT_EQ(ListDevices(control())[0].committed_bytes(), 0u);
   EXPECT_EQ(Unload(1).Wait()->state(), v1::UNLOADED) << "a no-op";
 }
 
@@ -257,7 +259,7 @@ TEST_F(ModelRequestsTest, OnlyAnUnloadedVersionIsDeletedAndItsNumberNotReused) {
   ASSERT_TRUE(unloaded.Wait().ok());
   EXPECT_TRUE(Delete(1).ok());
   EXPECT_TRUE(absl::IsNotFound(Delete(1)));
-  EXPECT_TRUE(absl::IsNotFound(loop->GetModel("digits").status()));
+  EXPECT_TRUE(absl::IsNotFound(store->GetModel("digits").status()));
   EXPECT_EQ(Promote({}, job.id())->version(), 2u);
 }
 
@@ -306,7 +308,7 @@ TEST_F(ModelRequestsTest, AnUploadedModelIsImportedAndLoaded) {
   header.set_sha256("w");
   header.set_wait(true);
   Answer<v1::ModelVersion> answer;
-  loop->ImportModel(header, answer.callback());
+  ImportModel(control(), header, answer.callback());
   EXPECT_EQ(asked.weights_sha256(), "w");
   EXPECT_EQ(asked.max_batch_size(), 32u);
   EXPECT_FALSE(answer.CameTooEarly()) << "it waits for the load";
@@ -325,9 +327,9 @@ TEST_F(ModelRequestsTest, AModelThatCannotBeImportedLeavesNothing) {
   v1::UploadModelRequest::Header header;
   header.set_name("net");
   Answer<v1::ModelVersion> answer;
-  loop->ImportModel(header, answer.callback());
+  ImportModel(control(), header, answer.callback());
   EXPECT_THAT(answer.Wait().status().message(), HasSubstr("Swirl"));
-  EXPECT_FALSE(loop->GetModel("net").ok());
+  EXPECT_FALSE(store->GetModel("net").ok());
 }
 
 TEST_F(ModelRequestsTest, AnExportNamesTheVersionThatAWorkerWrote) {
@@ -346,7 +348,7 @@ TEST_F(ModelRequestsTest, AnExportNamesTheVersionThatAWorkerWrote) {
   request.set_model("digits");
   request.set_format(v1::ExportModelRequest::ONNX);
   Answer<v1::ExportModelResponse::Header> answer;
-  loop->ExportModel(request, answer.callback());
+  ExportModel(control(), request, answer.callback());
   const auto header = answer.Wait();
   ASSERT_TRUE(header.ok()) << header.status();
   EXPECT_EQ(header->version(), 1u) << "the newest";
@@ -354,7 +356,7 @@ TEST_F(ModelRequestsTest, AnExportNamesTheVersionThatAWorkerWrote) {
   EXPECT_EQ(header->total_bytes(), 9u);
   request.set_version(2);
   Answer<v1::ExportModelResponse::Header> missing;
-  loop->ExportModel(request, missing.callback());
+  ExportModel(control(), request, missing.callback());
   EXPECT_TRUE(absl::IsNotFound(missing.Wait().status()));
 }
 

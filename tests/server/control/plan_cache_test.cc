@@ -4,6 +4,9 @@
 
 #include <limits>
 
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+
 namespace gpupool::server {
 namespace {
 

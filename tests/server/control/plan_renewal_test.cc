@@ -5,6 +5,9 @@
 
 #include <atomic>
 
+#include "server/control/admission.h"
+#include "server/control/device_requests.h"
+#include "server/control/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -38,7 +41,7 @@ class PlanRenewalTest : public ControlTest {
   // What was sent to the control thread before has been done.
   void Barrier() {
     Answer<v1::Job> answer;
-    loop->CancelJob(999, answer.callback());
+    CancelJob(control(), 999, answer.callback());
     EXPECT_TRUE(absl::IsNotFound(answer.Wait().status()));
   }
 
@@ -60,8 +63,8 @@ TEST_F(PlanRenewalTest, WhatWaitsIsPlannedAgainBeforeItStarts) {
     ASSERT_TRUE(workers->NextPost(post)) << "both fit by their new plans";
     EXPECT_EQ(post.message.start_job().job_id(), id);
     EXPECT_EQ(post.message.start_job().limit_bytes(), 300u);
-    EXPECT_EQ(loop->GetJob(id)->plan().training().peak(), 300u);
-    EXPECT_EQ(loop->GetJob(id)->memory().planned_peak_bytes(), 300u);
+    EXPECT_EQ(GetJob(control(), id)->plan().training().peak(), 300u);
+    EXPECT_EQ(GetJob(control(), id)->memory().planned_peak_bytes(), 300u);
   }
 }
 
@@ -100,14 +103,14 @@ TEST_F(PlanRenewalTest, AMetaWorkerThatLeavesIsAskedAgainWhenItComesBack) {
   Hello("meta");
   Barrier();
   Barrier();
-  EXPECT_EQ(loop->GetJob(1)->plan().training().peak(), 600u);
+  EXPECT_EQ(GetJob(control(), 1)->plan().training().peak(), 600u);
   PlanFor(300, 50);
   Hello("meta");
   Hello("cpu:0");
   FakeWorkers::Pending post;
   ASSERT_TRUE(workers->NextPost(post));
   EXPECT_TRUE(Eventually(
-      [&] { return loop->GetJob(1)->plan().training().peak() == 300; }));
+      [&] { return GetJob(control(), 1)->plan().training().peak() == 300; }));
 }
 
 TEST_F(PlanRenewalTest, APlanThatCannotBeMadeLeavesTheOldOneAndTheRest) {
@@ -146,7 +149,7 @@ TEST_F(PlanRenewalTest, AServedVersionKeepsItsBytesAndGetsItsPlan) {
   EXPECT_EQ(sink->served().at(id), "cpu:0");
   EXPECT_EQ(plans, 1);
   EXPECT_FALSE(store->GetVersion("digits", 1)->plan().has_training());
-  EXPECT_EQ(loop->ListDevices()[0].committed_bytes(), 50u);
+  EXPECT_EQ(ListDevices(control())[0].committed_bytes(), 50u);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "server/control/device_board.h"
+#include "server/control/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -26,7 +28,7 @@ TEST_F(RecoveryTest, EveryAcknowledgedJobIsThereAfterARestart) {
     ASSERT_TRUE(Submit(Request("r" + std::to_string(i))).ok());
   }
   Restart();
-  EXPECT_EQ(loop->ListJobs({})->jobs_size(), 20);
+  EXPECT_EQ(ListJobs(control(), {})->jobs_size(), 20);
   EXPECT_EQ(Submit(Request("r3"))->id(), 4u) << "requests are remembered";
   EXPECT_EQ(Submit(Request("new"))->id(), 21u) << "ids are not reused";
 }
@@ -38,14 +40,14 @@ TEST_F(RecoveryTest, ARunningAttemptIsAdoptedNotRestarted) {
   ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
   Restart();
   EXPECT_EQ(loop->LastReportSequence("cpu:0"), sequence);
-  EXPECT_EQ(loop->GetJob(1)->state(), v1::RUNNING);
+  EXPECT_EQ(GetJob(control(), 1)->state(), v1::RUNNING);
   Hello("cpu:0", {{1, 1}});
   ReportProgress(1, 1, 6);
   ReportEnded(1, 1, JobEnded::SUCCEEDED);
   ASSERT_TRUE(Becomes(1, v1::SUCCEEDED));
-  EXPECT_EQ(loop->GetJob(1)->attempt(), 1u);
+  EXPECT_EQ(GetJob(control(), 1)->attempt(), 1u);
   EXPECT_EQ(workers->posts(), 0u) << "nothing was started or stopped";
-  const auto events = *loop->ReadEvents(1, 0, 100);
+  const auto events = *ReadEvents(control(), 1, {0, 100});
   for (size_t i = 0; i < events.size(); ++i) {
     EXPECT_EQ(events[i].sequence(), i + 1);
   }
@@ -60,7 +62,7 @@ TEST_F(RecoveryTest, AnEndSpooledWhileNobodyListenedIsTheEnd) {
   ReportCheckpoint(1, 1, 20);
   ReportEnded(1, 1, JobEnded::SUCCEEDED);
   ASSERT_TRUE(Becomes(1, v1::SUCCEEDED));
-  EXPECT_EQ(loop->GetJob(1)->last_checkpoint().step(), 20u);
+  EXPECT_EQ(GetJob(control(), 1)->last_checkpoint().step(), 20u);
 }
 
 TEST_F(RecoveryTest, AnAttemptThatSavesIsWaitedForAndHoldsNoDevice) {
@@ -69,7 +71,7 @@ TEST_F(RecoveryTest, AnAttemptThatSavesIsWaitedForAndHoldsNoDevice) {
   ReportStarted(1, 1);
   ReportEnded(1, 1, JobEnded::SAVING);
   ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
-  EXPECT_FALSE(loop->WaitUntilIdle(absl::ZeroDuration()));
+  EXPECT_FALSE(control().board->WaitUntilIdle(absl::ZeroDuration()));
   Restart();
   worker::v1::HelloReply hello;
   hello.add_running()->set_job_id(1);
@@ -77,14 +79,14 @@ TEST_F(RecoveryTest, AnAttemptThatSavesIsWaitedForAndHoldsNoDevice) {
   hello.mutable_running(0)->set_left(true);
   loop->OnWorkerReady("cpu:0", hello);
   SubmitAndStart(Request("r2"));  // has all of the device
-  EXPECT_EQ(loop->GetJob(1)->state(), v1::RUNNING);
-  EXPECT_EQ(loop->GetJob(1)->waiting_reason(),
+  EXPECT_EQ(GetJob(control(), 1)->state(), v1::RUNNING);
+  EXPECT_EQ(GetJob(control(), 1)->waiting_reason(),
             "its checkpoint is being written to disk; it holds no device any "
             "more");
   ReportCheckpoint(1, 1, 20);
   ReportEnded(1, 1, JobEnded::STOPPED);
   ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
-  EXPECT_EQ(loop->GetJob(1)->last_checkpoint().step(), 20u);
+  EXPECT_EQ(GetJob(control(), 1)->last_checkpoint().step(), 20u);
 }
 
 TEST_F(RecoveryTest, ReportsTakenBeforeTheRestartAreNotTakenAgain) {
@@ -93,11 +95,11 @@ TEST_F(RecoveryTest, ReportsTakenBeforeTheRestartAreNotTakenAgain) {
   ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
   Restart();
   Hello("cpu:0", {{1, 1}});
-  const size_t before = loop->ReadEvents(1, 0, 100)->size();
+  const size_t before = ReadEvents(control(), 1, {0, 100})->size();
   --sequence;
   ReportProgress(1, 1, 5);  // the same report, sent again
   ASSERT_TRUE(workers->WaitAcknowledged("cpu:0", sequence));
-  EXPECT_EQ(loop->ReadEvents(1, 0, 100)->size(), before);
+  EXPECT_EQ(ReadEvents(control(), 1, {0, 100})->size(), before);
 }
 
 TEST_F(RecoveryTest, AnAttemptThatDiedMeanwhileIsStartedAgain) {
@@ -133,7 +135,7 @@ TEST_F(RecoveryTest, FaultsOfDevicesUnderAJobAreRememberedAcrossRestarts) {
   loop->OnWorkerLost("cpu:0", absl::AbortedError("illegal address"));
   ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
   Restart();
-  EXPECT_THAT(loop->GetJob(1)->faulted_devices(), ElementsAre("cpu:0"));
+  EXPECT_THAT(GetJob(control(), 1)->faulted_devices(), ElementsAre("cpu:0"));
   // It goes on from there, and the device has no cool-down any more.
   Hello("cpu:0");
   FakeWorkers::Pending post;
@@ -141,7 +143,7 @@ TEST_F(RecoveryTest, FaultsOfDevicesUnderAJobAreRememberedAcrossRestarts) {
   EXPECT_EQ(post.message.start_job().attempt(), 2u);
   loop->OnWorkerLost("cpu:0", absl::AbortedError("illegal address"));
   ASSERT_TRUE(Becomes(1, v1::BACKING_OFF));
-  EXPECT_THAT(loop->GetJob(1)->faulted_devices(),
+  EXPECT_THAT(GetJob(control(), 1)->faulted_devices(),
               ElementsAre("cpu:0", "cpu:0"));
 }
 
@@ -183,13 +185,13 @@ TEST_F(RecoveryTest, AnExclusiveJobAndAWantedDeviceSurviveARestart) {
   Restart();
   Hello("cpu:0");
   Hello("cpu:1", {{1, 1}});
-  const auto why = [&] { return loop->GetJob(2)->waiting_reason(); };
+  const auto why = [&] { return GetJob(control(), 2)->waiting_reason(); };
   EXPECT_TRUE(Eventually([&] {
     return why() ==
            "waits for cpu:1: it needs 100 B there, 0 B are free; job 1 has "
            "cpu:1 to itself; it is next";
   })) << why();
-  EXPECT_EQ(loop->GetJob(1)->spec().device(), "cpu:1");
+  EXPECT_EQ(GetJob(control(), 1)->spec().device(), "cpu:1");
 }
 
 TEST_F(RecoveryTest, AJobOnADeviceThatWasTakenAwayWaitsForAnother) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "server/control/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {
@@ -49,7 +50,7 @@ class ReportIntakeTest : public ControlTest {
   }
 
   std::vector<uint64_t> BestSteps(uint64_t job) {
-    const v1::Job found = *loop->GetJob(job);
+    const v1::Job found = *GetJob(control(), job);
     std::vector<uint64_t> steps;
     for (const v1::Checkpoint& checkpoint : found.best_checkpoints()) {
       steps.push_back(checkpoint.step());
@@ -88,7 +89,7 @@ TEST_F(ReportIntakeTest, TheBestOneIsPublished) {
   AnswerLoad("cpu:0");
   ASSERT_TRUE(VersionBecomes("digits", 1, v1::READY));
   EXPECT_EQ(store->GetVersion("digits", 0)->step(), 10u);
-  EXPECT_EQ(loop->GetJob(job.id())->last_checkpoint().step(), 20u);
+  EXPECT_EQ(GetJob(control(), job.id())->last_checkpoint().step(), 20u);
 }
 
 TEST_F(ReportIntakeTest, WithoutAskingForTheBestTheNewestCounts) {

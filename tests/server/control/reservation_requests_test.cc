@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/control/device_requests.h"
+#include "server/control/job_requests.h"
 #include "server/control/rows.h"
 #include "tests/server/control/control_fixture.h"
 
@@ -38,7 +40,7 @@ class ReservationRequestsTest : public ControlTest {
   absl::StatusOr<v1::Reservation> Create(
       const v1::CreateReservationRequest& request) {
     Answer<v1::Reservation> answer;
-    loop->CreateReservation(request, answer.callback());
+    CreateReservation(control(), request, answer.callback());
     return answer.Wait();
   }
   absl::StatusOr<v1::Reservation> Cancel(uint64_t id, std::string name = "") {
@@ -46,13 +48,13 @@ class ReservationRequestsTest : public ControlTest {
     request.set_id(id);
     request.set_name(std::move(name));
     Answer<v1::Reservation> answer;
-    loop->CancelReservation(request, answer.callback());
+    CancelReservation(control(), request, answer.callback());
     return answer.Wait();
   }
   v1::ListReservationsResponse List(bool all = false) {
     v1::ListReservationsRequest request;
     request.set_all(all);
-    return *loop->ListReservations(request);
+    return *ListReservations(*store, request, absl::Now());
   }
   std::string Refusal(const v1::CreateReservationRequest& request,
                       absl::StatusCode code) {
@@ -79,7 +81,7 @@ TEST_F(ReservationRequestsTest, OneThatWasMadeIsListedAndSurvivesARestart) {
   ASSERT_EQ(list.reservations_size(), 2);
   EXPECT_EQ(list.reservations(0).id(), made->id());
   const auto is_shown = [&] {
-    const auto devices = loop->ListDevices();
+    const auto devices = ListDevices(control());
     for (const v1::Device& device : devices) {
       if (device.name() != made->devices(0)) continue;
       return device.reservations_size() > 0 && device.reservations(0).active();
@@ -209,11 +211,12 @@ TEST_F(ReservationRequestsTest, AJobOfAnotherTenantIsToldWhy) {
   ReportEnded(job.id(), 1, worker::v1::JobEnded::STOPPED);
   ASSERT_TRUE(Becomes(job.id(), v1::QUEUED));
   EXPECT_TRUE(Eventually([&] {
-    return loop->GetJob(job.id())->waiting_reason().find(
-               "is reserved for lab until") != std::string::npos;
+    return GetJob(control(), job.id())
+               ->waiting_reason()
+               .find("is reserved for lab until") != std::string::npos;
   }));
   std::string texts;
-  const auto events = loop->ReadEvents(job.id(), 0, 100);
+  const auto events = ReadEvents(control(), job.id(), {0, 100});
   ASSERT_TRUE(events.ok()) << events.status();
   for (const v1::JobEvent& event : *events) {
     absl::StrAppend(&texts, event.log().text(), event.state_change().reason());

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/control/ledger.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
 #include "tests/server/store/temp_dir.h"
 
 namespace gpupool::server {

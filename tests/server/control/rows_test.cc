@@ -28,10 +28,10 @@ TEST(RowsTest, WhereAJobOrAVersionIsWantedIsKept) {
   row.mutable_spec()->set_device("cuda:1");
   row.mutable_spec()->set_exclusive(true);
   EXPECT_EQ(ToEvent(row).wanted_device, "cuda:1");
-  EXPECT_TRUE(ToEvent(row).exclusive);
+  EXPECT_TRUE(ToEvent(row).demands.exclusive);
   const scheduler::Job job = ToSchedulerJob(row, 0, {}, absl::UnixEpoch());
   EXPECT_EQ(job.wanted_device, "cuda:1");
-  EXPECT_TRUE(job.exclusive);
+  EXPECT_TRUE(job.demands.exclusive);
   v1::ModelVersion version;
   version.set_wanted_device("cpu");
   EXPECT_EQ(ToSchedulerVersion(version, nullptr).wanted_device, "cpu");

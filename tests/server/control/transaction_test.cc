@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "gpupool/worker/v1/worker.pb.h"
 #include "server/control/event_thinning.h"
 #include "server/control/report_intake.h"
 

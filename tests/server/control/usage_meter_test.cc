@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include "gpupool/worker/v1/worker.pb.h"
+#include "server/control/device_board.h"
+#include "server/control/ledger.h"
 #include "server/control/rows.h"
+#include "server/control/transaction.h"
 #include "tests/server/store/temp_dir.h"
 
 namespace gpupool::server {

@@ -4,6 +4,9 @@
 
 #include <optional>
 
+#include "gpupool/v1/model.pb.h"
+#include "server/control/ledger.h"
+
 namespace gpupool::server {
 namespace {
 

@@ -21,6 +21,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -362,28 +363,35 @@ class FakeEngine : public Engine {
     readings.set_temperature_celsius(40 + asked);
     return readings;
   }
-  v1::MemoryStats AllMemoryStats() const override {
-    v1::MemoryStats stats = memory_stats();
-    (*stats.mutable_by_pytorch_name())["num_ooms"] = 3;
-    return stats;
+  std::optional<absl::StatusOr<worker::v1::FromWorker>> AnswerVerb(
+      const worker::v1::ToWorker& request) override {
+    worker::v1::FromWorker reply;
+    *reply.mutable_memory()->mutable_stats() = memory_stats();
+    switch (request.message_case()) {
+      case worker::v1::ToWorker::kGetMemory:
+        (*reply.mutable_memory()
+              ->mutable_stats()
+              ->mutable_by_pytorch_name())["num_ooms"] = 3;
+        reply.mutable_memory()->set_summary("all of it");
+        return reply;
+      case worker::v1::ToWorker::kEmptyCache:
+        reply.mutable_empty_cache()->set_freed_bytes(4096);
+        return reply;
+      case worker::v1::ToWorker::kResetPeak:
+        return reply;
+      case worker::v1::ToWorker::kSetMemoryFraction:
+        if (request.set_memory_fraction().fraction() >= 0.5) return reply;
+        return absl::FailedPreconditionError("more is held");
+      case worker::v1::ToWorker::kRecordMemoryHistory:
+        history_entries = request.record_memory_history().max_entries();
+        return reply;
+      case worker::v1::ToWorker::kDumpMemory:
+        reply.mutable_dump_memory()->set_sha256(DigestOfStep(history_entries));
+        return reply;
+      default:
+        return std::nullopt;
+    }
   }
-  absl::Status SetMemoryFraction(double fraction) override {
-    if (fraction < 0.5) return absl::FailedPreconditionError("more is held");
-    return absl::OkStatus();
-  }
-  absl::Status RecordMemoryHistory(uint64_t max_entries) override {
-    history_entries = max_entries;
-    return absl::OkStatus();
-  }
-  absl::StatusOr<worker::v1::DumpMemoryReply> DumpMemory() const override {
-    worker::v1::DumpMemoryReply reply;
-    reply.set_sha256(DigestOfStep(history_entries));
-    return reply;
-  }
-  v1::MemorySnapshot Snapshot() const override { return {}; }
-  std::string MemorySummary() const override { return "all of it"; }
-  uint64_t EmptyCache() override { return 4096; }
-  void ResetPeak() override {}
 
   mutable std::atomic<int> readings_asked = 0;
   std::atomic<uint64_t> history_entries = 0;

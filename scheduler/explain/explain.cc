@@ -1,0 +1,329 @@
+#include "scheduler/explain/explain.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/substitute.h"
+#include "scheduler/explain/waiting_reason.h"
+#include "scheduler/order/queue_policy.h"
+#include "scheduler/order/tenant_order.h"
+#include "scheduler/place/obstacle.h"
+#include "scheduler/place/placement_policy.h"
+#include "scheduler/state/order_policy.h"
+#include "scheduler/yield/elastic_policy.h"
+#include "scheduler/yield/preemption_reasons.h"
+#include "scheduler/yield/serving_policy.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+constexpr absl::string_view kSeparator = "; ";  // of HeldBackText
+
+std::string NameOf(JobId id) { return absl::StrCat("job ", id.value()); }
+
+std::optional<absl::Duration> LeftOf(const Job& job, absl::Time now) {
+  if (!job.expected_run) return std::nullopt;
+  return std::max(*job.expected_run - job.Attained(now), absl::ZeroDuration());
+}
+
+using Keeping = absl::btree_map<DeviceId, JobId>;
+
+// Devices that earlier jobs hold.
+Keeping HeldBefore(const State& state, const Job& job) {
+  Keeping held;
+  for (const QueueKey& key : state.queue()) {
+    if (key.job == job.id) break;
+    const Job& before = state.jobs().at(key.job);
+    if (before.queue != job.queue &&
+        state.queues().TakesFrom(before.queue, job.queue)) {
+      continue;
+    }
+    for (DeviceId id : before.held_devices) held.emplace(id, before.id);
+  }
+  return held;
+}
+
+// Returns why the job does not start on the device; empty when it may. What
+// keeps it away is told before what others hold there.
+std::string ObstacleOn(const State& state, const Device& device,
+                       const Need& need, const Keeping& held) {
+  const std::optional<Obstacle> obstacle = ObstacleFor(state, device, need);
+  if (obstacle && obstacle->kind <= ObstacleKind::kReserved) {
+    return ObstacleText(state, device, need, *obstacle);
+  }
+  if (const auto it = held.find(device.id); it != held.end()) {
+    return absl::StrCat("kept free for ", NameOf(it->second),
+                        ", which is ahead");
+  }
+  if (const auto loaded = DevicesUnderLoad(state); loaded.contains(device.id)) {
+    return absl::StrCat("model ",
+                        LabelOf(state.versions().at(loaded.at(device.id))),
+                        " is under load here, and training stays away");
+  }
+  return obstacle ? ObstacleText(state, device, need, *obstacle) : "";
+}
+
+// Returns what is said of a job that gives way for the reason.
+template <typename... Values>
+std::string OwnText(PreemptionReason reason, const Values&... values) {
+  return absl::Substitute(RowOf(reason).own, values...);
+}
+
+// As the preemption policy decides; here with its reason. `borrows`: the job
+// may take the place for its tenant's guarantee.
+Explanation::RunningView ViewOf(const State& state, const Job& running,
+                                bool borrows, const Job& job, absl::Time now) {
+  const Queue& queue = state.QueueOf(job);
+  const absl::Duration min_run = state.QueueOf(running).min_run;
+  const bool takes = state.queues().TakesFrom(job.queue, running.queue);
+  const bool is_same = running.queue == job.queue;
+  Explanation::RunningView view;
+  view.job = running.id;
+  view.left = LeftOf(running, now);
+  if (running.gives_way_to == job.id) {
+    view.gives_way = true;
+    view.reason = "was told to checkpoint and to make room for it";
+  } else if (running.yields_to) {
+    view.reason = OwnText(PreemptionReason::kServing);
+  } else if (running.stop_sent || running.interruption ||
+             running.state == JobState::kCancelling) {
+    view.reason = "is stopping";
+  } else if (SpareDevices(running) > 0 && !StandsAbove(state, running, job) &&
+             running.state == JobState::kRunning &&
+             now - running.run_since >= min_run) {
+    view.gives_way = true;
+    view.reason = OwnText(PreemptionReason::kResize, running.device_count,
+                          running.device_counts.front());
+  } else if (!borrows && !is_same && !takes) {
+    view.reason =
+        absl::StrCat("keeps its device until it ends: it is in queue '",
+                     state.QueueOf(running).name, "', from which queue '",
+                     queue.name, "' takes nothing");
+  } else if (!borrows && !takes) {
+    view.reason = absl::StrCat("keeps its device until it ends: the order is ",
+                               ToString(queue.order));
+  } else if (!borrows && is_same && running.priority > job.priority) {
+    view.reason = absl::StrCat("has the higher priority, ", running.priority);
+  } else if (running.state != JobState::kRunning) {
+    view.reason = "is only starting";
+  } else if (const absl::Duration run = now - running.run_since;
+             run < min_run) {
+    view.reason = absl::StrCat("is in its minimum run for another ",
+                               FormatSpan(min_run - run));
+  } else if (borrows) {
+    view.gives_way = true;
+    view.reason = OwnText(PreemptionReason::kGuarantee, running.tenant);
+  } else if (!is_same) {
+    view.gives_way = true;
+    view.reason =
+        OwnText(PreemptionReason::kQueue, state.QueueOf(running).name);
+  } else if (running.priority < job.priority) {
+    view.gives_way = true;
+    view.reason = OwnText(PreemptionReason::kPriority);
+  } else if (!queue.by_standing()) {
+    view.reason = "has the same priority";
+  } else {
+    const double standing = KeptStandingOf(queue, running, now);
+    const double above = job.standing * queue.hysteresis;
+    view.gives_way = standing > above;
+    view.reason =
+        OwnText(PreemptionReason::kOrder, absl::StrFormat("%.0f", standing),
+                absl::StrFormat("%.0f", above));
+  }
+  return view;
+}
+
+void AddPosition(const State& state, const Job& job, Explanation& explained) {
+  if (!job.MayStart()) return;
+  const QueueKey first{.queue = job.queue,
+                       .priority = std::numeric_limits<int>::max()};
+  for (auto key = state.queue().lower_bound(first); key != state.queue().end();
+       ++key) {
+    ++explained.position;
+    if (key->job == job.id) return;
+    if (explained.ahead.size() < kMostAhead) {
+      explained.ahead.push_back(key->job);
+    }
+  }
+}
+
+void AddChangesOfArray(const State& state, const Job& job,
+                       Explanation& explained) {
+  const ArrayTasks& tasks = state.arrays().at(job.array);
+  const auto before =
+      std::distance(tasks.standing.begin(), tasks.standing.find(job.id));
+  if (before > 0) {
+    explained.changes.push_back(absl::StrCat(
+        before, before == 1 ? " task" : " tasks", " of array ",
+        job.array.value(), " that ", before == 1 ? "stands" : "stand",
+        " aside before it ", before == 1 ? "takes" : "take", " a place"));
+  }
+  for (const auto* places : {&tasks.live, &tasks.queued}) {
+    for (JobId id : *places) {
+      if (explained.changes.size() >= kMostAhead) return;
+      explained.changes.push_back(absl::StrCat(
+          NameOf(id), " of array ", job.array.value(), " ends or is held"));
+    }
+  }
+}
+
+void AddChangesAside(const State& state, const Job& job,
+                     Explanation& explained) {
+  if (job.held) {
+    explained.changes.push_back(
+        absl::StrCat("`gpupool release ", job.id.value(), "`"));
+  }
+  if (job.over_limit) AddChangesOfArray(state, job, explained);
+  for (JobId id : job.after_ok) {
+    explained.changes.push_back(absl::StrCat(NameOf(id), " succeeds"));
+  }
+  for (JobId id : job.after_any) {
+    explained.changes.push_back(absl::StrCat(NameOf(id), " ends"));
+  }
+}
+
+// Once each, whatever the number of their devices.
+void AddReservationEnds(const State& state, const Job& job,
+                        Explanation& explained) {
+  absl::btree_set<ReservationId> told;
+  for (const Explanation::DeviceView& view : explained.devices) {
+    const TenantReservation* reservation =
+        ReservationAgainst(state, view.device, NeedOf(state, job));
+    if (reservation == nullptr || !told.insert(reservation->id).second) {
+      continue;
+    }
+    explained.changes.push_back(absl::StrCat(
+        "reservation '", reservation->name, "' for ", reservation->tenant,
+        " ends, in ", FormatSpan(reservation->end - state.now())));
+  }
+}
+
+void AddChangesOnDevices(const State& state, const Job& job,
+                         Explanation& explained) {
+  const auto level = state.usage().LevelAtLimit(job.tenant, job.device_count,
+                                                state.policy().tenants);
+  for (const Explanation::RunningView& view : explained.running) {
+    const auto path = PathOf(state.jobs().at(view.job).tenant);
+    if (level && std::count(path.begin(), path.end(), *level) == 0) continue;
+    const std::string when =
+        view.left ? absl::StrCat(", in about ", FormatSpan(*view.left)) : "";
+    explained.changes.push_back(
+        absl::StrCat(NameOf(view.job),
+                     view.gives_way ? " stops after its checkpoint" : " ends",
+                     view.gives_way ? "" : when));
+  }
+  if (state.queues().IsFull(job.queue, job.device_count)) {
+    explained.changes.push_back(absl::StrCat("a higher `most` of queue '",
+                                             state.QueueOf(job).name,
+                                             "' in the server's --queues"));
+  }
+  if (level) {
+    explained.changes.push_back(absl::StrCat(
+        "a higher `most` of tenant '", *level, "' in the server's --tenants"));
+  }
+  for (const auto& [device, version] : DevicesUnderLoad(state)) {
+    if (!DeviceMatches(state.devices().at(device), NeedOf(state, job)))
+      continue;
+    explained.changes.push_back(
+        absl::StrCat("the load on model ",
+                     LabelOf(state.versions().at(version)), " goes down"));
+  }
+  AddReservationEnds(state, job, explained);
+  for (const Explanation::DeviceView& view : explained.devices) {
+    const Device& device = state.devices().at(view.device);
+    if (view.obstacle.empty()) continue;
+    if (device.full_bytes < job.bytes) continue;
+    if (!device.ready) {
+      explained.changes.push_back(
+          absl::StrCat("the worker of ", device.name, " comes back"));
+      continue;
+    }
+    if (device.drain) {
+      explained.changes.push_back(
+          absl::StrCat("`gpupool devices resume ", device.name, "`"));
+      continue;
+    }
+    if (device.cools()) {
+      explained.changes.push_back(
+          absl::StrCat("the cool-down of ", device.name, " ends, in ",
+                       FormatSpan(device.cools_until - state.now())));
+    }
+    if (view.missing_bytes == 0) continue;
+    for (VersionId id : device.versions) {
+      const Version& version = state.versions().at(id);
+      explained.changes.push_back(absl::StrCat(
+          "`gpupool models unload ", version.model, "` gives back ",
+          FormatBytes(version.bytes), " on ", device.name));
+    }
+  }
+  const Placement placement = Place(state, NeedOf(state, job));
+  if (placement.fit == Fit::kNever) {
+    explained.changes.push_back(
+        "only larger devices, or a smaller batch_size or model in a new job");
+  }
+  const std::string held_back = HeldBackText(placement);
+  if (held_back.size() > kSeparator.size()) {
+    explained.changes.push_back(held_back.substr(kSeparator.size()));
+  }
+}
+
+void AddDevices(const State& state, const Job& job, absl::Time now,
+                Explanation& explained) {
+  const Need need = NeedOf(state, job);
+  const Keeping held = HeldBefore(state, job);
+  const bool reclaims = HasGuarantees(state.policy().tenants) &&
+                        state.usage().IsGuaranteed(job.tenant, job.device_count,
+                                                   state.policy().tenants);
+  absl::btree_set<JobId> guaranteed;
+  if (reclaims) guaranteed = GuaranteedJobs(state);
+  absl::btree_set<JobId> seen;
+  for (const auto& [id, device] : state.devices()) {
+    if (!DeviceMatches(device, need)) continue;
+    const uint64_t free = device.free_bytes();
+    const uint64_t needed = NeededOn(need, device);
+    explained.devices.push_back({id, needed > free ? needed - free : 0,
+                                 ObstacleOn(state, device, need, held)});
+    for (JobId running : device.jobs) {
+      if (!seen.insert(running).second) continue;
+      explained.running.push_back(
+          ViewOf(state, state.jobs().at(running),
+                 reclaims && !guaranteed.contains(running) &&
+                     !state.queues().IsAbove(state.jobs().at(running).queue,
+                                             job.queue),
+                 job, now));
+    }
+  }
+}
+
+}  // namespace
+
+Explanation Explain(const State& state, const Job& job, absl::Time now) {
+  Explanation explained;
+  if (job.Saves()) explained.waits_for = WaitingReason(state, job);
+  if (IsLive(job.state) || IsEnded(job.state)) return explained;
+  if (job.state == JobState::kBackingOff) {
+    explained.waits_for = absl::StrCat(
+        "backs off for another ",
+        FormatSpan(std::max(job.wake_time - now, absl::ZeroDuration())),
+        " after ", job.failures, " of ", job.max_attempts, " attempts");
+    explained.changes.push_back(
+        absl::StrCat("`gpupool requeue ", job.id.value(), "` ends the wait"));
+    return explained;
+  }
+  explained.waits_for = WaitingReason(state, job);
+  AddPosition(state, job, explained);
+  AddChangesAside(state, job, explained);
+  if (state.draining()) {
+    explained.changes.push_back("the server is started again");
+  }
+  AddDevices(state, job, now, explained);
+  if (job.MayStart()) AddChangesOnDevices(state, job, explained);
+  return explained;
+}
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,315 @@
+#include "scheduler/explain/waiting_reason.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "scheduler/place/obstacle.h"
+#include "scheduler/place/placement_policy.h"
+#include "scheduler/yield/serving_policy.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+// The first place in the queue.
+auto FirstIn(const State& state, uint32_t queue) {
+  return state.queue().lower_bound(
+      QueueKey{.queue = queue, .priority = std::numeric_limits<int>::max()});
+}
+
+// Where it is its own and the only one nothing, else " in queue 'short'".
+std::string InQueueText(const State& state, const Job& job) {
+  const std::string& name = state.QueueOf(job).name;
+  const bool is_own = job.queue_name.empty() || job.queue_name == name;
+  if (is_own && state.queues().size() == 1) return "";
+  return is_own ? absl::StrCat(" in queue '", name, "'")
+                : absl::StrCat(" in queue '", name, "', where it is since '",
+                               job.queue_name, "' is not configured any more");
+}
+
+// Of queues that go first.
+std::string AboveText(const State& state, const Job& job) {
+  uint64_t jobs = 0;
+  for (uint32_t i = 0; i < state.queues().size(); ++i) {
+    if (!state.queues().IsAbove(i, job.queue)) continue;
+    jobs += state.queues().at(i).waiting_jobs;
+  }
+  if (jobs == 0) return "";
+  return absl::StrCat("; in queues of higher rank ", jobs,
+                      jobs == 1 ? " job waits" : " jobs wait");
+}
+
+std::string AheadText(const State& state, const Job& job, size_t ahead) {
+  const bool by_tenant = state.QueueOf(job).order == Order::kFairShare;
+  const std::string whose = absl::StrCat(
+      by_tenant ? absl::StrCat(" of tenant '", job.tenant, "'") : "",
+      InQueueText(state, job));
+  const std::string above = AboveText(state, job);
+  if (ahead == 0) return absl::StrCat("it is next", whose, above);
+  if (ahead == 1) return absl::StrCat("1 job", whose, " is ahead", above);
+  return absl::StrCat(ahead, " jobs", whose, " are ahead", above);
+}
+
+// Returns the device with the most free bytes among those where a job that
+// needs none could start once others have left; null when there is none.
+const Device* Freest(const State& state, const Job& job) {
+  Need need = NeedOf(state, job);
+  need.bytes = 0;
+  need.demands.exclusive = false;
+  const Device* best = nullptr;
+  for (const auto& [id, device] : state.devices()) {
+    Meanwhile until = WhenEmptied(device);
+    until.cooled = false;
+    if (ObstacleFor(state, device, need, until)) continue;
+    if (best == nullptr || device.free_bytes() > best->free_bytes()) {
+      best = &device;
+    }
+  }
+  return best;
+}
+
+// True when everything that could make room is a served version.
+bool OnlyVersionsInTheWay(const State& state, const Job& job,
+                          const Placement& placement) {
+  const bool enough_are_ready = std::any_of(
+      placement.kinds.begin(), placement.kinds.end(),
+      [&](const KindCount& count) { return count.ready >= job.device_count; });
+  return enough_are_ready && DevicesToHold(state, NeedOf(state, job)).empty();
+}
+
+std::string FreeText(const Placement& placement) {
+  uint32_t free = 0;
+  for (const KindCount& count : placement.kinds) {
+    free = std::max(free, count.free);
+  }
+  if (free == 0) return "none is free";
+  return free == 1 ? "1 is free" : absl::StrCat(free, " are free");
+}
+
+// Nothing when some machine of the kind has enough for one device of it.
+std::optional<std::string> HostRoomText(const State& state, const Job& job) {
+  if (job.demands.host.none()) return std::nullopt;
+  HostNeed most;
+  for (const auto& [id, device] : state.devices()) {
+    if (!DeviceMatches(device, NeedOf(state, job))) continue;
+    const Machine& machine = state.machines()[device.machine];
+    if (machine.Holds(job.demands.host) > 0) return std::nullopt;
+    most.milli_cores = std::max(most.milli_cores, machine.free().milli_cores);
+    most.bytes = std::max(most.bytes, machine.free().bytes);
+  }
+  return absl::StrCat("waits for ", HostText(job.demands.host),
+                      " of a machine; others leave ",
+                      static_cast<double>(most.milli_cores) / 1000,
+                      " cores and ", FormatBytes(most.bytes), " at most");
+}
+
+std::string CountText(size_t count, absl::string_view thing) {
+  return absl::StrCat(count, " ", thing, count == 1 ? "" : "s");
+}
+
+// "; on cpu:0 are 2 jobs and 1 model"; empty when the device is empty.
+std::string AreThereText(const Device& device) {
+  const size_t jobs = device.jobs.size() + device.stray_attempts.size();
+  const size_t models = device.versions.size() + device.stray_versions.size();
+  if (jobs + models == 0) return "";
+  return absl::StrCat("; on ", device.name,
+                      jobs + models == 1 ? " is " : " are ",
+                      jobs == 0 ? "" : CountText(jobs, "job"),
+                      jobs > 0 && models > 0 ? " and " : "",
+                      models == 0 ? "" : CountText(models, "model"));
+}
+
+std::string RoomText(const State& state, const Job& job,
+                     const Placement& placement, const Device& freest) {
+  if (auto text = HostRoomText(state, job)) return *text;
+  const std::string bytes = FormatBytes(job.bytes);
+  const Need need = NeedOf(state, job);
+  const std::string taken = TakenText(state, need);
+  if (job.device_count > 1) {
+    return absl::StrCat("waits for ", DevicesText(need), " with ", bytes,
+                        " each; ", FreeText(placement), taken);
+  }
+  if (job.demands.exclusive) {
+    return absl::StrCat("waits for ", DevicesText(need), " (exclusive: true)",
+                        taken.empty() ? AreThereText(freest) : taken);
+  }
+  const std::string free = FormatBytes(freest.free_bytes());
+  if (NamesDevice(job.wanted_device)) {
+    return absl::StrCat("waits for ", job.wanted_device, ": it needs ", bytes,
+                        " there, ", free, " are free", taken);
+  }
+  return absl::StrCat("waits for ", bytes, " on ", DevicesText(need),
+                      "; the largest free is ", free, " on ", freest.name,
+                      taken);
+}
+
+// Returns the first of the devices to end its cool-down among those where that
+// alone is in the way; null when there is none.
+const Device* InTheWayByCooling(const State& state, const Job& job) {
+  const Need need = NeedOf(state, job);
+  const Device* first = nullptr;
+  for (const auto& [id, device] : state.devices()) {
+    if (!device.cools() || ObstacleFor(state, device, need, {.cooled = true})) {
+      continue;
+    }
+    if (first == nullptr || device.cools_until < first->cools_until) {
+      first = &device;
+    }
+  }
+  return first;
+}
+
+// Names the first device where the job could start in time but for a tenant's
+// reservation; empty when there is none.
+std::string ReservedDeviceText(const State& state, const Job& job) {
+  if (state.reservations().empty()) return "";
+  const Need need = NeedOf(state, job);
+  for (const auto& [id, device] : state.devices()) {
+    const TenantReservation* against = ReservationAgainst(state, id, need);
+    if (against == nullptr) continue;
+    Meanwhile until = WhenEmptied(device);
+    until.reservation_over = true;
+    if (ObstacleFor(state, device, need, until)) continue;
+    return absl::StrCat("device ",
+                        ReservedText(device.name, *against, state.now()));
+  }
+  return "";
+}
+
+std::string CoolingText(const Device& device) {
+  return absl::StrCat(
+      device.name, " cools down until ",
+      absl::FormatTime("%H:%M:%S UTC", device.cools_until, absl::UTCTimeZone()),
+      " after ", FaultsText(device));
+}
+
+std::string AfterText(const absl::btree_set<JobId>& jobs,
+                      absl::string_view what) {
+  const auto add = [](std::string* out, JobId id) {
+    absl::StrAppend(out, id.value());
+  };
+  return absl::StrCat("waits for ", jobs.size() == 1 ? "job " : "jobs ",
+                      absl::StrJoin(jobs, ", ", add), " to ", what);
+}
+
+// Of a job that may not start yet.
+std::string AsideText(const State& state, const Job& job) {
+  if (job.held) {
+    return absl::StrCat("held; `gpupool release ", job.id.value(),
+                        "` lets it start");
+  }
+  if (job.over_limit) {
+    return AtOnceText(job.array, state.arrays().at(job.array));
+  }
+  return job.after_ok.empty() ? AfterText(job.after_any, "end")
+                              : AfterText(job.after_ok, "succeed");
+}
+
+// Nothing when it would fit even beside what training must keep away from.
+std::optional<std::string> UnderLoadText(const State& state, const Job& job) {
+  const auto loaded = DevicesUnderLoad(state);
+  if (loaded.empty()) return std::nullopt;
+  absl::btree_set<DeviceId> excluded;
+  for (const auto& [device, version] : loaded) excluded.insert(device);
+  if (Place(state, NeedOf(state, job), excluded).fit == Fit::kNow)
+    return std::nullopt;
+  const auto& [device, version] = *loaded.begin();
+  return absl::StrCat("waits for ", DevicesText(NeedOf(state, job)), ": ",
+                      state.devices().at(device).name, " is left to model ",
+                      LabelOf(state.versions().at(version)),
+                      ", which is under load");
+}
+
+std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
+  const std::string suffix = absl::StrCat("; ", AheadText(state, job, ahead));
+  if (state.draining()) return "the server is draining and starts no jobs";
+  if (state.starts_held()) {
+    return absl::StrCat("plans are made again first", suffix);
+  }
+  if (const Device* device = state.StrayDevice(job.id)) {
+    return absl::StrCat("waits for an earlier attempt to stop on ",
+                        device->name, suffix);
+  }
+  const Placement placement = Place(state, NeedOf(state, job));
+  if (placement.fit == Fit::kNever) {
+    return NeverFitsText(NeedOf(state, job), placement);
+  }
+  if (auto level = state.usage().LevelAtLimit(job.tenant, job.device_count,
+                                              state.policy().tenants)) {
+    return absl::StrCat("tenant '", *level, "' may use ",
+                        *state.policy().tenants.find(*level)->second.most,
+                        " devices at once and uses ",
+                        state.usage().Devices(*level), "; it needs ",
+                        job.device_count, suffix);
+  }
+  if (state.queues().IsFull(job.queue, job.device_count)) {
+    const Queues::Entry& entry = state.queues().at(job.queue);
+    return absl::StrCat("jobs in queue '", entry.queue.name, "' may use ",
+                        *entry.queue.most, " devices at once and use ",
+                        entry.held_devices, "; it needs ", job.device_count,
+                        suffix);
+  }
+  const Device* freest = Freest(state, job);
+  const std::string reserved = ReservedDeviceText(state, job);
+  if (freest == nullptr && !reserved.empty()) {
+    return absl::StrCat("waits: ", reserved, suffix);
+  }
+  const Device* cooling = InTheWayByCooling(state, job);
+  if (cooling != nullptr && freest == nullptr) {
+    return absl::StrCat("waits: ", CoolingText(*cooling), suffix);
+  }
+  if (freest == nullptr) {
+    return absl::StrCat("waits for ", DevicesText(NeedOf(state, job)),
+                        placement.drained != nullptr ? DrainedText(placement)
+                        : NamesDevice(job.wanted_device)
+                            ? ": its worker is starting"
+                            : ": their workers are starting",
+                        suffix);
+  }
+  if (placement.fit == Fit::kNow) {
+    return absl::StrCat(UnderLoadText(state, job).value_or("about to start"),
+                        suffix);
+  }
+  return absl::StrCat(
+      RoomText(state, job, placement, *freest),
+      reserved.empty() && OnlyVersionsInTheWay(state, job, placement)
+          ? "; served models hold the rest: unload one to make room"
+          : "",
+      reserved.empty() ? "" : absl::StrCat("; ", reserved),
+      cooling == nullptr ? "" : absl::StrCat("; ", CoolingText(*cooling)),
+      HeldBackText(placement), DrainedText(placement), suffix);
+}
+
+}  // namespace
+
+std::string WaitingReason(const State& state, const Job& job) {
+  if (job.Saves()) {
+    return absl::StrCat("its checkpoint is being written to disk; ",
+                        job.HoldsDevices() ? "its other ranks are stopping"
+                                           : "it holds no device any more");
+  }
+  if (!job.MayStart()) return AsideText(state, job);
+  const auto place = state.queue().find(KeyOf(job));
+  const auto ahead = std::distance(FirstIn(state, job.queue), place);
+  return ReasonFor(state, job, static_cast<size_t>(ahead));
+}
+
+absl::btree_map<JobId, std::string> WaitingReasons(const State& state,
+                                                   size_t limit) {
+  absl::btree_map<JobId, std::string> reasons;
+  absl::btree_map<WaitingGroup, size_t> aheads;
+  for (const QueueKey& key : state.queue()) {
+    if (reasons.size() >= limit) break;
+    const Job& job = state.jobs().at(key.job);
+    reasons[key.job] = ReasonFor(state, job, aheads[state.GroupOf(job)]++);
+  }
+  for (JobId id : state.aside()) {
+    if (reasons.size() >= limit) break;
+    reasons[id] = AsideText(state, state.jobs().at(id));
+  }
+  return reasons;
+}
+
+}  // namespace gpupool::scheduler

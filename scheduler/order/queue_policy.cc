@@ -1,0 +1,231 @@
+#include "scheduler/order/queue_policy.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "scheduler/order/backfill_policy.h"
+#include "scheduler/order/tenant_order.h"
+#include "scheduler/place/free_devices.h"
+#include "scheduler/place/placement_policy.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+std::optional<std::string> LevelAtLimit(const State& state,
+                                        absl::string_view tenant,
+                                        uint32_t devices) {
+  return state.usage().LevelAtLimit(tenant, devices, state.policy().tenants);
+}
+
+// Jobs of one queue, in the order in which they may start.
+void Sort(const State& state, uint32_t queue, std::vector<const Job*>& jobs) {
+  std::sort(jobs.begin(), jobs.end(),
+            [](const Job* a, const Job* b) { return KeyOf(*a) < KeyOf(*b); });
+  if (state.queues().at(queue).queue.order == Order::kFairShare) {
+    SortByShare(state, absl::MakeSpan(jobs));
+  }
+}
+
+// The jobs of one group that may start next, in order: the first of each shape
+// for which nothing is reserved and of which nothing is being stopped.
+class FirstOfShapes {
+ public:
+  FirstOfShapes(const State& state, const WaitingJobs::Heads& heads)
+      : state_(state), next_(heads.begin()), end_(heads.end()) {}
+
+  // Null when there are no more.
+  const Job* Next() {
+    while (const std::optional<Entry> entry = TakeFirst()) {
+      const Shape& shape = entry->shape->first;
+      if (LevelAtLimit(state_, shape.tenant, shape.devices) ||
+          state_.queues().IsFull(shape.queue, shape.devices)) {
+        continue;
+      }
+      const Job& job = state_.jobs().at(entry->key->job);
+      if (job.reserved_devices.empty() &&
+          state_.StrayDevice(job.id) == nullptr) {
+        return &job;
+      }
+      const auto second = std::next(entry->key);
+      if (second == entry->shape->second.end()) continue;
+      behind_.emplace(*second, Entry{second, entry->shape});
+    }
+    return nullptr;
+  }
+
+ private:
+  struct Entry {
+    WaitingJobs::Keys::const_iterator key;
+    const WaitingJobs::OfShape* shape = nullptr;
+  };
+
+  std::optional<Entry> TakeFirst() {
+    if (!behind_.empty() &&
+        (next_ == end_ || behind_.begin()->first < next_->first)) {
+      const Entry entry = behind_.begin()->second;
+      behind_.erase(behind_.begin());
+      return entry;
+    }
+    if (next_ == end_) return std::nullopt;
+    const WaitingJobs::OfShape* shape = (next_++)->second;
+    return Entry{shape->second.begin(), shape};
+  }
+
+  const State& state_;
+  WaitingJobs::Heads::const_iterator next_;
+  WaitingJobs::Heads::const_iterator end_;
+  // Of shapes whose first jobs were left out: the first of the others.
+  absl::btree_map<QueueKey, Entry> behind_;
+};
+
+bool SomeoneWaits(const State& state, uint32_t queue) {
+  const auto& heads = state.waiting().heads();
+  const auto first = heads.lower_bound(WaitingGroup{queue, ""});
+  return first != heads.end() && first->first.queue == queue;
+}
+
+// Of each queue; so that a decision costs no more where there are several.
+size_t MostCandidates(const State& state) {
+  const auto queues = static_cast<uint32_t>(state.queues().size());
+  size_t waiting = 0;
+  for (uint32_t queue = 0; queue < queues; ++queue) {
+    waiting += SomeoneWaits(state, queue);
+  }
+  return kMaxScan / std::max<size_t>(waiting, 1);
+}
+
+// First come, or by standing.
+QueueChoice ChooseInOrder(const State& state, uint32_t queue,
+                          const absl::btree_set<DeviceId>& held) {
+  QueueChoice choice;
+  const std::vector<const Job*> jobs = CandidatesOf(state, queue);
+  if (jobs.empty()) return choice;
+  const Queues::Entry& entry = state.queues().at(queue);
+  absl::btree_set<DeviceId> excluded = held;
+  FreeDevices free(state, excluded, &entry);
+  size_t excluded_there = excluded.size();
+  // Only where nobody gives way does it matter who was passed.
+  const bool counts = !entry.queue.by_standing();
+  const bool others_count = state.queues().size() > 1;
+  for (const Job* job : jobs) {
+    const Need need = NeedOf(state, *job);
+    if (!job->reserved_devices.empty() || free.MayHold(need)) {
+      Placement placement = Place(state, need, excluded);
+      if (placement.fit == Fit::kNow) {
+        choice.start = {job->id, std::move(placement.devices), {}};
+        if (counts) choice.start->passed = std::move(choice.waiting);
+        return choice;
+      }
+      // So that the others are seen through before they are looked at.
+      if (excluded.size() > excluded_there) {
+        free = FreeDevices(state, excluded, &entry);
+        excluded_there = excluded.size();
+      }
+    }
+    if (!counts && !others_count) continue;
+    // A job that fits nowhere even in an empty pool is not being passed.
+    if (!free.MayEverHold(need)) continue;
+    choice.waiting.push_back(job->id);
+    const auto& kept = job->held_devices;
+    if (others_count) choice.kept.insert(kept.begin(), kept.end());
+    if (counts) excluded.insert(kept.begin(), kept.end());
+  }
+  return choice;
+}
+
+}  // namespace
+
+bool IsAtLimit(const State& state, const Job& job) {
+  return state.queues().IsFull(job.queue, job.device_count) ||
+         LevelAtLimit(state, job.tenant, job.device_count).has_value();
+}
+
+bool StandsAbove(const State& state, const Job& first, const Job& second) {
+  if (first.queue == second.queue) return first.priority > second.priority;
+  return state.queues().IsAbove(first.queue, second.queue);
+}
+
+std::vector<const Job*> CandidatesOf(const State& state, uint32_t queue) {
+  absl::flat_hash_map<const Job*, FirstOfShapes> groups;
+  std::vector<const Job*> firsts;
+  const auto& heads = state.waiting().heads();
+  for (auto group = heads.lower_bound(WaitingGroup{queue, ""});
+       group != heads.end() && group->first.queue == queue; ++group) {
+    FirstOfShapes jobs(state, group->second);
+    const Job* first = jobs.Next();
+    if (first == nullptr) continue;
+    firsts.push_back(first);
+    groups.emplace(first, std::move(jobs));
+  }
+  if (firsts.size() > 1) Sort(state, queue, firsts);
+  const size_t most = MostCandidates(state);
+  std::vector<const Job*> jobs;
+  jobs.reserve(most + state.reserving().size());
+  for (const Job* first : firsts) {
+    FirstOfShapes& more = groups.at(first);
+    for (const Job* job = first; job != nullptr && jobs.size() < most;
+         job = more.Next()) {
+      jobs.push_back(job);
+    }
+  }
+  if (state.reserving().empty()) return jobs;
+  // Always looked at: what is reserved for them stands idle meanwhile.
+  for (JobId id : state.reserving()) {
+    const Job& job = state.jobs().at(id);
+    if (job.queue != queue || IsAtLimit(state, job)) continue;
+    if (state.StrayDevice(id) == nullptr) jobs.push_back(&job);
+  }
+  Sort(state, queue, jobs);
+  return jobs;
+}
+
+std::vector<const Job*> Candidates(const State& state) {
+  std::vector<const Job*> all;
+  for (uint32_t queue : state.queues().InOrder()) {
+    std::vector<const Job*> jobs = CandidatesOf(state, queue);
+    if (all.empty()) {
+      all = std::move(jobs);
+    } else {
+      all.insert(all.end(), jobs.begin(), jobs.end());
+    }
+  }
+  return all;
+}
+
+std::optional<NextStart> ChooseNext(const State& state,
+                                    const absl::btree_set<DeviceId>& held,
+                                    absl::Time now) {
+  struct Earlier {
+    uint32_t queue = 0;
+    QueueChoice choice;
+  };
+  absl::InlinedVector<Earlier, 4> earlier;
+  for (uint32_t queue : state.queues().InOrder()) {
+    if (!SomeoneWaits(state, queue)) continue;
+    absl::btree_set<DeviceId> excluded = held;
+    std::vector<JobId> passed;
+    for (const Earlier& one : earlier) {
+      // It would get back what it needs.
+      if (state.queues().TakesFrom(one.queue, queue)) continue;
+      const QueueChoice& choice = one.choice;
+      excluded.insert(choice.kept.begin(), choice.kept.end());
+      passed.insert(passed.end(), choice.waiting.begin(), choice.waiting.end());
+    }
+    QueueChoice choice =
+        state.queues().at(queue).queue.order == Order::kBackfill
+            ? ChooseBackfill(state, queue, excluded, now)
+            : ChooseInOrder(state, queue, excluded);
+    if (choice.start) {
+      std::vector<JobId>& all = choice.start->passed;
+      all.insert(all.begin(), passed.begin(), passed.end());
+      return std::move(choice.start);
+    }
+    earlier.push_back({queue, std::move(choice)});
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,148 @@
+#include "scheduler/place/free_devices.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "scheduler/place/obstacle.h"
+#include "scheduler/place/placement_policy.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+// `descending`: bytes of devices, the most first.
+bool Has(const std::vector<uint64_t>& descending, const Need& need) {
+  return need.devices > 0 && need.devices <= descending.size() &&
+         descending[need.devices - 1] >= need.bytes;
+}
+
+void SortDown(std::vector<uint64_t>& bytes) {
+  std::sort(bytes.begin(), bytes.end(), std::greater<>());
+}
+
+// Returns whether a tenant's reservation alone keeps jobs away.
+bool ReservedOnly(const State& state, const Device& device, const Need& least) {
+  return state.reservations().At(device.id, state.now()) != nullptr &&
+         !ObstacleFor(state, device, least, {.reservation_over = true});
+}
+
+}  // namespace
+
+FreeDevices::FreeDevices(const State& state,
+                         const absl::btree_set<DeviceId>& excluded,
+                         const Queues::Entry* queue)
+    : state_(&state), queue_(queue), sites_(state.sites()) {
+  const Need least = LeastNeed(queue);
+  admitted_.reserve(state.devices().size());
+  for (const auto& [id, device] : state.devices()) {
+    const std::optional<Obstacle> obstacle = ObstacleFor(state, device, least);
+    if (obstacle && obstacle->kind == ObstacleKind::kNotWanted) continue;
+    Site& site = sites_[device.site];
+    if (site.devices++ == 0) {
+      while (site.kind < kinds_.size() &&
+             kinds_[site.kind].kind != device.kind) {
+        ++site.kind;
+      }
+      if (site.kind == kinds_.size()) kinds_.push_back({.kind = device.kind});
+    }
+    if (!excluded.empty() && excluded.contains(id)) continue;
+    if (obstacle) {
+      if (ReservedOnly(state, device, least)) of_tenants_.push_back(&device);
+      continue;
+    }
+    Kind& kind = kinds_[site.kind];
+    kind.most_free = std::max(kind.most_free, device.free_bytes());
+    admitted_.push_back(&device);
+  }
+  for (const Site& site : sites_) {
+    if (site.devices == 0) continue;
+    smallest_site_ = smallest_site_ == 0
+                         ? site.devices
+                         : std::min(smallest_site_, site.devices);
+  }
+}
+
+template <typename Holds>
+bool FreeDevices::AnyKind(const Need& need, Holds holds) const {
+  return std::any_of(kinds_.begin(), kinds_.end(), [&](const Kind& kind) {
+    return KindMayMatch(kind.kind, need) && holds(kind);
+  });
+}
+
+void FreeDevices::LookForGangs() {
+  looked_for_gangs_ = true;
+  std::vector<Descending> free(sites_.size());
+  for (const Device* device : admitted_) {
+    if (device->gangs == 0) free[device->site].push_back(device->free_bytes());
+  }
+  for (size_t at = 0; at < sites_.size(); ++at) {
+    if (free[at].empty()) continue;
+    Kind& kind = kinds_[sites_[at].kind];
+    kind.on_all.insert(kind.on_all.end(), free[at].begin(), free[at].end());
+    SortDown(free[at]);
+    Descending& best = kind.on_a_site;
+    best.resize(std::max(best.size(), free[at].size()));
+    for (size_t n = 0; n < free[at].size(); ++n) {
+      best[n] = std::max(best[n], free[at][n]);
+    }
+  }
+  for (Kind& kind : kinds_) SortDown(kind.on_all);
+}
+
+bool FreeDevices::HostMayHold(const Need& need) const {
+  const auto& machines = state_->machines();
+  return std::any_of(machines.begin(), machines.end(),
+                     [&](const Machine& machine) {
+                       return machine.Holds(need.demands.host) > 0;
+                     });
+}
+
+bool FreeDevices::ReservedMayHold(const Need& need) const {
+  return std::any_of(of_tenants_.begin(), of_tenants_.end(),
+                     [&](const Device* device) {
+                       return !ObstacleFor(*state_, *device, need).has_value();
+                     });
+}
+
+bool FreeDevices::MayHold(const Need& need) {
+  if (!need.demands.host.none() && !HostMayHold(need)) return false;
+  if (!of_tenants_.empty() && ReservedMayHold(need)) return true;
+  const bool may_one = need.devices > 0 && !admitted_.empty() &&
+                       AnyKind(need, [&](const Kind& kind) {
+                         return kind.most_free >= need.bytes;
+                       });
+  if (!may_one || need.devices == 1) return may_one;
+  if (!looked_for_gangs_) LookForGangs();
+  return AnyKind(need, [&](const Kind& kind) {
+    // Several machines may do it together.
+    return Has(kind.on_a_site, need) ||
+           (need.devices > smallest_site_ && Has(kind.on_all, need));
+  });
+}
+
+bool FreeDevices::NamedMayEverHold(const Need& need) const {
+  const auto& devices = state_->devices();
+  return need.devices == 1 &&
+         std::any_of(devices.begin(), devices.end(), [&](const auto& item) {
+           const auto obstacle = ObstacleFor(*state_, item.second, need);
+           return !obstacle || !Lasts(obstacle->kind);
+         });
+}
+
+bool FreeDevices::MayEverHold(const Need& need) {
+  if (NamesDevice(need.wanted_device)) {
+    return NamedMayEverHold(need) && HostsCouldHold(*state_, need);
+  }
+  if (!kinds_.empty() && kinds_.front().full.empty()) {
+    for (const auto& [id, device] : state_->devices()) {
+      if (queue_ != nullptr && !queue_->MayUse(id)) continue;
+      kinds_[sites_[device.site].kind].full.push_back(device.full_bytes);
+    }
+    for (Kind& kind : kinds_) SortDown(kind.full);
+  }
+  return AnyKind(need,
+                 [&](const Kind& kind) { return Has(kind.full, need); }) &&
+         HostsCouldHold(*state_, need);
+}
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,70 @@
+// What a job or a model version asks of the devices that it wants to start on.
+//
+// Thread-safety: as State.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+#include "scheduler/state/demands.h"
+#include "scheduler/state/device_choice.h"
+#include "scheduler/state/reservations.h"
+#include "scheduler/state/state.h"
+#include "scheduler/state/types.h"
+
+namespace gpupool::scheduler {
+
+struct Need {
+  uint64_t bytes = 0;  // on each device
+  // As in device_choice.h; of several devices all have one kind.
+  absl::string_view wanted_device;
+  uint32_t devices = 1;
+  // May use the devices that are reserved for it, and none that cool down.
+  // What is served may: it can have no other place.
+  std::optional<JobId> job;
+  Demands demands = {};
+  const Queues::Entry* queue = nullptr;  // whose devices it may use; null: all
+  // Of a job, where there are reservations (reservations.h).
+  Visitor visitor = {};
+  bool spares_cpu = false;  // by the rule of device_choice.h
+};
+
+// Returns what the job needs to start. Valid as long as the job and the state.
+Need NeedOf(const State& state, const Job& job);
+
+// Returns what the version needs to be loaded. Valid as long as the version.
+Need NeedOf(const State& state, const Version& version);
+
+// Returns a need that every job of the queue exceeds; with null every job. What
+// stands in its way on a device keeps all those jobs away, but one for which
+// the device is reserved.
+Need LeastNeed(const Queues::Entry* queue);
+
+// Returns whether the device is one of those wanted, and one of the queue's.
+inline bool DeviceMatches(const Device& device, const Need& need) {
+  return TakesDevice(need.wanted_device, device.name, device.kind) &&
+         !(need.spares_cpu && device.kind == kCpuKind) &&
+         (need.queue == nullptr || need.queue->MayUse(device.id));
+}
+
+// Returns false when DeviceMatches is false for every device of the kind.
+bool KindMayMatch(absl::string_view kind, const Need& need);
+
+// Returns how many bytes must be free on the device.
+inline uint64_t NeededOn(const Need& need, const Device& device) {
+  return need.demands.exclusive ? std::max(need.bytes, device.limit_bytes)
+                                : need.bytes;
+}
+
+// Returns the tenant's reservation that keeps the job from starting there now;
+// null when none does. What is served may go anywhere.
+inline const TenantReservation* ReservationAgainst(const State& state,
+                                                   DeviceId device,
+                                                   const Need& need) {
+  if (state.reservations().empty() || !need.job) return nullptr;
+  return state.reservations().Against(device, need.visitor, state.now());
+}
+
+}  // namespace gpupool::scheduler

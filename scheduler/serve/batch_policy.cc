@@ -1,0 +1,44 @@
+#include "scheduler/serve/batch_policy.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+struct Prefix {
+  size_t count = 0;
+  bool full = false;  // no further request can join
+};
+
+// The longest prefix of the queue that makes one batch.
+Prefix LongestPrefix(absl::Span<const WaitingRequest> queue,
+                     uint64_t max_rows) {
+  Prefix prefix;
+  uint64_t rows = 0;
+  for (const WaitingRequest& request : queue) {
+    if (prefix.count > 0 && rows + request.rows > max_rows) {
+      prefix.full = true;
+      return prefix;
+    }
+    rows += request.rows;
+    ++prefix.count;
+  }
+  prefix.full = rows >= max_rows;
+  return prefix;
+}
+
+}  // namespace
+
+BatchDecision DecideBatch(absl::Span<const WaitingRequest> queue,
+                          const BatchOptions& options, int in_flight,
+                          absl::Time now) {
+  if (queue.empty() || in_flight >= options.max_in_flight) return {};
+  const Prefix prefix = LongestPrefix(queue, options.max_batch_size);
+  const absl::Time since = queue.front().enqueue_time;
+  const absl::Time deadline = since + options.max_queue_delay;
+  // Enqueued after now: the clock was set back, the deadline means nothing.
+  if (prefix.full || now >= deadline || now < since) {
+    return {.close_count = prefix.count};
+  }
+  return {.close_count = 0, .wait_until = deadline};
+}
+
+}  // namespace gpupool::scheduler

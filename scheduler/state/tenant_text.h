@@ -1,0 +1,20 @@
+// Tenants' shares as text, for flags and configuration files:
+//
+//   research:weight=3,guaranteed=4;research.vision:most=2;shop:weight=0.5
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "scheduler/state/fair_share.h"
+
+namespace gpupool::scheduler {
+
+inline constexpr size_t kMostTenantShares = 1000;
+inline constexpr double kMostWeight = 1e6;  // the least is 1 / this
+inline constexpr uint32_t kMostTenantDevices = 1 << 20;
+
+// Empty text: no shares. InvalidArgument names the tenant, the value and what
+// is allowed: among others where a guarantee is above the limit of its tenant.
+absl::StatusOr<TenantShares> ParseTenantShares(absl::string_view text);
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,38 @@
+// A trained instance of a model as the scheduler sees it: where it is loaded,
+// or is to be.
+//
+// Thread-safety: a value.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "scheduler/state/types.h"
+
+namespace gpupool::scheduler {
+
+struct Version {
+  VersionId id;
+  std::string model;
+  uint64_t number = 0;
+  uint64_t bytes = 0;
+  std::string wanted_device;           // as in device_choice.h
+  std::optional<uint64_t> next_bytes;  // once it holds none of `bytes`
+
+  VersionState state = VersionState::kUnloaded;
+  std::optional<DeviceId> device;
+  uint64_t load = 0;       // number of the last LoadVersion; fences answers
+  uint64_t request = 0;    // order of load requests
+  bool load_sent = false;  // LoadVersion is not answered yet
+  bool reload = false;     // UNLOADING, but wanted again
+  // The first time that it becomes ready it replaces older versions.
+  bool replaces_older = false;
+  absl::Time retry_time = absl::InfinitePast();
+  // Its requests wait for too long (load_policy.h).
+  bool under_load = false;
+  std::string error;  // why it waits or failed
+};
+
+}  // namespace gpupool::scheduler

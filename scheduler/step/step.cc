@@ -1,0 +1,32 @@
+#include "scheduler/step/step.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "scheduler/step/step_context.h"
+
+namespace gpupool::scheduler {
+
+StepResult Step(State& state, const Event& event, absl::Time now) {
+  StepContext context(state, now);
+  context.edit.SetNow(now);
+  EndCooldowns(context);
+  EndReservations(context);
+  std::visit([&](const auto& concrete) { Apply(context, concrete); }, event);
+  SettleDependents(context);
+  EnforceReservations(context);
+  Schedule(context);
+  WatchLimits(context);
+  WatchReservations(context);
+  return std::move(context.result);
+}
+
+absl::Duration Backoff(absl::Duration first, uint32_t failures) {
+  const absl::Duration start =
+      std::clamp(first, absl::ZeroDuration(), kLongestBackoff);
+  const uint32_t doublings = std::min(failures > 0 ? failures - 1 : 0, 30u);
+  return std::min(start * (int64_t{1} << doublings), kLongestBackoff);
+}
+
+}  // namespace gpupool::scheduler

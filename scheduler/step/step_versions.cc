@@ -1,0 +1,212 @@
+// Events of model versions.
+#include "absl/strings/str_cat.h"
+#include "scheduler/step/step_context.h"
+#include "scheduler/yield/version_policy.h"
+
+namespace gpupool::scheduler {
+namespace {
+
+// The version whose outstanding LoadVersion this answers, or null.
+Version* LoadingVersion(StepContext& context, VersionId id, uint64_t load) {
+  Version* version = context.edit.FindVersion(id);
+  if (version == nullptr || !version->load_sent || version->load != load) {
+    return nullptr;
+  }
+  return version;
+}
+
+void Want(StepContext& context, Version& version) {
+  version.state = VersionState::kLoading;
+  version.request = context.edit.NextRequest();
+  version.retry_time = absl::InfinitePast();
+  version.error.clear();
+  context.Touch(version);
+}
+
+void SendUnload(StepContext& context, const Version& version) {
+  context.Act(UnloadVersion{version.id, *version.device});
+}
+
+void BeginUnload(StepContext& context, Version& version) {
+  const bool was_ready = version.state == VersionState::kReady;
+  version.reload = false;
+  version.replaces_older = false;
+  version.error.clear();
+  context.edit.SetUnderLoad(version, false);
+  context.Touch(version);
+  if (!version.device) {
+    version.state = VersionState::kUnloaded;
+    return;
+  }
+  version.state = VersionState::kUnloading;
+  // A load on its way is waited for: its answer shows what is to be undone.
+  if (was_ready) context.Act(DrainVersion{version.id, *version.device});
+}
+
+// The worker gave no answer in time; whether it holds the version is unknown.
+void UndoUnansweredLoad(StepContext& context, Version& version) {
+  Device& device = *context.edit.FindDevice(*version.device);
+  const uint64_t bytes = version.bytes;
+  context.edit.ReleaseVersion(version);
+  context.edit.AddStray(device, version.id, bytes);
+  context.Act(UnloadVersion{version.id, device.id});
+}
+
+}  // namespace
+
+void VersionIsReady(StepContext& context, Version& version) {
+  version.load_sent = false;
+  version.state = VersionState::kReady;
+  version.error.clear();
+  context.Touch(version);
+  context.Touch(*version.device);
+  context.Act(ServeVersion{version.id, *version.device});
+  if (!version.replaces_older) return;
+  version.replaces_older = false;
+  for (VersionId id : ReplacedBy(context.state, version)) {
+    BeginUnload(context, *context.edit.FindVersion(id));
+  }
+}
+
+void VersionLostItsPlace(StepContext& context, Version& version,
+                         absl::Duration delay) {
+  if (version.device) context.Touch(*version.device);
+  context.edit.ReleaseVersion(version);
+  version.load_sent = false;
+  version.state = VersionState::kLoading;
+  version.retry_time = context.now + delay;
+  context.Touch(version);
+  if (delay > absl::ZeroDuration()) context.Act(SetTimer{version.retry_time});
+}
+
+void VersionIsGone(StepContext& context, Version& version) {
+  if (version.device) context.Touch(*version.device);
+  context.edit.ReleaseVersion(version);
+  version.load_sent = false;
+  version.state = VersionState::kUnloaded;
+  context.Touch(version);
+  if (!version.reload) return;
+  version.reload = false;
+  Want(context, version);
+}
+
+void Apply(StepContext& context, const VersionCreated& event) {
+  if (context.edit.FindVersion(event.version) != nullptr) {
+    return context.Stale();
+  }
+  Version version;
+  version.id = event.version;
+  version.model = event.model;
+  version.number = event.number;
+  version.bytes = event.bytes;
+  version.replaces_older = true;
+  context.Touch(context.edit.AddVersion(std::move(version)));
+}
+
+void Apply(StepContext& context, const VersionLoadRequested& event) {
+  Version* version = context.edit.FindVersion(event.version);
+  if (version == nullptr) return context.Stale();
+  switch (version->state) {
+    case VersionState::kUnloaded:
+    case VersionState::kLoadFailed:
+      version->wanted_device = event.wanted_device;
+      Want(context, *version);
+      return;
+    case VersionState::kUnloading:
+      version->wanted_device = event.wanted_device;
+      version->reload = true;
+      context.Touch(*version);
+      return;
+    case VersionState::kLoading:
+      if (!version->device && version->wanted_device != event.wanted_device) {
+        version->wanted_device = event.wanted_device;
+        context.Touch(*version);
+        return;
+      }
+      context.Stale();
+      return;
+    case VersionState::kReady:
+      context.Stale();
+  }
+}
+
+void Apply(StepContext& context, const VersionUnloadRequested& event) {
+  Version* version = context.edit.FindVersion(event.version);
+  if (version == nullptr) return context.Stale();
+  switch (version->state) {
+    case VersionState::kLoading:
+    case VersionState::kReady:
+    case VersionState::kLoadFailed:
+      BeginUnload(context, *version);
+      return;
+    case VersionState::kUnloading:
+      version->reload = false;
+      return;
+    case VersionState::kUnloaded:
+      context.Stale();
+  }
+}
+
+void Apply(StepContext& context, const VersionDeleted& event) {
+  const Version* version = context.edit.FindVersion(event.version);
+  if (version == nullptr || version->device) return context.Stale();
+  context.Touch(*version);
+  context.edit.RemoveVersion(event.version);
+}
+
+void Apply(StepContext& context, const VersionLoaded& event) {
+  Version* version = LoadingVersion(context, event.version, event.load);
+  if (version == nullptr) return context.Stale();
+  if (version->state == VersionState::kLoading) {
+    VersionIsReady(context, *version);
+    return;
+  }
+  version->load_sent = false;
+  SendUnload(context, *version);
+}
+
+void Apply(StepContext& context, const VersionLoadFailed& event) {
+  Version* version = LoadingVersion(context, event.version, event.load);
+  if (version == nullptr) return context.Stale();
+  version->load_sent = false;
+  context.Touch(*version->device);
+  if (absl::IsDeadlineExceeded(event.status)) {
+    UndoUnansweredLoad(context, *version);
+  }
+  if (version->state == VersionState::kUnloading) {
+    VersionIsGone(context, *version);
+  } else if (absl::IsUnavailable(event.status)) {
+    VersionLostItsPlace(context, *version, kVersionRetryDelay);
+  } else {
+    context.edit.ReleaseVersion(*version);
+    version->state = VersionState::kLoadFailed;
+    version->error = std::string(event.status.message());
+    context.Touch(*version);
+  }
+}
+
+void Apply(StepContext& context, const VersionUnloaded& event) {
+  Device* device = context.edit.FindDevice(event.device);
+  if (device == nullptr) return context.Stale();
+  if (context.edit.RemoveStray(*device, event.version)) {
+    context.Touch(device->id);
+    return context.Stale();
+  }
+  Version* version = context.edit.FindVersion(event.version);
+  if (version == nullptr || version->device != event.device ||
+      version->state != VersionState::kUnloading || version->load_sent) {
+    return context.Stale();
+  }
+  VersionIsGone(context, *version);
+}
+
+void Apply(StepContext& context, const VersionDrained& event) {
+  Version* version = context.edit.FindVersion(event.version);
+  if (version == nullptr || version->state != VersionState::kUnloading ||
+      version->load_sent || !version->device) {
+    return context.Stale();
+  }
+  SendUnload(context, *version);
+}
+
+}  // namespace gpupool::scheduler

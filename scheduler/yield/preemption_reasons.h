@@ -1,0 +1,30 @@
+// Why running jobs are told to make room: one row for each reason, with all
+// that is said about it.
+//
+// Thread-safety: constant data.
+#pragma once
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "scheduler/state/types.h"
+
+namespace gpupool::scheduler {
+
+struct PreemptionRow {
+  PreemptionReason reason = PreemptionReason::kOrder;
+  absl::string_view label;                   // of gpupool_preemptions_total
+  StopReason stop = StopReason::kPreempted;  // what the attempt is told
+  // What the job's log says after "preempted by job 7, which".
+  absl::string_view other;
+  // What `gpupool why` says of the job that gives way, for Substitute():
+  // $0 and $1 are what the row of that reason names.
+  absl::string_view own;
+};
+
+// Returns all rows, in the order of the reasons.
+absl::Span<const PreemptionRow> PreemptionRows();
+
+// Returns the row of the reason.
+const PreemptionRow& RowOf(PreemptionReason reason);
+
+}  // namespace gpupool::scheduler

@@ -1,0 +1,106 @@
+#include "scheduler/yield/running_jobs.h"
+
+#include <algorithm>
+
+#include "scheduler/order/tenant_order.h"
+#include "scheduler/state/order_policy.h"
+
+namespace gpupool::scheduler {
+
+RunningJobs::RunningJobs(const State& state, absl::Time now,
+                         const absl::btree_set<DeviceId>& excluded)
+    : state_(state), has_guarantees_(HasGuarantees(state.policy().tenants)) {
+  const absl::Duration before_a_move =
+      state.restart_cost() * kMoveAfterRestarts;
+  const bool reclaims = has_guarantees_;
+  absl::btree_set<JobId> guaranteed;
+  if (reclaims) guaranteed = GuaranteedJobs(state);
+  const Need least = LeastNeed(nullptr);
+  constexpr Meanwhile in_time{
+      .settled = true, .promise_kept = true, .reservation_over = true};
+  spots_.reserve(state.devices().size() + 1);
+  jobs_.reserve(state.devices().size());
+  const Job* last = nullptr;  // mostly the next device runs it too
+  for (const auto& [id, device] : state.devices()) {
+    spots_.push_back({&device, jobs_.size(),
+                      device.free_bytes(WhenSettled(device).returned_bytes),
+                      device.site,
+                      !ObstacleFor(state, device, least, in_time) &&
+                          (excluded.empty() || !excluded.contains(id))});
+    for (JobId job_id : device.jobs) {
+      if (last == nullptr || last->id != job_id)
+        last = &state.jobs().at(job_id);
+      const Queues::Entry& entry = state.queues().at(last->queue);
+      OnDevice& job =
+          jobs_.emplace_back(OnDevice{last, last->priority, entry.level});
+      job.stops = IsStopping(*last);
+      if (job.stops || last->state != JobState::kRunning) continue;
+      const absl::Duration run = now - last->run_since;
+      if (run < entry.queue.min_run) continue;
+      job.standing = KeptStandingOf(entry.queue, *last, now);
+      job.can_give_way = true;
+      job.may_move = entry.queue.order_preempts() && run >= before_a_move;
+      job.is_borrowed = reclaims && !guaranteed.contains(job_id);
+    }
+  }
+  spots_.push_back({.first = jobs_.size()});
+  Sum();
+}
+
+void RunningJobs::NoteStops() {
+  for (OnDevice& job : jobs_) {
+    if (job.stops || !IsStopping(*job.job)) continue;
+    job = {.job = job.job,
+           .priority = job.priority,
+           .level = job.level,
+           .stops = true};
+  }
+  Sum();
+}
+
+void RunningJobs::Sum() {
+  last_.assign(state_.queues().size(), {});
+  deepest_level_ = -1;
+  any_borrowed_ = false;
+  for (const OnDevice& job : jobs_) {
+    if (!job.can_give_way) continue;
+    Last& last = last_[job.job->queue];
+    last.priority = std::min(last.priority, job.priority);
+    last.standing = std::max(last.standing, job.standing);
+    deepest_level_ = std::max(deepest_level_, int64_t{job.level});
+    any_borrowed_ = any_borrowed_ || job.is_borrowed;
+  }
+}
+
+Behind RunningJobs::Stays(const Job& job) const {
+  const Queues::Entry& entry = state_.queues().at(job.queue);
+  if (entry.queue.order_preempts()) {
+    return {entry.level, -int64_t{job.priority},
+            job.standing * entry.queue.hysteresis};
+  }
+  Behind stays;
+  if (entry.queue.preempts) stays.level = entry.level;
+  return stays;
+}
+
+bool RunningJobs::Reclaims(const Job& job) const {
+  return any_borrowed_ &&
+         state_.usage().IsGuaranteed(job.tenant, job.device_count,
+                                     state_.policy().tenants);
+}
+
+bool RunningJobs::MayTake(uint32_t queue) const {
+  const Queue& own = state_.queues().at(queue).queue;
+  return own.order_preempts() || own.preempts || has_guarantees_;
+}
+
+bool RunningJobs::SomeoneGivesWay(const Job& job) const {
+  const Queues::Entry& entry = state_.queues().at(job.queue);
+  const Last& last = last_[job.queue];
+  return last.priority < job.priority ||
+         last.standing > job.standing * entry.queue.hysteresis ||
+         (entry.queue.preempts && deepest_level_ > entry.level) ||
+         Reclaims(job);
+}
+
+}  // namespace gpupool::scheduler

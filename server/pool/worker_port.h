@@ -1,0 +1,63 @@
+// What control needs of the worker pool: a small door, so that tests can put a
+// fake behind it. WorkerPool implements it.
+//
+// Thread-safety: every method may be called from any thread. Callbacks come
+// from the pool's thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace gpupool::worker::v1 {
+class FromWorker;
+class ToWorker;
+}  // namespace gpupool::worker::v1
+
+namespace gpupool::server {
+
+// The device name of the worker that plans and reads datasets.
+inline constexpr char kMetaDevice[] = "meta";
+
+struct WorkerStatus {
+  enum class State { kStarting, kReady, kBackingOff, kQuarantined, kStopped };
+  State state = State::kStarting;
+  pid_t pid = 0;          // 0 while there is none
+  uint32_t restarts = 0;  // starts after the first one of this daemon
+  std::string boot_id;    // of the worker; empty before the first HelloReply
+};
+
+class WorkerPort {
+ public:
+  using ReplyCallback =
+      std::function<void(absl::StatusOr<worker::v1::FromWorker>)>;
+
+  virtual ~WorkerPort() = default;
+
+  // Sends a request and calls back with the reply. The status is the worker's
+  // own error code and text when it refused; Unavailable when the worker is
+  // not ready or is lost before it answers (it may or may not have acted);
+  // DeadlineExceeded after `timeout`; NotFound for an unknown device.
+  // message.request_id is set by the pool.
+  virtual void Send(const std::string& device, worker::v1::ToWorker message,
+                    absl::Duration timeout, ReplyCallback callback) = 0;
+
+  // Sends without a reply; dropped when the worker is not ready.
+  virtual void Post(const std::string& device,
+                    worker::v1::ToWorker message) = 0;
+
+  // Lets the worker forget the reports up to `through_sequence`, which are on
+  // disk. Is remembered for, and repeated to, a worker that is away just now.
+  virtual void AcknowledgeReports(const std::string& device,
+                                  uint64_t through_sequence) = 0;
+
+  // Returns a default WorkerStatus for an unknown device.
+  virtual WorkerStatus status(const std::string& device) const = 0;
+};
+
+}  // namespace gpupool::server

@@ -1,0 +1,184 @@
+// docs/metrics.md lists every family. With GPUPOOL_WRITE_DOCS=1 it is written.
+#include "server/metrics/families.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/metrics/metrics.h"
+#include "tests/test_paths.h"
+
+namespace gpupool::server {
+namespace {
+
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+constexpr absl::string_view kIntroduction = R"(# Metrics
+
+The server answers scrapes of Prometheus on its metrics port:
+`http://127.0.0.1:8002/metrics` unless `--listen` or `--metrics-port` says
+otherwise.
+
+```sh
+curl -s http://$GPUPOOL_METRICS/metrics | grep '^gpupool_device_memory_bytes'
+```
+
+`GPUPOOL_METRICS` stands for `127.0.0.1:8002` on this page.
+[deploy/prometheus](../deploy/prometheus) has a scrape configuration and alert
+rules, [deploy/grafana](../deploy/grafana) a dashboard.
+
+This page is made from the families in the source. A test fails when the page is
+out of date, and writes it when `GPUPOOL_WRITE_DOCS=1` is set.
+
+A label with a closed set of values has these values in brackets. A histogram
+`NAME` has the series `NAME_bucket`, `NAME_sum` and `NAME_count`.
+
+## gpupool
+)";
+
+constexpr absl::string_view kGpus = R"(
+## GPUs
+
+These have the names, units and labels of NVIDIA's DCGM exporter, so that
+dashboards made for it work. They exist from the first GPU on. What a GPU does
+not tell has no series.
+)";
+
+constexpr absl::string_view kTableHead =
+    "\n| name | type | labels | meaning |\n|---|---|---|---|\n";
+
+void TellOfDevices(Metrics& metrics) {
+  v1::MemoryStats stats;
+  stats.set_device("cpu:0");
+  metrics.SetDeviceMemory(stats);
+  metrics.SetDeviceUtilization("cpu:0", 0);
+  metrics.SetDeviceUp("cpu:0", true);
+  metrics.SetDeviceFaults("cpu:0", 0, false);
+  metrics.SetDeviceDrained("cpu:0", false);
+  metrics.SetTrainingSteps("cpu:0", 1, 1);
+  v1::Device gpu;
+  gpu.set_name("cuda:0");
+  v1::GpuReadings& readings = *gpu.mutable_readings();
+  readings.set_utilization(0);
+  readings.set_memory_utilization(0);
+  readings.set_used_bytes(0);
+  readings.set_temperature_celsius(0);
+  readings.set_power_watts(0);
+  readings.set_power_limit_watts(0);
+  readings.set_multiprocessor_clock_mhz(0);
+  readings.set_memory_clock_mhz(0);
+  readings.set_ecc_corrected(0);
+  readings.set_ecc_uncorrected(0);
+  metrics.SetGpuReadings(gpu);
+}
+
+// Returns all families as a server has them that has done everything.
+std::vector<MetricFamily> Collect() {
+  Metrics metrics;
+  metrics.SetBuildInfo("0", "0");
+  metrics.SetQueue("default", 0, 0, 0);
+  TellOfDevices(metrics);
+  const auto version = metrics.ForVersion("digits", "1", 1);
+  version->CountRequest(absl::StatusCode::kOk);
+  const auto queue = metrics.ForQueue("control", 1);
+  return metrics.collectable()->Collect();
+}
+
+const char* TypeOf(MetricType type) {
+  switch (type) {
+    case MetricType::Counter:
+      return "counter";
+    case MetricType::Gauge:
+      return "gauge";
+    case MetricType::Histogram:
+      return "histogram";
+    default:
+      return "other";
+  }
+}
+
+// Returns whether the values of a label are known beforehand.
+bool IsClosed(const std::string& label) {
+  static const std::set<std::string> closed = {"class",  "kind",  "phase",
+                                               "reason", "stage", "state"};
+  return closed.contains(label);
+}
+
+std::string LabelsOf(const MetricFamily& family) {
+  std::map<std::string, std::set<std::string>> values;
+  for (const auto& metric : family.metric) {
+    for (const auto& label : metric.label) {
+      values[label.name].insert(label.value);
+    }
+  }
+  std::vector<std::string> cells;
+  for (const auto& [name, known] : values) {
+    cells.push_back(
+        IsClosed(name)
+            ? absl::StrCat("`", name, "` (", absl::StrJoin(known, ", "), ")")
+            : absl::StrCat("`", name, "`"));
+  }
+  return absl::StrJoin(cells, ", ");
+}
+
+std::string Page() {
+  std::map<std::string, std::string> own, of_gpus;
+  for (const MetricFamily& family : Collect()) {
+    auto& rows = absl::StartsWith(family.name, "DCGM_") ? of_gpus : own;
+    rows[family.name] =
+        absl::StrCat("| `", family.name, "` | ", TypeOf(family.type), " | ",
+                     LabelsOf(family), " | ", family.help, " |\n");
+  }
+  std::string text = absl::StrCat(kIntroduction, kTableHead);
+  for (const auto& [name, row] : own) absl::StrAppend(&text, row);
+  absl::StrAppend(&text, kGpus, kTableHead);
+  for (const auto& [name, row] : of_gpus) absl::StrAppend(&text, row);
+  return text;
+}
+
+std::string ReadSource(const std::string& path) {
+  std::ifstream file(SourcePath(path), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file),
+          std::istreambuf_iterator<char>()};
+}
+
+TEST(FamiliesTest, ThePageListsThemAll) {
+  const std::string page = Page();
+  const char* write = std::getenv("GPUPOOL_WRITE_DOCS");
+  if (write != nullptr && std::string(write) == "1") {
+    std::ofstream(SourcePath("docs/metrics.md"), std::ios::binary) << page;
+  }
+  EXPECT_EQ(page, ReadSource("docs/metrics.md"))
+      << "write it: GPUPOOL_WRITE_DOCS=1 server_metrics_test "
+         "--gtest_filter=FamiliesTest.*";
+}
+
+// A family without a series is not collected: the page must know it anyway.
+TEST(FamiliesTest, ThePageKnowsEveryNameInTheSource) {
+  const std::string page = Page();
+  for (const char* path :
+       {"server/metrics/families.cc", "server/metrics/gpu_series.cc"}) {
+    const std::vector<std::string> parts =
+        absl::StrSplit(ReadSource(path), '"');
+    for (const std::string& part : parts) {
+      const bool is_name =
+          absl::StartsWith(part, "gpupool_") || absl::StartsWith(part, "DCGM_");
+      if (!is_name) continue;
+      EXPECT_TRUE(absl::StrContains(page, absl::StrCat("| `", part, "` |")))
+          << part;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpupool::server

@@ -1,4 +1,4 @@
-// What operators ask of the server as a whole.
+// Requests of operators to the server as a whole.
 //
 // Thread-safety: any thread; see context.h.
 #pragma once

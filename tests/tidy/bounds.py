@@ -14,7 +14,7 @@ PARAMETERS = {
     "engine": 20,
     "engine/backends": 50,
     "scheduler": 6,
-    "server/control": 7,
+    "server/control": 4,
     "server/ipc": 1,
     "server/serving": 4,
     "server/store": 1,
@@ -27,8 +27,8 @@ FRAGMENTS = {
     "benchmarks": 3,
     "client": 25,
     "engine": 313,
-    "scheduler": 132,
-    "server": 155,
+    "scheduler": 130,
+    "server": 154,
     "tests": 110,
 }
 

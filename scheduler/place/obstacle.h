@@ -53,7 +53,7 @@ constexpr bool Lasts(ObstacleKind kind) {
   return kind <= ObstacleKind::kTooSmall;
 }
 
-// Events on the device that are taken for granted before the start.
+// Changes on the device that are taken for granted before the start.
 struct Meanwhile {
   // Bytes that are given back; below 0: that others take.
   int64_t returned_bytes = 0;

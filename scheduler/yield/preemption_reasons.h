@@ -14,9 +14,9 @@ struct PreemptionRow {
   PreemptionReason reason = PreemptionReason::kOrder;
   absl::string_view label;                   // of gpupool_preemptions_total
   StopReason stop = StopReason::kPreempted;  // what the attempt is told
-  // What the job's log says after "preempted by job 7, which".
+  // Words of the job's log after "preempted by job 7, which".
   absl::string_view other;
-  // What `gpupool why` says of the job that gives way, for Substitute():
+  // Words of `gpupool why` for the job that gives way, for Substitute():
   // $0 and $1 are what the row of that reason names.
   absl::string_view own;
 };

@@ -1,4 +1,4 @@
-// Requests of operators about the server as a whole.
+// Requests of operators to the server as a whole.
 //
 // Thread-safety: any thread; see context.h.
 #pragma once

@@ -1,4 +1,4 @@
-// How the request handlers of server/control answer.
+// Callbacks by which the request handlers of server/control answer.
 #pragma once
 
 #include <functional>

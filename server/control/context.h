@@ -1,4 +1,4 @@
-// What the request handlers of server/control share. Whoever answers clients
+// State that handlers of server/control share. Whoever answers clients
 // holds one and passes it to the handlers: job_requests.h, admission.h,
 // model_requests.h, and so on. What needs no decision is read from `store` and
 // `board` at once.

@@ -1,4 +1,4 @@
-// What a worker is asked about its device itself, beside its training and its
+// Questions to a worker about its device itself, beside its training and its
 // serving: the memory's figures, snapshots, cache, limit, history and dumps.
 // One table, device_verbs.cc, has a row for each member of ToWorker that is
 // such a question.

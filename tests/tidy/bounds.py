@@ -27,8 +27,8 @@ FRAGMENTS = {
     "benchmarks": 3,
     "client": 25,
     "engine": 313,
-    "scheduler": 132,
-    "server": 155,
+    "scheduler": 130,
+    "server": 154,
     "tests": 110,
 }
 

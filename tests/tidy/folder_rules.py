@@ -145,6 +145,16 @@ def libraries(lists):
     return found
 
 
+def library_folder(include, known):
+    """The folder of the library that a header belongs to: its own, or the
+    nearest one above that has a library."""
+    folders = {folder for folder, _, _ in known.values()}
+    folder = folder_of(include)
+    while folder not in folders and "/" in folder:
+        folder = folder_of(folder)
+    return folder
+
+
 def unused_links(lists, texts):
     """Links between folders of the server that no include needs.
 
@@ -165,6 +175,7 @@ def unused_links(lists, texts):
             if link not in known or link == name:
                 continue
             other = known[link][0]
-            if other != folder and not any(goes_to(include, other) for include in included):
+            if other != folder and not any(
+                    library_folder(include, known) == other for include in included):
                 yield (f"{folder}/CMakeLists.txt: {name} links {link}, but includes "
                        f"nothing of {other}")

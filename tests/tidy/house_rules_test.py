@@ -183,6 +183,12 @@ class Doors(unittest.TestCase):
                      "gpupool_library(gpupool_pool SOURCES a.cc\n  DEPS gpupool_ipc absl::x)"}
         used = {"server/pool/a.cc": '#include "server/ipc/i.h"\n'}
         self.assertEqual([], list(folder_rules.unused_links(lists, used)))
+        below = {"server/pool/a.cc": '#include "server/ipc/wire/i.h"\n'}
+        self.assertEqual([], list(folder_rules.unused_links(lists, below)))
+        own = dict(lists, **{"server/ipc/wire/CMakeLists.txt":
+                             "gpupool_library(gpupool_wire SOURCES w.cc)"})
+        self.assertIn("gpupool_pool links gpupool_ipc", "".join(
+            folder_rules.unused_links(own, below)))
         self.assertIn("gpupool_pool links gpupool_ipc, but includes nothing", "".join(
             folder_rules.unused_links(lists, {"server/pool/a.cc": ""})))
 

@@ -44,7 +44,7 @@ TEST_F(AppTest, RefusesAnAddressThatIsNone) {
 
 TEST_F(AppTest, ReportsAServerThatIsAway) {
   server_.Stop();
-  EXPECT_EQ(Run({"jobs", "--timeout", "0.3"}), 5);
+  EXPECT_EQ(Run({"jobs", "--timeout", "3"}), 5);
   EXPECT_EQ(out(), "");
   EXPECT_THAT(err(), HasSubstr("error: cannot reach a server at "));
 }

@@ -305,7 +305,7 @@ TEST_F(VersionTest, TellsBothVersions) {
 TEST_F(VersionTest, TellsItsOwnWithoutAServer) {
   server_.Stop();
   EXPECT_EQ(Run({"version", "--client"}), 0);
-  EXPECT_EQ(Run({"version", "--timeout", "0.3"}), 5);
+  EXPECT_EQ(Run({"version", "--timeout", "3"}), 5);
   EXPECT_THAT(out(), HasSubstr("client: "));
   EXPECT_THAT(err(), HasSubstr("cannot reach a server"));
 }

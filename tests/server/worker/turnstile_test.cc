@@ -309,7 +309,8 @@ TEST_F(TurnstileTest, AnAttemptThatSavesIsInTheViewAndTheNextOneRuns) {
 
 TEST_F(TurnstileTest, IdleThreadUsesNoTimeAndABusyOneAllOfIt) {
   Start({.step_time = std::chrono::milliseconds(1)});
-  // It is idle once two looks see the same time of work.
+  ASSERT_TRUE(OnComputeThread([] { return absl::OkStatus(); }).ok());
+  // The thread runs; it is idle once two looks see the same time of work.
   std::chrono::nanoseconds before{-1};
   ASSERT_TRUE(WaitUntil([&] {
     return std::exchange(before, turnstile_->view().busy_time) ==

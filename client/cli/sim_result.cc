@@ -21,6 +21,7 @@ Json ToJson(const SimResult& result) {
           {"mean_wait_s", summary.mean_wait_s},
           {"makespan_s", summary.makespan_s},
           {"utilization", summary.utilization},
+          {"arrival_utilization", summary.arrival_utilization},
           {"fragmentation", summary.fragmentation},
           {"preemptions", summary.preemptions},
           {"moves", summary.moves},
@@ -50,18 +51,19 @@ Table SimTable(const std::vector<SimResult>& results) {
                {"MEAN WAIT", Table::kRight},
                {"MAKESPAN", Table::kRight},
                {"BUSY", Table::kRight},
+               {"BUSY TO END", Table::kRight},
                {"FRAGMENTED", Table::kRight},
                {"PREEMPTIONS", Table::kRight},
                {"DECISIONS/S", Table::kRight}});
   for (const SimResult& result : results) {
     const scheduler::ReplaySummary& summary = result.summary;
-    table.AddRow({result.policy, GroupDigits(summary.jobs),
-                  Time(summary.mean_jct_s), Time(summary.p50_jct_s),
-                  Time(summary.p99_jct_s), Time(summary.mean_wait_s),
-                  Time(summary.makespan_s), Percent(summary.utilization),
-                  Percent(summary.fragmentation),
-                  GroupDigits(summary.preemptions),
-                  FormatCount(result.decisions_per_second())});
+    table.AddRow(
+        {result.policy, GroupDigits(summary.jobs), Time(summary.mean_jct_s),
+         Time(summary.p50_jct_s), Time(summary.p99_jct_s),
+         Time(summary.mean_wait_s), Time(summary.makespan_s),
+         Percent(summary.arrival_utilization), Percent(summary.utilization),
+         Percent(summary.fragmentation), GroupDigits(summary.preemptions),
+         FormatCount(result.decisions_per_second())});
   }
   return table;
 }

@@ -81,7 +81,8 @@ class Replayer {
   uint64_t ended_ = 0;
   uint64_t devices_ = 0;
   uint64_t busy_ = 0;
-  double used_ = 0;          // device seconds
+  double used_ = 0;  // device seconds
+  double used_while_submitting_ = 0;
   double idle_waiting_ = 0;  // device seconds, idle while jobs wait
   double waiting_ = 0;       // seconds in which jobs wait
   absl::Duration sample_every_;
@@ -242,6 +243,11 @@ void Replayer::Sample() {
 void Replayer::Advance(absl::Time to) {
   const double seconds = absl::ToDoubleSeconds(to - now_);
   used_ += static_cast<double>(busy_) * seconds;
+  const absl::Time last = first_ + trace_.back().submit;
+  if (now_ < last) {
+    used_while_submitting_ += static_cast<double>(busy_) *
+                              absl::ToDoubleSeconds(std::min(to, last) - now_);
+  }
   if (!state_.queue().empty()) {
     waiting_ += seconds;
     idle_waiting_ += static_cast<double>(devices_ - busy_) * seconds;
@@ -275,6 +281,12 @@ absl::StatusOr<ReplayResult> Replayer::Run() {
   result_.makespan = now_ - (first_ + trace_.front().submit);
   const double span = absl::ToDoubleSeconds(result_.makespan);
   if (span > 0) result_.utilization = used_ / (span * devices_);
+  const double submitting =
+      absl::ToDoubleSeconds(trace_.back().submit - trace_.front().submit);
+  if (submitting > 0) {
+    result_.arrival_utilization =
+        used_while_submitting_ / (submitting * devices_);
+  }
   if (waiting_ > 0)
     result_.fragmentation = idle_waiting_ / (waiting_ * devices_);
   return std::move(result_);

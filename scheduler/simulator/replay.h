@@ -49,6 +49,9 @@ struct ReplayResult {
   std::vector<ReplaySample> samples;  // at most a few thousand, evenly spread
   absl::Duration makespan;            // from the first submission to the end
   double utilization = 0;             // device time used / there, up to then
+  // The same from the first submission to the last one: the time for which the
+  // load of a generated trace is meant.
+  double arrival_utilization = 0;
   // Device time that stood idle while jobs waited / all device time in which
   // jobs waited: what packing and order could not use.
   double fragmentation = 0;

@@ -29,6 +29,7 @@ ReplaySummary Summarize(const ReplayResult& result) {
   ReplaySummary summary{.jobs = result.jobs.size(),
                         .makespan_s = absl::ToDoubleSeconds(result.makespan),
                         .utilization = result.utilization,
+                        .arrival_utilization = result.arrival_utilization,
                         .fragmentation = result.fragmentation,
                         .preemptions = result.preemptions,
                         .moves = result.moves,

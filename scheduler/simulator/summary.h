@@ -18,8 +18,9 @@ struct ReplaySummary {
   double p99_jct_s = 0;  // at index floor(0.99 n)
   double mean_wait_s = 0;
   double makespan_s = 0;
-  double utilization = 0;    // as in ReplayResult
-  double fragmentation = 0;  // as in ReplayResult
+  double utilization = 0;          // as in ReplayResult
+  double arrival_utilization = 0;  // as in ReplayResult
+  double fragmentation = 0;        // as in ReplayResult
   uint64_t preemptions = 0;
   uint64_t moves = 0;
   uint64_t events = 0;

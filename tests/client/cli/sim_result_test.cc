@@ -17,6 +17,7 @@ SimResult Result(const std::string& policy) {
                       .mean_wait_s = 60,
                       .makespan_s = 86400,
                       .utilization = 0.625,
+                      .arrival_utilization = 0.875,
                       .fragmentation = 0.01,
                       .preemptions = 17,
                       .moves = 2,
@@ -32,8 +33,8 @@ TEST(SimResultTest, OnePolicyIsAnObjectWithStableKeys) {
   EXPECT_THAT(keys, ::testing::ElementsAre(
                         "policy", "jobs", "mean_jct_s", "p50_jct_s",
                         "p99_jct_s", "mean_wait_s", "makespan_s", "utilization",
-                        "fragmentation", "preemptions", "moves", "events",
-                        "seconds", "decisions_per_second"));
+                        "arrival_utilization", "fragmentation", "preemptions",
+                        "moves", "events", "seconds", "decisions_per_second"));
   EXPECT_EQ(json["policy"], "las");
   EXPECT_EQ(json["p50_jct_s"], 30.5);
   EXPECT_EQ(json["decisions_per_second"], 2500);
@@ -56,9 +57,10 @@ TEST(SimResultTest, YamlHoldsTheSame) {
 TEST(SimResultTest, TheTableHasALineForEachPolicy) {
   std::ostringstream out;
   SimTable({Result("las")}).Print({.stream = &out}, false);
-  EXPECT_EQ(out.str(),
-            "las\t12,345\t1m30s\t30s\t2h00m\t1m00s\t1d00h\t62.5%\t1.0%\t17\t"
-            "2.5k\n");
+  EXPECT_EQ(
+      out.str(),
+      "las\t12,345\t1m30s\t30s\t2h00m\t1m00s\t1d00h\t87.5%\t62.5%\t1.0%\t17\t"
+      "2.5k\n");
 }
 
 TEST(SimResultTest, AReplayThatTookNoTimeHasNoRate) {

@@ -56,6 +56,22 @@ TEST(ReplayTest, FirstComeIsServedFirst) {
   EXPECT_EQ(result.preemptions, 0u);
 }
 
+TEST(ReplayTest, ArrivalUtilizationEndsWithTheLastSubmission) {
+  const ReplayResult result =
+      Replay({Submitted(0, 50), Submitted(60, 1000), Submitted(100, 10)},
+             Options(Order::kFirstCome, 1, 2));
+  EXPECT_DOUBLE_EQ(result.arrival_utilization, (50.0 + 40.0) / 200);
+  EXPECT_DOUBLE_EQ(result.utilization, 1060.0 / (2 * 1060));
+}
+
+TEST(ReplayTest, AGeneratedTraceKeepsThePoolBusyWhileJobsCome) {
+  const auto trace =
+      GenerateTrace({.jobs = 4000, .devices = 64, .load = 0.9, .seed = 1});
+  const ReplayResult result = Replay(trace, Options(Order::kFirstCome, 8, 8));
+  EXPECT_GT(result.arrival_utilization, 0.6);
+  EXPECT_LE(result.arrival_utilization, 1);
+}
+
 TEST(ReplayTest, AShortJobInterruptsALongOneWhichPaysForIt) {
   const ReplayResult result = Replay({Submitted(0, 10000), Submitted(1000, 50)},
                                      Options(Order::kShortestRemaining, 1, 1));

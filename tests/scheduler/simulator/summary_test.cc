@@ -39,6 +39,7 @@ TEST(SummaryTest, TheRestIsTakenOver) {
   ReplayResult result = Falling(2);
   result.makespan = absl::Seconds(7);
   result.utilization = 0.5;
+  result.arrival_utilization = 0.75;
   result.fragmentation = 0.25;
   result.preemptions = 3;
   result.moves = 2;
@@ -46,6 +47,7 @@ TEST(SummaryTest, TheRestIsTakenOver) {
   const ReplaySummary summary = Summarize(result);
   EXPECT_DOUBLE_EQ(summary.makespan_s, 7);
   EXPECT_DOUBLE_EQ(summary.utilization, 0.5);
+  EXPECT_DOUBLE_EQ(summary.arrival_utilization, 0.75);
   EXPECT_DOUBLE_EQ(summary.fragmentation, 0.25);
   EXPECT_EQ(summary.preemptions, 3u);
   EXPECT_EQ(summary.moves, 2u);

@@ -13,6 +13,10 @@
 #include "server/server.h"
 #include "server/store/check.h"
 
+namespace gpupool {
+extern const char kCommit[];  // cmake/commit.cmake; empty: not known
+}
+
 namespace gpupool::server {
 namespace {
 
@@ -64,7 +68,7 @@ int Run(const Config& config) {
   const sigset_t signals = BlockSignals();
   SetUpLog(config.log_level);
   WarnAboutListening(config);
-  auto server = Server::Start(config, {GPUPOOL_VERSION, GPUPOOL_COMMIT});
+  auto server = Server::Start(config, {GPUPOOL_VERSION, kCommit});
   if (!server.ok()) {
     std::fprintf(stderr, "gpupoold: %s\n",
                  std::string(server.status().message()).c_str());

@@ -3,20 +3,32 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <string>
 
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/verbs.h"
 
+namespace gpupool {
+extern const char kCommit[];  // cmake/commit.cmake; empty: not known
+}
+
 namespace gpupool::client {
 namespace {
+
+std::string WithCommit(const std::string& version, const std::string& commit) {
+  return commit.empty() ? version : version + " (" + commit + ")";
+}
 
 int Version(Context& context, bool client_only) {
   std::ostream& out = *context.out().stream;
   const bool as_table = context.options().output == OutputFormat::kTable;
   nlohmann::ordered_json json;
   json["client"]["version"] = GPUPOOL_VERSION;
-  if (as_table) out << "client: " GPUPOOL_VERSION << std::endl;
+  json["client"]["commit"] = std::string(kCommit);
+  if (as_table) {
+    out << "client: " << WithCommit(GPUPOOL_VERSION, kCommit) << std::endl;
+  }
   absl::Status failure;
   if (!client_only) {
     const absl::StatusOr<Client*> client = context.client();
@@ -27,8 +39,7 @@ int Version(Context& context, bool client_only) {
       json["server"] =
           nlohmann::ordered_json::parse(MessageToJson(*server, false));
       if (as_table) {
-        out << "server: " << server->version()
-            << (server->commit().empty() ? "" : " (" + server->commit() + ")")
+        out << "server: " << WithCommit(server->version(), server->commit())
             << (server->draining() ? ", draining" : "") << "\n";
         if (server->has_scheduling()) {
           out << "order: " << server->scheduling().order() << "\n";

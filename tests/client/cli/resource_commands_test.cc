@@ -297,7 +297,9 @@ TEST_F(VersionTest, TellsBothVersions) {
   EXPECT_THAT(out(), HasSubstr("client: "));
   EXPECT_THAT(out(), HasSubstr("server: 9.8.7\n"));
   EXPECT_EQ(Run({"version", "-o", "json"}), 0);
-  EXPECT_EQ(nlohmann::json::parse(out())["server"]["version"], "9.8.7");
+  const auto json = nlohmann::json::parse(out());
+  EXPECT_EQ(json["server"]["version"], "9.8.7");
+  EXPECT_TRUE(json["client"]["commit"].is_string());
 }
 
 TEST_F(VersionTest, TellsItsOwnWithoutAServer) {

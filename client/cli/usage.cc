@@ -83,6 +83,18 @@ std::vector<std::string> KeyOf(const v1::UsageRow& row, const std::string& by) {
           row.model()};
 }
 
+// Returns a number with three decimals. A number below 1 has three significant
+// digits, so that short runs do not print as 0.000.
+std::string FormatSum(double sum) {
+  constexpr int kMostDecimals = 12;
+  int decimals = 3;
+  for (double rest = sum; rest > 0 && rest < 0.1 && decimals < kMostDecimals;
+       rest *= 10) {
+    ++decimals;
+  }
+  return absl::StrFormat("%.*f", decimals, sum);
+}
+
 void PrintUsage(const Context& context, const v1::GetUsageResponse& usage,
                 const std::string& by) {
   std::vector<Table::Column> columns;
@@ -100,14 +112,11 @@ void PrintUsage(const Context& context, const v1::GetUsageResponse& usage,
     std::vector<std::string> cells = KeyOf(row, by);
     cells.push_back(row.device_kind());
     cells.push_back(ActivityOf(row));
-    cells.push_back(
-        absl::StrFormat("%.3f", row.device_seconds() / kSecondsPerHour));
-    cells.push_back(
-        absl::StrFormat("%.3f", row.byte_seconds() / kGiB / kSecondsPerHour));
-    cells.push_back(row.has_energy_joules()
-                        ? absl::StrFormat("%.4f", row.energy_joules() /
-                                                      kJoulesPerKilowattHour)
-                        : "");
+    cells.push_back(FormatSum(row.device_seconds() / kSecondsPerHour));
+    cells.push_back(FormatSum(row.byte_seconds() / kGiB / kSecondsPerHour));
+    cells.push_back(row.has_energy_joules() ? FormatSum(row.energy_joules() /
+                                                        kJoulesPerKilowattHour)
+                                            : "");
     table.AddRow(std::move(cells));
   }
   table.Print(context.out(), context.headers());

@@ -14,8 +14,13 @@ TEST_F(UsageTest, ATableOfAllPagesInHours) {
   EXPECT_EQ(Run({"usage"}), 0);
   EXPECT_EQ(out(),
             "TENANT\tKIND\tACTIVITY\tDEVICE-HOURS\tGIB-HOURS\tKWH\n"
-            "team, \"a\"\tcuda\ttraining\t1.500\t1.000\t1.0000\n"
-            "b\tcuda\ttraining\t1.500\t1.000\t-\n");
+            "team, \"a\"\tcuda\ttraining\t1.500\t1.000\t1.000\n"
+            "b\tcuda\ttraining\t0.000583\t0.00000136\t-\n");
+}
+
+TEST_F(UsageTest, ShortRunsDoNotPrintAsZero) {
+  EXPECT_EQ(Run({"usage", "--no-headers"}), 0);
+  EXPECT_THAT(out(), HasSubstr("b\tcuda\ttraining\t0.000583\t0.00000136\t"));
 }
 
 TEST_F(UsageTest, ByJobHasTheJobsModelAndTenant) {
@@ -32,7 +37,7 @@ TEST_F(UsageTest, CsvHasSecondsBytesAndJoules) {
             "byte_seconds,energy_joules,metered_device_seconds\n"
             "\"team, \"\"a\"\"\",7,digits,cuda,training,5400.000,"
             "3865470566400,3600000.0,5400.000\n"
-            "b,,,cuda,training,5400.000,3865470566400,,0.000\n");
+            "b,,,cuda,training,2.100,5242880,,0.000\n");
 }
 
 TEST_F(UsageTest, JsonHasEveryRow) {

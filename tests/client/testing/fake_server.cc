@@ -465,7 +465,9 @@ class Usage final : public v1::UsageService::Service {
       row.set_metered_device_seconds(5400);
       response->set_next_page_token("more");
     } else {
-      row.set_tenant("b");
+      row.set_tenant("b");  // a short run
+      row.set_device_seconds(2.1);
+      row.set_byte_seconds(5 << 20);
     }
     return Status::OK;
   }

@@ -80,6 +80,14 @@ absl::StatusOr<std::vector<v1::JobArray>> ListArrays(
   }
 }
 
+// Returns what to tell somebody whose list is empty.
+const char* EmptyText(const JobsOptions& options) {
+  const bool filtered = !options.states.empty() || !options.tenant.empty() ||
+                        !options.name.empty() || options.array > 0;
+  return filtered ? "no job matches; `gpupool jobs` lists all of them"
+                  : "no jobs; start one with `gpupool run FILE`";
+}
+
 int Jobs(Context& context, const JobsOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
@@ -96,7 +104,7 @@ int Jobs(Context& context, const JobsOptions& options) {
   }
   context.Print(*jobs, [&] {
     if (jobs->jobs().empty() && arrays.empty() && context.out().is_terminal) {
-      context.Say("no jobs; start one with `gpupool run FILE`");
+      context.Say(EmptyText(options));
       return;
     }
     PrintJobs(context.out(), context.headers(), *jobs, arrays, options.limit,

@@ -37,6 +37,25 @@ TEST_F(JobsTest, SendsItsFilters) {
   EXPECT_EQ(request.page_size(), 1);
 }
 
+TEST_F(JobsTest, SaysOnATerminalThatNoneMatchesOrThatThereIsNone) {
+  std::ostringstream out, err;
+  const auto list = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--address", server_.address()});
+    err.str("");
+    const Console console{{.stream = &out, .is_terminal = true},
+                          {.stream = &err}};
+    EXPECT_EQ(RunCommandLine(arguments, console, {}), 0);
+    return err.str();
+  };
+  EXPECT_THAT(list({"jobs"}), HasSubstr("start one with"));
+  constexpr char kNoMatch[] =
+      "no job matches; `gpupool jobs` lists all of them\n";
+  EXPECT_EQ(list({"jobs", "--name=x"}), kNoMatch);
+  EXPECT_EQ(list({"jobs", "--tenant=x"}), kNoMatch);
+  AddJob(7, "digits", v1::SUCCEEDED);
+  EXPECT_EQ(list({"jobs", "--state=running"}), kNoMatch);
+}
+
 TEST_F(JobsTest, RefusesAnUnknownState) {
   EXPECT_EQ(Run({"jobs", "--state", "asleep"}), 2);
   EXPECT_THAT(err(), HasSubstr("asleep"));

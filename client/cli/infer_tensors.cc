@@ -1,6 +1,8 @@
 #include "client/cli/infer_tensors.h"
 
+#include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <utility>
 
@@ -10,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/model_view.h"
+#include "client/cli/table.h"
 #include "client/tensor_file.h"
 #include "inference/grpc_service.pb.h"
 
@@ -53,15 +56,78 @@ absl::StatusOr<inference::ModelInferRequest> MakeRequest(
   return request;
 }
 
-absl::Status Save(const std::string& folder, const std::string& name,
-                  const Tensor& tensor) {
-  const std::string path = absl::StrCat(
-      folder, "/", absl::StrReplaceAll(name, {{"/", "_"}}), ".npy");
-  std::ofstream file(path, std::ios::binary);
-  file << NpyText(tensor);
-  if (file.flush()) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("cannot write ", path, "; does the folder exist?"));
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+std::vector<NamedTensor> OutputsOf(
+    const inference::ModelInferResponse& answer) {
+  std::vector<NamedTensor> outputs;
+  for (int i = 0; i < answer.outputs_size(); ++i) {
+    const auto& output = answer.outputs(i);
+    outputs.push_back({output.name(),
+                       {output.datatype(),
+                        {output.shape().begin(), output.shape().end()},
+                        answer.raw_output_contents(i)}});
+  }
+  return outputs;
+}
+
+void PrintOutputs(std::ostream& out, const std::vector<NamedTensor>& outputs) {
+  std::string separator = "{";
+  for (const auto& [name, tensor] : outputs) {
+    out << separator << "\"" << name << "\": " << JsonText(tensor);
+    separator = ",\n ";
+  }
+  out << "}\n";
+}
+
+std::string PathOf(const std::string& folder, const std::string& output) {
+  return absl::StrCat(folder, "/", absl::StrReplaceAll(output, {{"/", "_"}}),
+                      ".npy");
+}
+
+absl::Status SaveOutputs(const std::string& folder,
+                         const std::vector<NamedTensor>& outputs) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) {
+    return absl::NotFoundError(absl::StrCat("cannot make the folder ", folder,
+                                            ": ", failed.message()));
+  }
+  for (const auto& [name, tensor] : outputs) {
+    const std::string path = PathOf(folder, name);
+    std::ofstream file(path, std::ios::binary);
+    file << NpyText(tensor);
+    if (file.flush()) continue;
+    return absl::NotFoundError(absl::StrCat(
+        "cannot write ", path, "; is there room, and may you write there?"));
+  }
+  return absl::OkStatus();
+}
+
+void PrintSaved(const Context& context, const std::string& folder,
+                const std::vector<NamedTensor>& outputs) {
+  if (context.options().output != OutputFormat::kTable) {
+    // JSON is YAML, so one form serves both.
+    nlohmann::ordered_json json;
+    for (const auto& [name, tensor] : outputs) {
+      json["saved"].push_back({{"output", name},
+                               {"datatype", tensor.data_type},
+                               {"shape", tensor.shape},
+                               {"file", PathOf(folder, name)}});
+    }
+    *context.out().stream << json.dump(2) << "\n";
+    return;
+  }
+  Table table({{"OUTPUT"}, {"TYPE"}, {"SHAPE"}, {"FILE"}});
+  for (const auto& [name, tensor] : outputs) {
+    table.AddRow({name, tensor.data_type,
+                  absl::StrCat("[", absl::StrJoin(tensor.shape, ","), "]"),
+                  PathOf(folder, name)});
+  }
+  table.Print(context.out(), context.headers());
 }
 
 }  // namespace
@@ -82,22 +148,14 @@ int InferTensors(Context& context, const TensorOptions& options) {
   request->set_model_version(ask.version());
   const auto answer = (*client)->ModelInfer(*request);
   if (!answer.ok()) return context.Fail(answer.status());
-  std::ostream& out = *context.out().stream;
-  std::string separator = "{";
-  for (int i = 0; i < answer->outputs_size(); ++i) {
-    const auto& output = answer->outputs(i);
-    const Tensor tensor{output.datatype(),
-                        {output.shape().begin(), output.shape().end()},
-                        answer->raw_output_contents(i)};
-    if (options.save.empty()) {
-      out << separator << "\"" << output.name() << "\": " << JsonText(tensor);
-      separator = ",\n ";
-      continue;
-    }
-    const absl::Status saved = Save(options.save, output.name(), tensor);
-    if (!saved.ok()) return context.Fail(saved);
+  const std::vector<NamedTensor> outputs = OutputsOf(*answer);
+  if (options.save.empty()) {
+    PrintOutputs(*context.out().stream, outputs);
+    return kOk;
   }
-  if (options.save.empty()) out << "}\n";
+  const absl::Status saved = SaveOutputs(options.save, outputs);
+  if (!saved.ok()) return context.Fail(saved);
+  PrintSaved(context, options.save, outputs);
   return kOk;
 }
 

@@ -14,7 +14,8 @@ struct TensorOptions {
   std::string save;                 // folder for <output>.npy; empty: print
 };
 
-// Sends one request and prints the outputs as JSON, or writes them as files.
+// Sends one request. Prints the outputs as JSON; or writes them as files into
+// `save`, which is made where it is missing, and prints the files' names.
 // Returns the exit code.
 int InferTensors(Context& context, const TensorOptions& options);
 

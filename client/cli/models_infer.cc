@@ -219,8 +219,8 @@ void AddModelsInfer(CLI::App& models, Invocation& invocation) {
           ->type_name("NAME=FILE")
           ->excludes(data);
   verb->add_option("--save", options->tensors.save,
-                   "Write each output to this folder as .npy instead of "
-                   "printing it")
+                   "Write each output to this folder as .npy, and print the "
+                   "files' names instead of the numbers")
       ->type_name("FOLDER")
       ->needs(input);
   auto* label = verb->add_option("--label-column", options->label_column,

@@ -121,6 +121,23 @@ class Models(harness.TestCase):
         server.cli("models", "load", "bag", "--wait")
         self.check_bag(server, table)
 
+    def test_saved_outputs_are_listed_and_their_folder_is_made(self):
+        server = self.start("--devices", "cpu:1")
+        server.cli("models", "upload", "bag", self.save(server, bag_model()[0], "bag.onnx"))
+        np.save(server.state / "ids.npy", np.zeros((2, 4), np.int64))
+        np.save(server.state / "mask.npy", np.ones((2, 4), np.float32))
+        folder = server.state / "new" / "outputs"
+        inputs = ("--input", f"ids={server.state}/ids.npy",
+                  "--input", f"mask={server.state}/mask.npy", "--save", folder)
+        text = server.cli("models", "infer", "bag", *inputs, "--no-headers")
+        rows = [line.split("\t") for line in text.splitlines()]
+        self.assertEqual(["sum", "count"], [row[0] for row in rows])
+        for name, _, shape, path in rows:
+            self.assertEqual(f"{folder}/{name}.npy", path)
+            self.assertEqual(shape, str(list(np.load(path).shape)).replace(" ", ""))
+        saved = server.json("models", "infer", "bag", *inputs)["saved"]
+        self.assertEqual(["sum", "count"], [one["output"] for one in saved])
+
     def test_a_wrong_type_or_shape_is_refused_by_name(self):
         import grpc
         server = self.start("--devices", "cpu:1")

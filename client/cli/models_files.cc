@@ -122,13 +122,15 @@ int Plan(Context& context, const ModelFileOptions& options) {
   const auto answer = (*client)->PlanModel(request);
   if (!answer.ok()) return context.Fail(answer.status());
   context.Print(*answer, [&] {
+    const auto pool = (*client)->ListDevices({});
     const v1::Plan& plan = answer->plan();
     *context.out().stream << options.file << ": "
                           << GroupDigits(plan.parameters()) << " parameters, "
                           << FormatCount(static_cast<double>(
                                  plan.inference_flops_per_example()))
                           << " FLOPs an example\n\n";
-    PrintPlanParts(context, plan, answer->devices());
+    PrintPlanParts(context, plan, answer->devices(),
+                   pool.ok() ? *pool : v1::ListDevicesResponse());
   });
   return kOk;
 }

@@ -48,7 +48,8 @@ void PrintStart(std::ostream& out, const v1::StartForecast& start) {
 }
 
 void PrintPlan(const Context& context, const v1::JobSpec& spec,
-               const v1::PlanJobResponse& answer) {
+               const v1::PlanJobResponse& answer,
+               const v1::ListDevicesResponse& pool) {
   std::ostream& out = *context.out().stream;
   const v1::Plan& plan = answer.plan();
   if (answer.total_steps() == 0) {
@@ -78,7 +79,7 @@ void PrintPlan(const Context& context, const v1::JobSpec& spec,
   }
   PrintStart(out, answer.start());
   out << "\n";
-  PrintPlanParts(context, plan, answer.devices());
+  PrintPlanParts(context, plan, answer.devices(), pool);
 }
 
 int Plan(Context& context, const PlanOptions& options) {
@@ -97,7 +98,11 @@ int Plan(Context& context, const PlanOptions& options) {
   *request.mutable_spec() = *spec;
   const auto answer = (*client)->PlanJob(request);
   if (!answer.ok()) return context.Fail(answer.status());
-  context.Print(*answer, [&] { PrintPlan(context, *spec, *answer); });
+  context.Print(*answer, [&] {
+    const auto pool = (*client)->ListDevices({});
+    PrintPlan(context, *spec, *answer,
+              pool.ok() ? *pool : v1::ListDevicesResponse());
+  });
   return kOk;
 }
 

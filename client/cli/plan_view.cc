@@ -1,5 +1,6 @@
 #include "client/cli/plan_view.h"
 
+#include <algorithm>
 #include <ostream>
 
 #include "absl/strings/ascii.h"
@@ -56,8 +57,38 @@ void PrintLayers(const Context& context, const v1::Plan& plan) {
   table.Print(context.out(), context.headers());
 }
 
+// Returns what keeps every job from starting on the device. Empty: nothing.
+std::string ClosedText(const v1::Device& device) {
+  switch (device.state()) {
+    case v1::DEVICE_STARTING:
+    case v1::DEVICE_LOST:
+      return "when its worker is back";
+    case v1::DEVICE_QUARANTINED:
+      return "not in quarantine";
+    default:
+      break;
+  }
+  if (device.has_drain()) return "when the device is resumed";
+  return device.has_cools_until() ? "when the device has cooled down" : "";
+}
+
+bool IsReserved(const v1::Device& device) {
+  return std::any_of(
+      device.reservations().begin(), device.reservations().end(),
+      [](const auto& reservation) { return reservation.active(); });
+}
+
+const v1::Device* FindDevice(const v1::ListDevicesResponse& pool,
+                             const std::string& name) {
+  for (const v1::Device& device : pool.devices()) {
+    if (device.name() == name) return &device;
+  }
+  return nullptr;
+}
+
 void PrintFits(const Context& context,
-               const google::protobuf::RepeatedPtrField<v1::DeviceFit>& fits) {
+               const google::protobuf::RepeatedPtrField<v1::DeviceFit>& fits,
+               const v1::ListDevicesResponse& pool) {
   Table table({{"DEVICE"},
                {"LIMIT", Table::kRight},
                {"FREE", Table::kRight},
@@ -65,18 +96,29 @@ void PrintFits(const Context& context,
   for (const v1::DeviceFit& fit : fits) {
     table.AddRow({fit.device(), FormatBytes(fit.limit_bytes()),
                   FormatBytes(fit.free_bytes()),
-                  fit.fits_now()    ? "now"
-                  : fit.fits_ever() ? "when others end"
-                                    : "never"});
+                  FitText(fit, FindDevice(pool, fit.device()))});
   }
   table.Print(context.out(), context.headers());
 }
 
 }  // namespace
 
+std::string FitText(const v1::DeviceFit& fit, const v1::Device* device) {
+  if (!fit.fits_ever()) return "never";
+  if (device == nullptr) return fit.fits_now() ? "now" : "later";
+  if (std::string closed = ClosedText(*device); !closed.empty()) return closed;
+  if (fit.fits_now()) return "now";
+  if (!device->job_ids().empty()) return "when others end";
+  if (!device->versions().empty()) return "when models are unloaded";
+  if (IsReserved(*device)) return "when its reservation ends";
+  return device->memory_fraction() < 1 ? "with a larger memory fraction"
+                                       : "later";
+}
+
 void PrintPlanParts(
     const Context& context, const v1::Plan& plan,
-    const google::protobuf::RepeatedPtrField<v1::DeviceFit>& fits) {
+    const google::protobuf::RepeatedPtrField<v1::DeviceFit>& fits,
+    const v1::ListDevicesResponse& pool) {
   std::ostream& out = *context.out().stream;
   PrintBytes(context, plan);
   out << "\n";
@@ -84,7 +126,7 @@ void PrintPlanParts(
   out << "\n";
   PrintLayers(context, plan);
   out << "\n";
-  PrintFits(context, fits);
+  PrintFits(context, fits, pool);
   for (const std::string& warning : plan.warnings()) {
     context.Say(absl::StrCat("warning: ", warning));
   }

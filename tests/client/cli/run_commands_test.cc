@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "client/cli/plan_view.h"
 #include "tests/client/cli/command_test_base.h"
 
 namespace gpupool::client {
@@ -223,10 +224,59 @@ TEST_F(PlanTest, ShowsBytesLayersAndWhereItFits) {
   EXPECT_THAT(out(), HasSubstr("tiny: 12,345 parameters, 900 steps"));
   EXPECT_THAT(out(), HasSubstr("peak\t3.0 MiB\t0 B\n"));
   EXPECT_THAT(out(), HasSubstr("dense_0\t-\t10\t0\t0\n"));
-  EXPECT_THAT(out(), HasSubstr("cpu:0\t0 B\t0 B\twhen others end\n"));
+  EXPECT_THAT(out(), HasSubstr("cpu:0\t0 B\t0 B\tlater\n"));
   EXPECT_EQ(Run({"plan", file_, "-o", "json"}), 0);
   EXPECT_EQ(nlohmann::json::parse(out())["plan"]["training"]["peak"],
             "3145728");
+}
+
+TEST_F(PlanTest, SaysWhatHasToHappenBeforeItFits) {
+  {
+    absl::MutexLock lock(&server_.state.mutex);
+    v1::DeviceFit& fit = *server_.state.plan.add_devices();
+    fit.set_device("cpu:0");
+    fit.set_fits_ever(true);
+    server_.state.devices.add_devices()->set_name("cpu:0");
+  }
+  const auto expect = [&](const v1::Device& device, const std::string& text) {
+    {
+      absl::MutexLock lock(&server_.state.mutex);
+      *server_.state.devices.mutable_devices(0) = device;
+    }
+    EXPECT_EQ(Run({"plan", file_}), 0);
+    EXPECT_THAT(out(), HasSubstr("cpu:0\t0 B\t0 B\t" + text + "\n"));
+  };
+  v1::Device device;
+  device.set_name("cpu:0");
+  device.set_state(v1::DEVICE_READY);
+  device.set_memory_fraction(0.5);
+  expect(device, "with a larger memory fraction");
+  device.add_reservations()->set_active(false);
+  expect(device, "with a larger memory fraction");
+  device.add_reservations()->set_active(true);
+  expect(device, "when its reservation ends");
+  device.add_versions("digits/1");
+  expect(device, "when models are unloaded");
+  device.add_job_ids(7);
+  expect(device, "when others end");
+  device.mutable_cools_until()->set_seconds(1);
+  expect(device, "when the device has cooled down");
+  device.mutable_drain();
+  expect(device, "when the device is resumed");
+  device.set_state(v1::DEVICE_LOST);
+  expect(device, "when its worker is back");
+}
+
+TEST_F(PlanTest, ADrainedDeviceDoesNotFitNow) {
+  absl::MutexLock lock(&server_.state.mutex);
+  v1::DeviceFit& fit = *server_.state.plan.add_devices();
+  fit.set_device("cpu:0");
+  fit.set_fits_ever(true);
+  fit.set_fits_now(true);
+  v1::Device device;
+  EXPECT_EQ(FitText(fit, &device), "now");
+  device.mutable_drain();
+  EXPECT_EQ(FitText(fit, &device), "when the device is resumed");
 }
 
 }  // namespace

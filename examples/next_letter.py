@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes what examples/next_letter.yaml trains: a recurrent network that tells
-the next letter of a text, and the letters of a text file.
+the next letter of a text, and the letters of a text file (gpupool's licence,
+which every bundle carries, unless --text names another).
 
   /usr/bin/python3 examples/next_letter.py
   /usr/bin/python3 examples/next_letter.py --text book.txt
@@ -88,7 +89,7 @@ def make_model():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--text", default=ROOT / "ARCHITECTURE.md", type=pathlib.Path)
+    parser.add_argument("--text", default=ROOT / "LICENSE", type=pathlib.Path)
     parser.add_argument("--out", default=ROOT / "examples/out", type=pathlib.Path)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

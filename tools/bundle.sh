@@ -45,7 +45,7 @@ ldd "${parts[@]}" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
   while read -r library; do
     strip -o "$out/$name/lib/$(basename "$library")" "$(realpath "$library")"
   done
-cp -r examples README.md LICENSE "$out/$name/"
+cp -r docs examples README.md LICENSE "$out/$name/"
 rm -rf "$out/$name/examples/out"  # what the examples made here
 tar -C "$out" -cJf "$out/$name.tar.xz" "$name"
 echo "$out/$name.tar.xz ($(du -h "$out/$name.tar.xz" | cut -f1))"

@@ -46,11 +46,12 @@ TEST_F(JobsTest, SaysOnATerminalThatNoneMatchesOrThatThereIsNone) {
     return err.str();
   };
   EXPECT_THAT(list({"jobs"}), HasSubstr("start one with"));
+  constexpr char kNoMatch[] =
+      "no job matches; `gpupool jobs` lists all of them\n";
+  EXPECT_EQ(list({"jobs", "--name=x"}), kNoMatch);
+  EXPECT_EQ(list({"jobs", "--tenant=x"}), kNoMatch);
   AddJob(7, "digits", v1::SUCCEEDED);
-  for (const char* filter : {"--state=running", "--name=x", "--tenant=x"}) {
-    EXPECT_EQ(list({"jobs", filter}),
-              "no job matches; `gpupool jobs` lists all of them\n");
-  }
+  EXPECT_EQ(list({"jobs", "--state=running"}), kNoMatch);
 }
 
 TEST_F(JobsTest, RefusesAnUnknownState) {

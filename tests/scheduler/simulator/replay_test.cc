@@ -64,7 +64,7 @@ TEST(ReplayTest, ArrivalUtilizationEndsWithTheLastSubmission) {
   EXPECT_DOUBLE_EQ(result.utilization, 1060.0 / (2 * 1060));
 }
 
-TEST(ReplayTest, AGeneratedTraceKeepsThePoolAsBusyAsItsLoadWhileJobsCome) {
+TEST(ReplayTest, AGeneratedTraceKeepsThePoolBusyWhileJobsCome) {
   const auto trace =
       GenerateTrace({.jobs = 4000, .devices = 64, .load = 0.9, .seed = 1});
   const ReplayResult result = Replay(trace, Options(Order::kFirstCome, 8, 8));

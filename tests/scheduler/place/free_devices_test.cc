@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "scheduler/place/placement_policy.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {

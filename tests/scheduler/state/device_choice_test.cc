@@ -5,6 +5,7 @@
 #include "scheduler/explain/explain.h"
 #include "scheduler/explain/forecast.h"
 #include "scheduler/explain/waiting_reason.h"
+#include "scheduler/place/placement_policy.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace gpupool::scheduler {

@@ -30,8 +30,11 @@ absl::Time FreeAt(const State& state, const Device& device, const Need& need,
   absl::Time at = std::max(now, device.cools_until);
   Meanwhile until = WhenSettled(device);
   until.cooled = true;
+  const uint64_t needed = NeededOn(need, device);
   for (const auto& [end, job] : ends) {
-    if (!ObstacleFor(state, device, need, until)) break;
+    // Without the bytes the whole question need not be asked.
+    const bool has_bytes = device.free_bytes(until.returned_bytes) >= needed;
+    if (has_bytes && !ObstacleFor(state, device, need, until)) break;
     at = std::max(at, end);
     until.Leave(*job, device);
   }

@@ -244,9 +244,9 @@ TEST_F(ApiServerTest, ServerInfoIsTheProcesss) {
 }
 
 TEST_F(ApiServerTest, TakenPortIsUnavailableAndNamed) {
-  const auto second =
-      ApiServer::Start({.listen = "127.0.0.1", .port = api_->port()},
-                       {.control = control_.get(), .blobs = blobs_.get()});
+  const auto second = ApiServer::Start(
+      {.listen = "127.0.0.1", .port = api_->port()},
+      {.control = &control_->context(), .blobs = blobs_.get()});
   EXPECT_TRUE(absl::IsUnavailable(second.status())) << second.status();
   EXPECT_THAT(std::string(second.status().message()),
               HasSubstr(std::to_string(api_->port())));

@@ -1,5 +1,5 @@
-// The configuration of the daemon. Every member is filled from a row of the table of
-// settings (settings.h), which also has its default.
+// The configuration of the daemon. Every member is filled from a row of the
+// table of settings (settings.h), which also has its default.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The worker pool as control sees it: a small interface, so that tests can put a
-// fake behind it. WorkerPool implements it.
+// The worker pool as control sees it: a small interface, so that tests can put
+// a fake behind it. WorkerPool implements it.
 //
 // Thread-safety: every method may be called from any thread. Callbacks come
 // from the pool's thread.

@@ -35,8 +35,8 @@ std::vector<std::string> LogOf(const DeviceFacts& facts,
     const ValueId b = *builder.Input("b", {type, {8, 4}});
     EXPECT_TRUE(builder.Emit(Op::kMatMul, {a, b}, MatMulAttributes{}).ok());
     for (int i = 0; i < 2; ++i) {
-      const auto kernel = choice.Choose(
-          {graph, graph.nodes()[0], {false, false}, options}, {});
+      const auto kernel =
+          choice.Choose({graph, graph.nodes()[0], {false, false}, options}, {});
       EXPECT_TRUE(kernel.ok()) << kernel.status();
     }
   }

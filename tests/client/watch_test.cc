@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "client/client.h"
@@ -41,6 +42,7 @@ class WatchTest : public ::testing::Test {
     return WatchJob(*client_, 1, options, stop,
                     [this](const v1::JobEvent& event) {
                       seen_.push_back(event.sequence());
+                      has_seen_ = true;
                       return true;
                     });
   }
@@ -48,6 +50,7 @@ class WatchTest : public ::testing::Test {
   FakeServer server_;
   std::unique_ptr<Client> client_;
   std::vector<uint64_t> seen_;
+  std::atomic<bool> has_seen_ = false;
 };
 
 TEST_F(WatchTest, SeesEveryEventUntilTheJobEnds) {
@@ -74,7 +77,8 @@ TEST_F(WatchTest, GoesOnBehindTheLastEventAfterABreak) {
 
 TEST_F(WatchTest, SurvivesARestartOfTheServer) {
   std::thread restart([this] {
-    WaitUntilWatched();
+    // A watch that has seen nothing does not survive.
+    EXPECT_TRUE(WaitUntil([this] { return has_seen_.load(); }));
     server_.Stop();
     EndJob();
     LetOthersRun(absl::Milliseconds(200));

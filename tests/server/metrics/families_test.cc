@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "scheduler/yield/preemption_reasons.h"
 #include "server/metrics/metrics.h"
 #include "tests/test_paths.h"
 
@@ -88,6 +89,9 @@ std::vector<MetricFamily> Collect() {
   metrics.SetBuildInfo("0", "0");
   metrics.SetQueue("default", 0, 0, 0);
   TellOfDevices(metrics);
+  for (const auto& row : scheduler::PreemptionRows()) {
+    metrics.DeclarePreemption(row.label);
+  }
   const auto version = metrics.ForVersion("digits", "1", 1);
   version->CountRequest(absl::StatusCode::kOk);
   const auto queue = metrics.ForQueue("control", 1);

@@ -3,7 +3,9 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <vector>
 
@@ -68,17 +70,22 @@ absl::Status ParseDouble(absl::string_view text, const FieldDescriptor& field,
   return absl::OkStatus();
 }
 
+// Takes what YAML 1.2 does. YAML 1.1 had more words for it.
 absl::Status ParseBool(absl::string_view text, const FieldDescriptor& field,
                        bool& value) {
+  const auto is_one_of = [text](std::initializer_list<const char*> words) {
+    return std::find(words.begin(), words.end(), text) != words.end();
+  };
+  value = is_one_of({"true", "True", "TRUE"});
+  if (value || is_one_of({"false", "False", "FALSE"})) return absl::OkStatus();
   const std::string lower = absl::AsciiStrToLower(text);
-  if (lower == "true" || lower == "yes") {
-    value = true;
-  } else if (lower == "false" || lower == "no") {
-    value = false;
-  } else {
-    return WrongValue(text, field);
-  }
-  return absl::OkStatus();
+  const bool means_true = lower == "yes" || lower == "on" || lower == "true";
+  const bool is_known =
+      means_true || lower == "no" || lower == "off" || lower == "false";
+  return absl::InvalidArgumentError(absl::StrCat(
+      WrongValue(text, field).message(), !is_known    ? ""
+                                         : means_true ? "; write true"
+                                                      : "; write false"));
 }
 
 const EnumValueDescriptor* FindEnumValue(absl::string_view text,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -13,6 +14,7 @@
 namespace gpupool::server {
 namespace {
 
+constexpr uint32_t kMostGpuIndex = 9999;
 constexpr char kExamples[] = "write auto, cpu:1, cuda, cuda:0,1 or cuda,cpu:1";
 
 struct ForeignName {
@@ -74,7 +76,20 @@ absl::Status AddGpu(absl::string_view index, DeviceList* list) {
                                 " is no index of a GPU; write each index, as "
                                 "in cuda:0,1,2,3, or cuda for all GPUs"));
   }
-  if (!absl::SimpleAtoi(index, &number)) {
+  const bool has_digits =
+      !index.empty() && absl::c_all_of(index, absl::ascii_isdigit);
+  if (has_digits && index != "0" && index.front() == '0') {
+    return Refusal(absl::StrCat("cuda:", index,
+                                " has leading zeros; write the index of a GPU "
+                                "without them, as in cuda:0 or cuda:1"));
+  }
+  if (has_digits &&
+      (!absl::SimpleAtoi(index, &number) || number > kMostGpuIndex)) {
+    return Refusal(absl::StrCat("cuda:", index,
+                                " names no GPU: the index of a GPU is 0 .. ",
+                                kMostGpuIndex));
+  }
+  if (!has_digits) {
     return Refusal(absl::StrCat(
         "cuda:", index,
         " names no GPU; write cuda:0 for the first, cuda for all GPUs"));

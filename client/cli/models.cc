@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -12,6 +13,8 @@
 #include "client/cli/job_argument.h"
 #include "client/cli/model_view.h"
 #include "client/cli/verbs.h"
+#include "client/cli/wait_version.h"
+#include "client/units.h"
 
 namespace gpupool::client {
 namespace {
@@ -57,6 +60,34 @@ int Report(Context& context, const absl::StatusOr<v1::ModelVersion>& version) {
   return ReportVersion(context, *version);
 }
 
+struct ServedOptions {
+  bool wait = false;
+  std::string timeout;
+};
+
+// Waits until the version is served, where that is asked for.
+int ReportServed(Context& context, Client& client,
+                 absl::StatusOr<v1::ModelVersion> version,
+                 const ServedOptions& options) {
+  if (!options.wait || !version.ok()) return Report(context, version);
+  absl::Duration timeout = client.options().wait_timeout;
+  if (!options.timeout.empty()) {
+    const absl::StatusOr<absl::Duration> span = ParseSpan(options.timeout);
+    if (!span.ok()) return context.Fail(span.status());
+    timeout = *span;
+  }
+  version = AwaitServed(context, client, *std::move(version), timeout);
+  if (absl::IsCancelled(version.status())) return kInterrupted;
+  return Report(context, version);
+}
+
+void AddServedOptions(CLI::App* verb, ServedOptions& options) {
+  verb->add_flag("--wait", options.wait, "Return when it is served");
+  verb->add_option("--timeout", options.timeout,
+                   "How long to wait with --wait (default: 5m)")
+      ->type_name("DURATION");
+}
+
 // Which checkpoint a version was made of.
 std::string CheckpointText(const v1::ModelVersion& version) {
   std::string text = absl::StrCat(
@@ -75,7 +106,7 @@ struct PromoteOptions {
   std::optional<uint64_t> step;
   uint32_t max_batch_size = 0;
   uint32_t max_queue_delay_microseconds = 0;
-  bool wait = false;
+  ServedOptions served;
 };
 
 int Promote(Context& context, const PromoteOptions& options) {
@@ -94,21 +125,25 @@ int Promote(Context& context, const PromoteOptions& options) {
     serving.set_max_queue_delay_microseconds(
         options.max_queue_delay_microseconds);
   }
-  request.set_wait(options.wait);
   const auto version = (*client)->PromoteCheckpoint(request);
   if (version.ok()) context.Say(CheckpointText(*version));
-  return Report(context, version);
+  return ReportServed(context, **client, version, options.served);
 }
 
 struct VersionOptions {
   std::string name;
-  std::string device;
   bool wait = false;
 };
 
+struct LoadOptions {
+  std::string name;
+  std::string device;
+  ServedOptions served;
+};
+
 template <typename Request>
-absl::StatusOr<Request> MakeRequest(const VersionOptions& options) {
-  const absl::StatusOr<VersionName> name = ParseVersionName(options.name);
+absl::StatusOr<Request> MakeRequest(const std::string& text) {
+  const absl::StatusOr<VersionName> name = ParseVersionName(text);
   if (!name.ok()) return name.status();
   Request request;
   request.set_model(name->model);
@@ -116,18 +151,18 @@ absl::StatusOr<Request> MakeRequest(const VersionOptions& options) {
   return request;
 }
 
-int Load(Context& context, const VersionOptions& options) {
-  auto request = MakeRequest<v1::LoadVersionRequest>(options);
+int Load(Context& context, const LoadOptions& options) {
+  auto request = MakeRequest<v1::LoadVersionRequest>(options.name);
   if (!request.ok()) return context.Fail(request.status());
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
   request->set_device(options.device);
-  request->set_wait(options.wait);
-  return Report(context, (*client)->LoadVersion(*request));
+  return ReportServed(context, **client, (*client)->LoadVersion(*request),
+                      options.served);
 }
 
 int Unload(Context& context, const VersionOptions& options) {
-  auto request = MakeRequest<v1::UnloadVersionRequest>(options);
+  auto request = MakeRequest<v1::UnloadVersionRequest>(options.name);
   if (!request.ok()) return context.Fail(request.status());
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
@@ -136,7 +171,7 @@ int Unload(Context& context, const VersionOptions& options) {
 }
 
 int Delete(Context& context, const VersionOptions& options) {
-  auto request = MakeRequest<v1::DeleteVersionRequest>(options);
+  auto request = MakeRequest<v1::DeleteVersionRequest>(options.name);
   if (!request.ok()) return context.Fail(request.status());
   if (request->version() == 0) {
     return context.Fail(absl::InvalidArgumentError(absl::StrCat(
@@ -175,7 +210,7 @@ void AddPromote(CLI::App& models, Invocation& invocation) {
                    options->max_queue_delay_microseconds,
                    "How long a request may wait for others (default: 0)")
       ->type_name("N");
-  verb->add_flag("--wait", options->wait, "Return when it is served");
+  AddServedOptions(verb, options->served);
   invocation.On(verb, [options](Context& c) { return Promote(c, *options); });
 }
 
@@ -192,7 +227,7 @@ void AddVersionVerb(CLI::App* verb, Invocation& invocation,
 }
 
 void AddLoad(CLI::App& models, Invocation& invocation) {
-  auto options = std::make_shared<VersionOptions>();
+  auto options = std::make_shared<LoadOptions>();
   CLI::App* verb =
       AddVerb(models, "load",
               "Serve a version (default: the newest). Loading a served "
@@ -204,7 +239,7 @@ void AddLoad(CLI::App& models, Invocation& invocation) {
                    "A device (cuda:1), a kind (cuda, cpu) or any (default: "
                    "the GPUs where there are any)")
       ->type_name("DEVICE");
-  verb->add_flag("--wait", options->wait, "Return when it is served");
+  AddServedOptions(verb, options->served);
   invocation.On(verb, [options](Context& c) { return Load(c, *options); });
 }
 

@@ -1,8 +1,10 @@
 // gpupool models upload, plan and export: models as files.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -16,6 +18,7 @@
 #include "client/cli/plan_view.h"
 #include "client/cli/served_sizes.h"
 #include "client/cli/verbs.h"
+#include "client/cli/wait_version.h"
 #include "client/model_files.h"
 #include "client/units.h"
 #include "client/yaml_message.h"
@@ -98,14 +101,19 @@ int Upload(Context& context, const UploadOptions& options) {
       options.max_queue_delay_microseconds);
   header.mutable_serving()->set_precision(PrecisionOf(options.model.precision));
   header.mutable_serving()->set_benchmark(options.benchmark);
-  header.set_wait(!options.no_wait);
-  const absl::StatusOr<v1::ModelVersion> version = UploadModel(
+  absl::StatusOr<v1::ModelVersion> version = UploadModel(
       **client, header, options.weights, UploadLine(context, options.weights));
   ClearUploadLine(context);
   if (!version.ok()) return context.Fail(version.status());
   for (const std::string& warning : version->plan().warnings()) {
     context.Say(absl::StrCat("warning: ", warning));
   }
+  if (options.no_wait) return ReportVersion(context, *version);
+  const ClientOptions& limits = (*client)->options();
+  version = AwaitServed(context, **client, *std::move(version),
+                        std::max(limits.call_timeout, limits.wait_timeout));
+  if (absl::IsCancelled(version.status())) return kInterrupted;
+  if (!version.ok()) return context.Fail(version.status());
   return ReportVersion(context, *version);
 }
 

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <ostream>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -73,7 +74,10 @@ void PrintWhy(const Context& context, const v1::Job& job,
   out << "job " << job.id() << " (" << job.spec().name() << ") is "
       << StateText(why.state());
   if (why.waits_for().empty()) {
-    out << (!IsFinal(why.state()) ? absl::StrCat(" on ", job.device()) : "")
+    const std::string devices = job.devices_size() > 1
+                                    ? absl::StrJoin(job.devices(), ", ")
+                                    : job.device();
+    out << (!IsFinal(why.state()) ? absl::StrCat(" on ", devices) : "")
         << " and waits for nothing\n";
     return;
   }

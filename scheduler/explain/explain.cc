@@ -4,16 +4,17 @@
 #include <limits>
 #include <utility>
 
-#include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/substitute.h"
+#include "scheduler/explain/kept_devices.h"
 #include "scheduler/explain/waiting_reason.h"
 #include "scheduler/order/queue_policy.h"
 #include "scheduler/order/tenant_order.h"
 #include "scheduler/place/obstacle.h"
 #include "scheduler/place/placement_policy.h"
+#include "scheduler/state/device_choice.h"
 #include "scheduler/state/order_policy.h"
 #include "scheduler/yield/elastic_policy.h"
 #include "scheduler/yield/preemption_reasons.h"
@@ -31,34 +32,16 @@ std::optional<absl::Duration> LeftOf(const Job& job, absl::Time now) {
   return std::max(*job.expected_run - job.Attained(now), absl::ZeroDuration());
 }
 
-using Keeping = absl::btree_map<DeviceId, JobId>;
-
-// Devices that earlier jobs hold.
-Keeping HeldBefore(const State& state, const Job& job) {
-  Keeping held;
-  for (const QueueKey& key : state.queue()) {
-    if (key.job == job.id) break;
-    const Job& before = state.jobs().at(key.job);
-    if (before.queue != job.queue &&
-        state.queues().TakesFrom(before.queue, job.queue)) {
-      continue;
-    }
-    for (DeviceId id : before.held_devices) held.emplace(id, before.id);
-  }
-  return held;
-}
-
 // Returns why the job does not start on the device; empty when it may. What
 // keeps it away is told before what others hold there.
 std::string ObstacleOn(const State& state, const Device& device,
-                       const Need& need, const Keeping& held) {
+                       const Need& need, const KeptDevices& held) {
   const std::optional<Obstacle> obstacle = ObstacleFor(state, device, need);
   if (obstacle && obstacle->kind <= ObstacleKind::kReserved) {
     return ObstacleText(state, device, need, *obstacle);
   }
   if (const auto it = held.find(device.id); it != held.end()) {
-    return absl::StrCat("kept free for ", NameOf(it->second),
-                        ", which is ahead");
+    return absl::StrCat("kept free for ", KeeperText(state, it->second));
   }
   if (const auto loaded = DevicesUnderLoad(state); loaded.contains(device.id)) {
     return absl::StrCat("model ",
@@ -203,6 +186,29 @@ void AddReservationEnds(const State& state, const Job& job,
   }
 }
 
+// Returns what would let a job start that never fits.
+std::string RemedyText(const State& state, const Need& need,
+                       const Placement& placement) {
+  if (!placement.kinds.empty()) {
+    return "only larger devices, or a smaller batch_size or model in a new job";
+  }
+  const auto& devices = state.devices();
+  const bool is_there =
+      std::any_of(devices.begin(), devices.end(), [&](const auto& item) {
+        return TakesDevice(need.wanted_device, item.second.name,
+                           item.second.kind);
+      });
+  if (is_there) {
+    return absl::StrCat("queue '", need.queue->queue.name, "' gets ",
+                        DevicesText(need),
+                        " in the server's --queues, or the job is submitted "
+                        "anew to another queue");
+  }
+  return absl::StrCat("the server is started with --devices that has ",
+                      need.wanted_device,
+                      ", or the job is submitted anew without `device`");
+}
+
 void AddChangesOnDevices(const State& state, const Job& job,
                          Explanation& explained) {
   const auto level = state.usage().LevelAtLimit(job.tenant, job.device_count,
@@ -264,7 +270,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
   const Placement placement = Place(state, NeedOf(state, job));
   if (placement.fit == Fit::kNever) {
     explained.changes.push_back(
-        "only larger devices, or a smaller batch_size or model in a new job");
+        RemedyText(state, NeedOf(state, job), placement));
   }
   const std::string held_back = HeldBackText(placement);
   if (held_back.size() > kSeparator.size()) {
@@ -275,7 +281,7 @@ void AddChangesOnDevices(const State& state, const Job& job,
 void AddDevices(const State& state, const Job& job, absl::Time now,
                 Explanation& explained) {
   const Need need = NeedOf(state, job);
-  const Keeping held = HeldBefore(state, job);
+  const KeptDevices held = KeptFrom(state, job, KeepersBefore(state, job));
   const bool reclaims = HasGuarantees(state.policy().tenants) &&
                         state.usage().IsGuaranteed(job.tenant, job.device_count,
                                                    state.policy().tenants);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "scheduler/explain/kept_devices.h"
 #include "scheduler/place/obstacle.h"
 #include "scheduler/place/placement_policy.h"
 #include "scheduler/yield/serving_policy.h"
@@ -194,7 +195,7 @@ std::string AfterText(const absl::btree_set<JobId>& jobs,
                       absl::StrJoin(jobs, ", ", add), " to ", what);
 }
 
-// Of a job that may not start yet.
+// Returns what a job waits for that may not start yet.
 std::string AsideText(const State& state, const Job& job) {
   if (job.held) {
     return absl::StrCat("held; `gpupool release ", job.id.value(),
@@ -222,8 +223,25 @@ std::optional<std::string> UnderLoadText(const State& state, const Job& job) {
                       ", which is under load");
 }
 
-std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
-  const std::string suffix = absl::StrCat("; ", AheadText(state, job, ahead));
+// The jobs before a job.
+struct Ahead {
+  size_t jobs = 0;  // of its group
+  Keepers keepers;
+};
+
+// Returns why a job waits for which there is room.
+std::string StartText(const State& state, const Job& job, const Ahead& ahead) {
+  if (auto text = UnderLoadText(state, job)) return *text;
+  if (auto text = KeptText(state, job, ahead.keepers)) return *text;
+  if (ahead.jobs > 0 && state.QueueOf(job).order == Order::kBackfill) {
+    return "there is room, but it would delay a job that is ahead";
+  }
+  return "about to start";
+}
+
+std::string ReasonFor(const State& state, const Job& job, const Ahead& ahead) {
+  const std::string suffix =
+      absl::StrCat("; ", AheadText(state, job, ahead.jobs));
   if (state.draining()) return "the server is draining and starts no jobs";
   if (state.starts_held()) {
     return absl::StrCat("plans are made again first", suffix);
@@ -269,8 +287,7 @@ std::string ReasonFor(const State& state, const Job& job, size_t ahead) {
                         suffix);
   }
   if (placement.fit == Fit::kNow) {
-    return absl::StrCat(UnderLoadText(state, job).value_or("about to start"),
-                        suffix);
+    return absl::StrCat(StartText(state, job, ahead), suffix);
   }
   return absl::StrCat(
       RoomText(state, job, placement, *freest),
@@ -293,17 +310,21 @@ std::string WaitingReason(const State& state, const Job& job) {
   if (!job.MayStart()) return AsideText(state, job);
   const auto place = state.queue().find(KeyOf(job));
   const auto ahead = std::distance(FirstIn(state, job.queue), place);
-  return ReasonFor(state, job, static_cast<size_t>(ahead));
+  return ReasonFor(state, job,
+                   {static_cast<size_t>(ahead), KeepersBefore(state, job)});
 }
 
 absl::btree_map<JobId, std::string> WaitingReasons(const State& state,
                                                    size_t limit) {
   absl::btree_map<JobId, std::string> reasons;
   absl::btree_map<WaitingGroup, size_t> aheads;
+  Ahead ahead;
   for (const QueueKey& key : state.queue()) {
     if (reasons.size() >= limit) break;
     const Job& job = state.jobs().at(key.job);
-    reasons[key.job] = ReasonFor(state, job, aheads[state.GroupOf(job)]++);
+    ahead.jobs = aheads[state.GroupOf(job)]++;
+    reasons[key.job] = ReasonFor(state, job, ahead);
+    if (!job.held_devices.empty()) ahead.keepers.push_back(&job);
   }
   for (JobId id : state.aside()) {
     if (reasons.size() >= limit) break;

@@ -2,7 +2,7 @@
 //
 //   "cuda:1"  the device of this name
 //   "cuda"    the devices of this kind
-//   "any"     every device of the pool
+//   "any"     every device of the pool, accelerators first
 //   ""        Every accelerator where there is one, else every CPU device.
 //
 // The last rule keeps training off the CPU devices of a pool that has GPUs.

@@ -15,7 +15,10 @@ namespace {
 // A version that could not be loaded is an error of the rpc.
 absl::Status LoadResult(const absl::StatusOr<v1::ModelVersion>& version) {
   if (!version.ok()) return version.status();
-  if (version->state() != v1::LOAD_FAILED) return absl::OkStatus();
+  if (version->state() == v1::READY) return absl::OkStatus();
+  if (version->state() == v1::UNLOADED) {
+    return absl::UnavailableError("it was unloaded while it was waited for");
+  }
   return absl::UnavailableError(version->error());
 }
 

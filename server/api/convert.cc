@@ -172,7 +172,13 @@ absl::Status FillRoles(v1::UploadDatasetRequest::Header* header) {
 std::string Quoted(absl::string_view value) {
   constexpr size_t kMaxShown = 64;
   const bool cut = value.size() > kMaxShown;
-  return absl::StrCat("\"", absl::CHexEscape(value.substr(0, kMaxShown)),
+  size_t shown = std::min(value.size(), kMaxShown);
+  // Not within a character of UTF-8.
+  while (cut && shown > kMaxShown - 4 &&
+         (static_cast<unsigned char>(value[shown]) & 0xC0) == 0x80) {
+    --shown;
+  }
+  return absl::StrCat("\"", absl::Utf8SafeCHexEscape(value.substr(0, shown)),
                       cut ? "...\"" : "\"");
 }
 

@@ -16,6 +16,9 @@ namespace gpupool::server {
 // it is checked later (server/control/device_requests.h).
 absl::Status CheckDevice(absl::string_view field, const std::string& device);
 
+// Returns the same for a model version, which is loaded on one device.
+absl::Status CheckVersionDevice(const std::string& device);
+
 // Returns InvalidArgument when a job on several devices names one of them.
 absl::Status CheckDeviceCount(const std::string& device, uint32_t most_devices);
 

@@ -96,7 +96,7 @@ grpc::ServerUnaryReactor* ModelService::LoadVersion(
     v1::ModelVersion* response) {
   absl::Status checked = CheckName("model", request->model());
   if (checked.ok()) checked = CheckVersionNumber(request->version());
-  if (checked.ok()) checked = CheckDevice("device", request->device());
+  if (checked.ok()) checked = CheckVersionDevice(request->device());
   if (!checked.ok()) return Reply(context, checked);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   server::LoadVersion(*control_, *request, ReplyLater(reactor, response));

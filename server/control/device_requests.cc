@@ -60,11 +60,15 @@ absl::Status CheckWantedDevice(const scheduler::State& state,
     if (names.size() < kMostNamed) names.push_back(device.name);
   }
   const size_t others = state.devices().size() - names.size();
+  const bool is_gpu = scheduler::KindIn(wanted) != scheduler::kCpuKind;
   return absl::InvalidArgumentError(absl::StrCat(
       "device is \"", wanted, "\", which the pool does not have; it has ",
       absl::StrJoin(names, ", "),
       others > 0 ? absl::StrCat(" and ", others, " more") : "",
-      "; write one of these, or leave it out to take any that fits"));
+      "; write one of these, or `any` to take whichever is free",
+      is_gpu ? "; why a GPU of the machine is not among them, the server's log "
+               "and `gpupool doctor` say"
+             : ""));
 }
 
 void SetDrain(const ControlContext& context, const std::string& device,

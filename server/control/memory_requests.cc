@@ -10,6 +10,7 @@
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "scheduler/state/device.h"
+#include "scheduler/state/state.h"
 #include "server/control/context.h"
 #include "server/control/control_options.h"
 #include "server/control/device_board.h"
@@ -32,7 +33,18 @@ ToWorker FractionMessage(double fraction) {
   return message;
 }
 
-absl::Status MoreIsPlaced(const scheduler::Device& device, double fraction) {
+// Returns why the fraction cannot be set: an exclusive job holds whatever is
+// to be had, or too much is placed.
+absl::Status MoreIsPlaced(const scheduler::State& state,
+                          const scheduler::Device& device, double fraction) {
+  for (const scheduler::JobId job : device.jobs) {
+    if (!state.jobs().at(job).demands.exclusive) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.value(), " has all of ", device.name,
+                     " to itself (exclusive: true), so that its fraction of ",
+                     device.fraction, " cannot be lowered to ", fraction,
+                     "; wait for the job to end, or cancel it"));
+  }
   return absl::FailedPreconditionError(absl::StrCat(
       scheduler::FormatBytes(device.committed_bytes()), " are placed on ",
       device.name, ", more than the ",
@@ -87,10 +99,11 @@ void TellWorker(const ControlContext& context,
 void SetFraction(const ControlContext& context, Transaction& transaction,
                  const v1::SetMemoryFractionRequest& request,
                  const Callback<v1::MemoryStats>& callback) {
-  const auto* device = transaction.ledger().state.FindDevice(request.device());
+  const scheduler::State& state = transaction.ledger().state;
+  const auto* device = state.FindDevice(request.device());
   const double before = device->fraction;
   if (!transaction.SetMemoryFraction(*device, request.fraction())) {
-    return callback(MoreIsPlaced(*device, request.fraction()));
+    return callback(MoreIsPlaced(state, *device, request.fraction()));
   }
   transaction.AfterCommit([&context, request, before, callback] {
     TellWorker(context, request, before, callback);

@@ -20,8 +20,6 @@ bool HasArrived(VersionWaiters::For what, const v1::ModelVersion& version) {
     case v1::LOAD_FAILED:
     case v1::UNLOADED:
       return true;
-    case v1::LOADING:
-      return version.device().empty() && !version.error().empty();
     default:
       return false;
   }

@@ -25,9 +25,7 @@ using VersionCallback = Callback<v1::ModelVersion>;
 class VersionWaiters {
  public:
   enum class For {
-    // READY or LOAD_FAILED; also LOADING with an error, which says that there
-    // is no room now, and UNLOADED by somebody else.
-    kLoaded,
+    kLoaded,  // READY, LOAD_FAILED, or UNLOADED by somebody else
     kUnloaded,
   };
 

@@ -4,6 +4,7 @@
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -64,12 +65,33 @@ TEST(SetScalarTest, TakesEnumsInAnyCaseAndSuggests) {
                         "you mean 'CSV'?"));
 }
 
-TEST(SetScalarTest, TakesYesAndNoForBool) {
+TEST(SetScalarTest, TakesTheBooleansOfYaml12) {
   v1::Sgd sgd;
-  EXPECT_TRUE(Set(sgd, "nesterov", "Yes").ok());
-  EXPECT_TRUE(sgd.nesterov());
-  EXPECT_TRUE(Set(sgd, "nesterov", "no").ok());
-  EXPECT_FALSE(sgd.nesterov());
+  for (const char* word : {"true", "True", "TRUE"}) {
+    sgd.set_nesterov(false);
+    EXPECT_TRUE(Set(sgd, "nesterov", word).ok()) << word;
+    EXPECT_TRUE(sgd.nesterov());
+  }
+  for (const char* word : {"false", "False", "FALSE"}) {
+    sgd.set_nesterov(true);
+    EXPECT_TRUE(Set(sgd, "nesterov", word).ok()) << word;
+    EXPECT_FALSE(sgd.nesterov());
+  }
+}
+
+TEST(SetScalarTest, RefusesOtherWordsForBoolAndSaysWhatToWrite) {
+  v1::JobSpec job;
+  for (const char* word : {"yes", "Yes", "on", "ON", "tRUE"}) {
+    EXPECT_EQ(Set(job, "exclusive", word).message(),
+              absl::StrCat("'", word,
+                           "' is not true or false, which exclusive "
+                           "needs; write true"));
+  }
+  for (const char* word : {"no", "off", "fALSE"}) {
+    EXPECT_THAT(std::string(Set(job, "exclusive", word).message()),
+                ::testing::EndsWith("; write false"));
+  }
+  EXPECT_FALSE(job.exclusive());
 }
 
 TEST(SetScalarTest, AppendsToRepeatedFields) {

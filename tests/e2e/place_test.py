@@ -104,6 +104,10 @@ class Places(harness.TestCase):
         harness.wait_until(lambda: taken in self.version(server).get("error", ""), 30,
                            "the model to say why it waits")
         self.assertIn("(cpu:1)", server.cli("models", "list"))
+        waited = server.cli("models", "load", "digits", "--device", "cpu:1", "--wait",
+                            "--timeout", "200ms", code=124)
+        self.assertIn("is still loading after 0.2s: it waits for ", waited)
+        self.assertIn(taken, waited)
         self.runs_on(server, self.submit(server, "elsewhere"), "cpu:0")
 
         self.restart(server)
@@ -126,6 +130,12 @@ class Places(harness.TestCase):
         self.assertEqual("QUEUED", server.job(again)["state"])
         server.cli("models", "unload", "digits", "--wait")
         self.runs_on(server, again, "cpu:1")
+
+    def test_a_gang_says_all_its_devices(self):
+        server = self.start_server()
+        gang = self.submit(server, "gang", extra="devices: 2\n")
+        server.wait_job(gang, ("RUNNING",))
+        self.assertIn("on cpu:0, cpu:1 and waits for nothing", server.cli("why", gang))
 
     def test_a_model_is_served_where_it_is_wanted(self):
         server = self.start_server()
@@ -155,7 +165,8 @@ class Places(harness.TestCase):
                 "mps": 'a kind (\\"cuda\\" or \\"cpu\\")',
                 "gpu": 'write \\"cuda\\"',
                 "gpu:1": 'write \\"cuda:1\\"',
-                "cuda:": "the number of a device comes after the colon",
+                "cuda:": "a number comes after the colon",
+                "cpu:01": 'write \\"cpu:1\\", without spaces',
                 "cpu:0,1": "their number in `devices`"}.items():
             path.write_text(harness.digits_job("bad", device=device))
             answer = answer.replace('\\"', '"')

@@ -81,6 +81,10 @@ TEST(DeviceListTest, CountsOutOfBoundsSayWhatACountIs) {
 TEST(DeviceListTest, IndicesThatAreNoneSayWhatToWrite) {
   ExpectAdvice("cuda:", "write cuda:0 for the first, cuda for all GPUs");
   ExpectAdvice("cuda:all", "cuda for all GPUs");
+  ExpectAdvice("cuda:+1", "cuda:+1 names no GPU");
+  ExpectAdvice("cuda:00", "cuda:00 has leading zeros");
+  ExpectAdvice("cuda:0,01", "cuda:01 has leading zeros");
+  ExpectAdvice("cuda:999999999999", "the index of a GPU is 0 .. 9999");
   ExpectAdvice("cuda:0-3", "write each index, as in cuda:0,1,2,3");
   ExpectAdvice("cuda:0,2-3", "cuda:2-3 is no index");
   ExpectAdvice("0", "write cuda:0 for the GPU with that index");

@@ -1,5 +1,6 @@
 // datasets, models, devices, admin, version: verbs on the server's things.
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/client/cli/command_test_base.h"
 
@@ -91,7 +92,6 @@ TEST_F(ModelsTest, PromotesAJobsCheckpoint) {
   EXPECT_EQ(request.step(), 500u);
   EXPECT_EQ(request.model(), "early");
   EXPECT_EQ(request.serving().max_batch_size(), 8u);
-  EXPECT_TRUE(request.wait());
 }
 
 TEST_F(ModelsTest, PromotionSaysWhichCheckpointItTook) {
@@ -106,6 +106,37 @@ TEST_F(ModelsTest, FailsWhenAVersionCannotBeLoaded) {
   AddVersion(v1::LOAD_FAILED);
   EXPECT_EQ(Run({"models", "load", "sum", "--wait"}), 7);
   EXPECT_THAT(err(), HasSubstr("sum version 1 cannot be loaded: needs 2 GiB"));
+}
+
+// The server may say LOADING for long: another job has the device to itself.
+TEST_F(ModelsTest, WaitsUntilTheVersionIsServed) {
+  AddVersion(v1::LOADING);
+  const std::jthread server([&] {
+    absl::MutexLock lock(&server_.state.mutex);
+    const auto is_watched = [&] {
+      server_.state.mutex.AssertHeld();
+      return server_.state.calls["GetModel"] >= 2;
+    };
+    server_.state.mutex.Await(absl::Condition(&is_watched));
+    server_.state.models["sum"].mutable_versions(0)->set_state(v1::READY);
+  });
+  EXPECT_EQ(Run({"models", "load", "sum", "--wait", "-o", "json"}), 0);
+  EXPECT_EQ(nlohmann::json::parse(out())["state"], "READY");
+  EXPECT_THAT(err(), HasSubstr("sum version 1 needs 2 GiB"));
+}
+
+TEST_F(ModelsTest, SaysWhyAVersionIsStillLoadingWhenTheTimeIsOver) {
+  AddVersion(v1::LOADING);
+  EXPECT_EQ(Run({"models", "load", "sum", "--wait", "--timeout", "1ms"}), 124);
+  EXPECT_THAT(err(), HasSubstr("sum version 1 is still loading after"));
+  EXPECT_THAT(err(), HasSubstr("`gpupool models unload sum/1` ends that"));
+  EXPECT_EQ(Run({"models", "load", "sum", "--wait", "--timeout", "x"}), 2);
+}
+
+TEST_F(ModelsTest, AVersionThatIsUnloadedMeanwhileIsNotServed) {
+  AddVersion(v1::UNLOADED);
+  EXPECT_EQ(Run({"models", "load", "sum", "--wait"}), 6);
+  EXPECT_THAT(err(), HasSubstr("was unloaded while it was waited for"));
 }
 
 TEST_F(ModelsTest, LoadsOnTheDeviceThatIsNamed) {

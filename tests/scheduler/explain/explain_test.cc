@@ -137,6 +137,24 @@ TEST_F(ExplainTest, WhatFitsNowhereSaysSo) {
   EXPECT_THAT(why.changes, Contains(HasSubstr("only larger devices")));
 }
 
+TEST_F(ExplainTest, ADeviceThatThePoolLostIsToldToBeMissing) {
+  const JobId id(++last_job);
+  Send(JobSubmitted{.job = id, .bytes = 1, .wanted_device = "cuda:1"});
+  EXPECT_THAT(Of(id).changes,
+              ElementsAre("the server is started with --devices that has "
+                          "cuda:1, or the job is submitted anew without "
+                          "`device`"));
+}
+
+TEST_F(ExplainTest, ADeviceThatItsQueueMayNotUseIsTheQueues) {
+  AddReadyDevice("cpu:1", 100);
+  state.SetPolicy({.queues = {{.name = "one", .devices = {"cpu:0"}}}});
+  const JobId id(++last_job);
+  Send(JobSubmitted{
+      .job = id, .queue = "one", .bytes = 1, .wanted_device = "cpu:1"});
+  EXPECT_THAT(Of(id).changes, Contains(HasSubstr("queue 'one' gets cpu:1")));
+}
+
 // A worker that comes back, or a drain that ends, changes nothing for a job
 // that will never fit there.
 TEST_F(ExplainTest, WhatLastsIsToldBeforeWhatPasses) {

@@ -237,6 +237,36 @@ TEST_F(MixedPoolTest, OneThatAsksForItHasTheCpu) {
   EXPECT_EQ(WhereIs(SubmitTo("any")), "cpu:0") << "the GPU is taken";
 }
 
+TEST_F(MixedPoolTest, OneThatTakesAnyHasAGpuWhileOneIsFree) {
+  for (const PlacementRule rule :
+       {PlacementRule::kSpread, PlacementRule::kBestFit,
+        PlacementRule::kPack}) {
+    state.SetPolicy({.placement = rule});
+    const JobId id = SubmitTo("any");
+    EXPECT_EQ(WhereIs(id), "cuda:0");
+    End(id, Outcome::kSucceeded);
+  }
+  const VersionId model = Create("digits", 1, 50);
+  Send(VersionLoadRequested{model, "any"});
+  EXPECT_EQ(WhereIs(model), "cuda:0");
+}
+
+// Three GPUs are a larger site than one CPU device, which spreading would take
+// first.
+TEST_F(MixedPoolTest, AnElasticOneThatTakesAnyGrowsOnGpus) {
+  AddReadyDevice("cuda:1", 100);
+  AddReadyDevice("cuda:2", 100);
+  const JobId id(++last_job);
+  Send(JobSubmitted{.job = id,
+                    .bytes = 60,
+                    .wanted_device = "any",
+                    .device_counts = {1, 2, 4}});
+  ASSERT_EQ(job(id).ranks.size(), 2u);
+  for (const Rank& rank : job(id).ranks) {
+    EXPECT_EQ(state.devices().at(rank.device).kind, "cuda");
+  }
+}
+
 TEST_F(MixedPoolTest, OneThatIsTooLargeForTheGpuIsToldOfTheCpu) {
   const JobId large = SubmitTo("", 101);
   EXPECT_EQ(WaitingReason(state, job(large)),

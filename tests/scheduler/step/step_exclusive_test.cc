@@ -84,6 +84,28 @@ TEST_F(StepExclusiveTest, AModelWaitsInWords) {
   EXPECT_EQ(version(id).device, large);
 }
 
+// It is no different for jobs that share devices.
+TEST_F(StepExclusiveTest, WhileAJobBacksOffOthersTakeItsDevice) {
+  for (const bool exclusive : {true, false}) {
+    const JobId first(++last_job);
+    Send(JobSubmitted{.job = first,
+                      .bytes = 90,
+                      .wanted_device = "cpu:0",
+                      .demands = {.exclusive = exclusive}});
+    Begin(first);
+    End(first, Outcome::kInterrupted);
+    EXPECT_EQ(job(first).state, JobState::kBackingOff);
+    const JobId later = SubmitOn("cpu:0", 90);
+    EXPECT_EQ(DeviceOf(later), small);
+    now += absl::Seconds(2);
+    Send(TimerFired{});
+    EXPECT_TRUE(Waits(first));
+    End(later, Outcome::kSucceeded);
+    EXPECT_EQ(DeviceOf(first), small);
+    End(first, Outcome::kSucceeded);
+  }
+}
+
 TEST_F(StepExclusiveTest, AGangTakesDevicesOfAnySizeWhole) {
   const JobId gang = SubmitAlone(10, 2);
   EXPECT_THAT(job(gang).ranks, SizeIs(2));

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+
 namespace gpupool::server {
 namespace {
 
@@ -198,6 +200,17 @@ TEST(WatchIntervalTest, HasADefaultAndTwoEnds) {
     request.set_interval_seconds(bad);
     Refused(WatchInterval(request).status(), {"interval_seconds"});
   }
+}
+
+TEST(QuotedTest, TextsAreAreCutBetweenLetters) {
+  EXPECT_EQ(Quoted("c\xc3\xbc"
+                   "da\n"),
+            "\"c\xc3\xbc"
+            "da\\n\"");
+  std::string umlauts = "x";
+  while (umlauts.size() < 101) umlauts += "\xc3\xbc";
+  EXPECT_EQ(Quoted(umlauts),
+            absl::StrCat("\"", umlauts.substr(0, 63), "...\""));
 }
 
 }  // namespace

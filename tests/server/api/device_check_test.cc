@@ -36,12 +36,42 @@ TEST(DeviceCheckTest, SaysWhatToWriteInstead) {
 }
 
 TEST(DeviceCheckTest, ADeviceHasOneNumber) {
-  for (const char* device : {"cuda:", "cuda:x", "cuda:01", "cuda:-1",
-                             "cuda:12345", "cuda:1:2", "cuda: 1"}) {
+  for (const char* device : {"cuda:", "cuda:x", "cuda:-1", "cuda:1:2"}) {
     EXPECT_THAT(Refusal(device), HasSubstr("as in \"cuda:0\"")) << device;
   }
+  EXPECT_THAT(Refusal("cuda:12345"), HasSubstr("at most 4 digits"));
   EXPECT_THAT(Refusal("cuda:0,1"), HasSubstr("their number in `devices`"));
   EXPECT_THAT(Refusal("cuda:0,cuda:1"), HasSubstr("\"cuda\""));
+}
+
+TEST(DeviceCheckTest, ANumberIsWrittenInOneWay) {
+  for (const char* device :
+       {"cuda:01", "cuda:1 ", "cuda: 1", " cuda:1", "cuda :1", "cuda:+1"}) {
+    EXPECT_THAT(
+        Refusal(device),
+        HasSubstr("; write \"cuda:1\", without spaces, signs or leading "
+                  "zeros"))
+        << device;
+  }
+  EXPECT_THAT(Refusal("cuda:000"), HasSubstr("write \"cuda:0\""));
+  EXPECT_THAT(Refusal(" cuda"), HasSubstr("write \"cuda\": "));
+}
+
+TEST(DeviceCheckTest, LettersBeyondAsciiStayAsTheyAre) {
+  EXPECT_THAT(Refusal("c\xc3\xbc"
+                      "da"),
+              HasSubstr("device is \"c\xc3\xbc"
+                        "da\";"));
+}
+
+TEST(DeviceCheckTest, AVersionIsLoadedOnOneDevice) {
+  EXPECT_TRUE(CheckVersionDevice("cuda:1").ok());
+  const absl::Status refused = CheckVersionDevice("cuda:0,1");
+  EXPECT_TRUE(absl::IsInvalidArgument(refused));
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("a version is loaded on one of them"),
+                    HasSubstr("or \"cuda\" to take whichever"),
+                    Not(HasSubstr("`devices`"))));
 }
 
 TEST(DeviceCheckTest, AJobOnSeveralDevicesNamesNone) {

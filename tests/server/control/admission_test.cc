@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/control/dataset_requests.h"
 #include "server/control/job_requests.h"
@@ -180,8 +181,13 @@ TEST_F(AdmissionTest, ADeviceThatThePoolDoesNotHaveIsRefusedWithThoseItHas) {
     EXPECT_EQ(std::string(status.message()),
               absl::StrCat("device is \"", device,
                            "\", which the pool does not have; it has cpu:0; "
-                           "write one of these, or leave it out to take any "
-                           "that fits"));
+                           "write one of these, or `any` to take whichever is "
+                           "free",
+                           absl::StartsWith(device, "cuda")
+                               ? "; why a GPU of the machine is not among "
+                                 "them, the server's log and `gpupool doctor` "
+                                 "say"
+                               : ""));
     Answer<v1::PlanJobResponse> plan;
     PlanJob(control(), request.spec(), plan.callback());
     EXPECT_EQ(plan.Wait().status(), status);

@@ -100,6 +100,20 @@ TEST_F(MemoryRequestsTest, AFractionBelowWhatIsPlacedIsRefused) {
   EXPECT_EQ(workers->sends(), 0u);
 }
 
+TEST_F(MemoryRequestsTest, AnExclusiveJobIsNamed) {
+  AddDataset("digits");
+  v1::SubmitJobRequest alone = Request("r1");
+  alone.mutable_spec()->set_exclusive(true);
+  SubmitAndStart(alone);
+  auto refused = Set(0.99);
+  const absl::Status status = refused.Wait().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_EQ(std::string(status.message()),
+            "job 1 has all of cpu:0 to itself (exclusive: true), so that its "
+            "fraction of 1 cannot be lowered to 0.99; wait for the job to end, "
+            "or cancel it");
+}
+
 TEST_F(MemoryRequestsTest, AJobWaitsForALargerFraction) {
   AddDataset("digits");
   planned_bytes = 600;

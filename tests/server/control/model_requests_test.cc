@@ -211,18 +211,25 @@ TEST_F(ModelRequestsTest, WaitingAnswersWhenTheVersionIsReady) {
   EXPECT_EQ(Load(1, true).Wait()->state(), v1::READY);
 }
 
-TEST_F(ModelRequestsTest, WaitingAnswersWhenThereIsNoRoomNow) {
+TEST_F(ModelRequestsTest, WaitingGoesOnWhileThereIsNoRoom) {
   const v1::Job job = FinishedJob("r1", false);
   planned_bytes = 990;
   v1::SubmitJobRequest big = Request("big");
   big.mutable_spec()->mutable_training()->set_batch_size(512);
-  SubmitAndStart(big);
+  const v1::Job blocker = SubmitAndStart(big);
   v1::PromoteCheckpointRequest request;
+  request.set_job_id(job.id());
   request.set_wait(true);
-  const auto version = Promote(request, job.id());
-  ASSERT_TRUE(version.ok()) << version.status();
-  EXPECT_EQ(version->state(), v1::LOADING);
-  EXPECT_THAT(version->error(), HasSubstr("waits for 50 B"));
+  Answer<v1::ModelVersion> answer;
+  PromoteCheckpoint(control(), request, answer.callback());
+  ASSERT_TRUE(VersionBecomes("digits", 1, v1::LOADING));
+  EXPECT_THAT(store->GetVersion("digits", 1)->error(),
+              HasSubstr("waits for 50 B"));
+  EXPECT_FALSE(answer.CameTooEarly());
+  ReportStarted(blocker.id(), 1);
+  ReportEnded(blocker.id(), 1, worker::v1::JobEnded::SUCCEEDED);
+  AnswerLoad("cpu:0");
+  EXPECT_EQ(answer.Wait()->state(), v1::READY);
 }
 
 TEST_F(ModelRequestsTest, AFailedLoadKeepsTheWorkersWords) {

@@ -46,6 +46,16 @@ TEST_F(VersionWaitersTest, AnswersWhenReady) {
   EXPECT_EQ((*got)->id(), 1u);
 }
 
+TEST_F(VersionWaitersTest, AVersionThatFindsNoRoomIsWaitedFor) {
+  ledger.FindVersion(1)->clear_device();
+  ledger.FindVersion(1)->set_error("waits for 50 B");
+  Wait(VersionWaiters::For::kLoaded, {1});
+  waiters.Check(ledger, {1});
+  EXPECT_FALSE(got.has_value());
+  Set(1, v1::UNLOADED);
+  ASSERT_TRUE(got.has_value()) << "somebody else unloaded it";
+}
+
 TEST_F(VersionWaitersTest, WaitsForAllAndAnswersWithTheLast) {
   Wait(VersionWaiters::For::kUnloaded, {1, 2});
   Set(1, v1::UNLOADED);

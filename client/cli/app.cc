@@ -56,6 +56,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
                                         std::string(span.status().message()));
            }
            options.timeout = *span;
+           options.timeout_given = true;
          },
          "How long one call may take (default: 30s)")
       ->type_name("DURATION");
@@ -199,6 +200,10 @@ int RunCommandLine(const std::vector<std::string>& arguments,
   Context context(options, console, std::move(stop));
   const int code = invocation.chosen()(context);
   console.out.stream->flush();
+  if (code == kOk && !console.out.stream->good()) {
+    return context.Fail(absl::UnknownError(
+        "the output cannot be written; look whether its disk is full"));
+  }
   return code;
 }
 

@@ -200,11 +200,10 @@ int RunCommandLine(const std::vector<std::string>& arguments,
   Context context(options, console, std::move(stop));
   const int code = invocation.chosen()(context);
   console.out.stream->flush();
-  if (code == kOk && !console.out.stream->good()) {
-    return context.Fail(absl::UnknownError(
-        "the output cannot be written; look whether its disk is full"));
-  }
-  return code;
+  if (console.out.stream->good()) return code;
+  const int failed = context.Fail(absl::UnknownError(
+      "the output cannot be written; look whether its disk is full"));
+  return code == kOk ? failed : code;
 }
 
 }  // namespace gpupool::client

@@ -71,9 +71,8 @@ TEST(GpuQueryTest, OneThatDoesNotAnswerIsNotWaitedForForEver) {
 }
 
 TEST(GpuQueryTest, TheCallerMayGiveUp) {
-  int asked = 0;
   const auto gpus = AskForGpus("/usr/bin/yes", "", absl::InfiniteDuration(),
-                               [&] { return ++asked > 2; });
+                               [] { return true; });
   EXPECT_TRUE(absl::IsCancelled(gpus.status())) << gpus.status();
 }
 

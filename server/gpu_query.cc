@@ -73,12 +73,13 @@ absl::StatusOr<std::vector<UsableGpu>> ParseGpus(absl::string_view output) {
 
 absl::StatusOr<std::vector<UsableGpu>> AskForGpus(
     const std::string& worker_binary, const std::string& cuda_lib_dir,
-    absl::Duration timeout) {
+    absl::Duration timeout, const std::function<bool()>& give_up) {
   std::vector<std::string> arguments = {worker_binary, "devices"};
   if (!cuda_lib_dir.empty()) {
     arguments.insert(arguments.end(), {"--cuda-lib-dir", cuda_lib_dir});
   }
-  ASSIGN_OR_RETURN(const WorkerAnswer answer, AskWorker(arguments, timeout));
+  ASSIGN_OR_RETURN(const WorkerAnswer answer,
+                   AskWorker(arguments, timeout, give_up));
   if (answer.end == "exit code 0") return ParseGpus(answer.text);
   const absl::string_view reason = absl::StripAsciiWhitespace(answer.text);
   return absl::FailedPreconditionError(

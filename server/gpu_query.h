@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,12 @@ namespace gpupool::server {
 // By index; at least one.
 //   FAILED_PRECONDITION  there is none, in the worker's words
 //   UNAVAILABLE          the worker cannot be started, or answers nonsense
-//   DEADLINE_EXCEEDED    it does not answer
+//   DEADLINE_EXCEEDED    it does not answer in `timeout`
+//   CANCELLED            `give_up`, asked some times in a second, was true
 absl::StatusOr<std::vector<UsableGpu>> AskForGpus(
     const std::string& worker_binary, const std::string& cuda_lib_dir,
-    absl::Duration timeout = absl::Seconds(60));
+    absl::Duration timeout = absl::Seconds(60),
+    const std::function<bool()>& give_up = nullptr);
 
 // What `gpupool-worker devices` printed. UNAVAILABLE when it is nonsense.
 absl::StatusOr<std::vector<UsableGpu>> ParseGpus(absl::string_view output);

@@ -50,6 +50,15 @@ sigset_t BlockSignals() {
   _exit(kExitSecondSignal);
 }
 
+// Whether a signal waits for WatchSignals, which starts after the server.
+bool StopIsAsked() {
+  sigset_t pending;
+  sigemptyset(&pending);
+  sigpending(&pending);
+  return sigismember(&pending, SIGTERM) == 1 ||
+         sigismember(&pending, SIGINT) == 1;
+}
+
 void SetUpLog(const std::string& level) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("gpupoold"));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v",
@@ -68,7 +77,11 @@ int Run(const Config& config) {
   const sigset_t signals = BlockSignals();
   SetUpLog(config.log_level);
   WarnAboutListening(config);
-  auto server = Server::Start(config, {GPUPOOL_VERSION, kCommit});
+  auto server = Server::Start(config, {GPUPOOL_VERSION, kCommit}, StopIsAsked);
+  if (absl::IsCancelled(server.status()) && StopIsAsked()) {
+    spdlog::info("stopped before the start was done");
+    return 0;
+  }
   if (!server.ok()) {
     std::fprintf(stderr, "gpupoold: %s\n",
                  std::string(server.status().message()).c_str());

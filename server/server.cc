@@ -38,6 +38,7 @@
 #include "server/http/http_server.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/metrics_endpoint.h"
+#include "server/pool/process.h"
 #include "server/pool/worker_pool.h"
 #include "server/pool/worker_port.h"
 #include "server/serving/serving.h"
@@ -53,6 +54,9 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr absl::Duration kWorkersStart = absl::Seconds(20);
+// The time that workers have to list the GPUs, and when people are told.
+constexpr absl::Duration kGpuListLimit = absl::Seconds(60);
+constexpr absl::Duration kGpuListSlow = absl::Seconds(1);
 constexpr absl::Duration kCallsEnd = absl::Seconds(1);
 // sysexits.h EX_IOERR: the state folder's disk failed.
 constexpr int kExitDiskFailed = 74;
@@ -84,14 +88,19 @@ std::string WorkerBinary(const Config& config) {
 
 class Server::Impl {
  public:
-  Impl(const Config& config, const BuildInfo& build)
-      : config_(config), build_(build), started_(clock_.Now()) {}
+  Impl(const Config& config, const BuildInfo& build,
+       std::function<bool()> give_up)
+      : config_(config),
+        build_(build),
+        give_up_(std::move(give_up)),
+        started_(clock_.Now()) {}
 
   ~Impl() { TakeDown(); }
 
   absl::Status Start() {
     worker_binary_ = WorkerBinary(config_);
-    machine_ = LookAtMachine();
+    RETURN_IF_ERROR(CheckProgram(worker_binary_));
+    ASSIGN_OR_RETURN(machine_, LookAtMachine());
     ASSIGN_OR_RETURN(
         devices_,
         ChooseDevices(config_.devices, config_.device_memory_bytes, machine_));
@@ -131,10 +140,27 @@ class Server::Impl {
   }
 
  private:
-  MachineFacts LookAtMachine() const {
+  // Asks, and says so when that takes long.
+  absl::StatusOr<std::vector<UsableGpu>> FindGpus() const {
+    bool told = false;
+    const absl::Time slow = clock_.Now() + kGpuListSlow;
+    return AskForGpus(worker_binary_, config_.cuda_lib_dir, kGpuListLimit, [&] {
+      if (!told && clock_.Now() > slow) {
+        spdlog::info(
+            "waiting for the list of GPUs command=\"{} devices\" "
+            "at_most={}",
+            worker_binary_, absl::FormatDuration(kGpuListLimit));
+        told = true;
+      }
+      return give_up_();
+    });
+  }
+
+  absl::StatusOr<MachineFacts> LookAtMachine() const {
     MachineFacts machine = ReadMachineFacts();
     if (!MayMeanGpus(config_.devices)) return machine;
-    auto gpus = AskForGpus(worker_binary_, config_.cuda_lib_dir);
+    auto gpus = FindGpus();
+    if (absl::IsCancelled(gpus.status())) return gpus.status();
     if (gpus.ok()) {
       machine.gpus = *std::move(gpus);
       for (size_t i = 0; i < machine.gpus.size(); ++i) {
@@ -145,7 +171,14 @@ class Server::Impl {
       }
     } else {
       machine.no_gpus = std::string(gpus.status().message());
-      spdlog::info("no GPU is used reason=\"{}\"", machine.no_gpus);
+      if (absl::IsDeadlineExceeded(gpus.status())) {
+        spdlog::warn(
+            "no GPU is used reason=\"{}\" remedy=\"see what `gpupool "
+            "doctor` says, or start with --devices cpu:N\"",
+            machine.no_gpus);
+      } else {
+        spdlog::info("no GPU is used reason=\"{}\"", machine.no_gpus);
+      }
     }
     return machine;
   }
@@ -348,7 +381,7 @@ class Server::Impl {
                            return device.state() == v1::DEVICE_READY;
                          });
     };
-    while (!ready()) {
+    while (!ready() && !give_up_()) {
       if (clock_.Now() > deadline) {
         spdlog::warn("some workers have not started; see the logs in {}",
                      state_dir_->path() + "/workers");
@@ -397,6 +430,7 @@ class Server::Impl {
 
   const Config config_;
   const BuildInfo build_;
+  const std::function<bool()> give_up_;
   const SystemClock clock_;
   const absl::Time started_;
   const std::string boot_id_ = NewBootId();
@@ -427,9 +461,10 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Server::~Server() = default;
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Config& config,
-                                                      const BuildInfo& build) {
-  auto impl = std::make_unique<Impl>(config, build);
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(
+    const Config& config, const BuildInfo& build,
+    const std::function<bool()>& give_up) {
+  auto impl = std::make_unique<Impl>(config, build, give_up);
   RETURN_IF_ERROR(impl->Start());
   return absl::WrapUnique(new Server(std::move(impl)));
 }

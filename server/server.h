@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -33,9 +34,11 @@ struct Ports {
 class Server {
  public:
   // Starts everything, waits (not for ever) for the workers to answer, then
-  // writes the port file. The error says which part failed and what to do.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(const Config& config,
-                                                       const BuildInfo& build);
+  // writes the port file. The error says which part failed and what to do;
+  // CANCELLED when `give_up`, asked while it waits, was true.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(
+      const Config& config, const BuildInfo& build,
+      const std::function<bool()>& give_up);
   // Without Drain workers go on by themselves, as after a crash.
   ~Server();
 

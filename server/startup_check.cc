@@ -88,6 +88,11 @@ void StartupCheck::Run(const StartupCheckOptions& options) {
                  std::string(answer.status().message()));
     return;
   }
+  if (answer->end != "exit code 0" && answer->end != "exit code 1") {
+    spdlog::warn("the machine was not looked at error=\"{} doctor: {}\"",
+                 options.worker_binary, answer->end);
+    return;
+  }
   for (const MachineFinding& finding : ParseFindings(answer->text)) {
     Log(finding);
   }

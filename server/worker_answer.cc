@@ -51,14 +51,12 @@ absl::StatusOr<WorkerAnswer> AskWorker(
   if (!output.valid()) {
     return absl::UnavailableError("cannot make a place for a worker's answer");
   }
-  ASSIGN_OR_RETURN(
-      Process process,
-      Process::Spawn(arguments,
-                     absl::StrCat("/proc/", ::getpid(), "/fd/", output.get())));
+  ASSIGN_OR_RETURN(Process process,
+                   Process::SpawnTied(arguments, output.get()));
   auto end = AwaitEnd(process, absl::Now() + timeout, give_up);
   if (end.has_value())
     return WorkerAnswer{*std::move(end), ReadAll(output.get())};
-  process.Kill();
+  process.KillSession();
   process.HowItEnded(1000);
   if (give_up != nullptr && give_up()) {
     return absl::CancelledError("the server stops");

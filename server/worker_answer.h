@@ -18,8 +18,9 @@ struct WorkerAnswer {
   std::string text;  // its output and its errors, up to 1 MiB
 };
 
-// Runs `arguments`, the binary being the first, and ends it after `timeout` or
-// as soon as `give_up`, which may be empty, is true.
+// Runs `arguments`, the binary being the first, and ends it and its children
+// after `timeout` or as soon as `give_up`, which may be empty, is true. It is
+// killed when the calling thread ends, as with a daemon that dies.
 //   UNAVAILABLE        it cannot be started
 //   DEADLINE_EXCEEDED  it does not answer
 //   CANCELLED          `give_up` was true

@@ -58,6 +58,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
                                         std::string(span.status().message()));
            }
            options.timeout = *span;
+           options.timeout_given = true;
          },
          "How long one call may take (default: 30s)")
       ->type_name("DURATION");
@@ -201,7 +202,10 @@ int RunCommandLine(const std::vector<std::string>& arguments,
   Context context(options, console, std::move(stop));
   const int code = invocation.chosen()(context);
   console.out.stream->flush();
-  return code;
+  if (console.out.stream->good()) return code;
+  const int failed = context.Fail(absl::UnknownError(
+      "the output cannot be written; look whether its disk is full"));
+  return code == kOk ? failed : code;
 }
 
 }  // namespace gpupool::client

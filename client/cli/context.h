@@ -36,6 +36,7 @@ struct GlobalOptions {
   std::string address;
   OutputFormat output = OutputFormat::kTable;
   absl::Duration timeout = absl::Seconds(30);
+  bool timeout_given = false;
   bool no_headers = false;
 };
 

@@ -83,6 +83,8 @@ absl::StatusOr<std::vector<DoctorFinding>> ReadFindings(
         !json["findings"].is_array()) {
       continue;
     }
+    // Every machine has some, if only what is in order.
+    if (json["findings"].empty()) break;
     std::vector<DoctorFinding> findings;
     for (const nlohmann::json& one : json["findings"]) {
       if (!one.is_object()) continue;

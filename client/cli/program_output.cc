@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -20,14 +22,21 @@ namespace gpupool::client {
 namespace {
 
 constexpr size_t kMostBytes = size_t{4} << 20;
-// How often `stop` is looked at.
-constexpr absl::Duration kTurn = absl::Milliseconds(100);
+// The pauses between looks at `stop`, and at the program's end once its
+// output is closed.
+constexpr absl::Duration kTurn = absl::Milliseconds(50);
+constexpr absl::Duration kShortTurn = absl::Milliseconds(2);
 
+// A folder is refused with the words for a lack of permission.
 absl::Status SpawnError(const std::string& program, int error) {
+  struct stat facts = {};
+  const bool folder =
+      ::stat(program.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
   const std::string text =
-      absl::StrCat("cannot start ", program, ": ", std::strerror(error));
-  return error == ENOENT ? absl::NotFoundError(text)
-                         : absl::UnavailableError(text);
+      absl::StrCat("cannot start ", program, ": ",
+                   folder ? "it is a folder" : std::strerror(error));
+  if (error == ENOENT) return absl::NotFoundError(text);
+  return absl::UnavailableError(text);
 }
 
 absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& arguments,
@@ -38,39 +47,100 @@ absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& arguments,
   }
   pointers.push_back(nullptr);
   posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
   ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
   const absl::Cleanup drop = [&] {
     ::posix_spawn_file_actions_destroy(&actions);
+    ::posix_spawnattr_destroy(&attributes);
   };
   ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  // A group of its own, so that its children can be ended with it.
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, pointers[0], &actions, nullptr,
+  const int error = ::posix_spawn(&pid, pointers[0], &actions, &attributes,
                                   pointers.data(), ::environ);
   if (error != 0) return SpawnError(arguments[0], error);
   return pid;
 }
 
-// Until the program closes its output. What is more than the bound is read
-// and forgotten, so that the program does not wait for a reader.
-absl::Status ReadToEnd(int input, absl::Time deadline,
-                       const std::stop_token& stop, std::string& text) {
-  std::array<char, 65536> part;
-  while (true) {
-    if (stop.stop_requested()) return absl::CancelledError("interrupted");
-    const absl::Duration left = deadline - absl::Now();
-    if (left <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError("it did not end in time");
+// A program that runs, and what it has printed so far.
+class Running {
+ public:
+  Running(pid_t pid, int input) : pid_(pid), input_(input) {}
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  // Ends it and its children. One that the system cannot end is left behind.
+  ~Running() {
+    if (!ended_) ::kill(-pid_, SIGKILL);
+    for (int turn = 0; !ended_ && turn < kTurnsAfterKill; ++turn) {
+      HasEnded();
+      if (!ended_) absl::SleepFor(kShortTurn);
     }
-    pollfd watched = {input, POLLIN, 0};
-    const auto turn = absl::ToInt64Milliseconds(std::min(left, kTurn)) + 1;
-    if (::poll(&watched, 1, static_cast<int>(turn)) <= 0) continue;
-    const ssize_t count = ::read(input, part.data(), part.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return absl::OkStatus();
-    text.append(part.data(),
-                std::min(static_cast<size_t>(count), kMostBytes - text.size()));
   }
-}
+
+  // Until it has ended, whoever holds its output then.
+  absl::Status Await(absl::Duration limit, const std::stop_token& stop) {
+    const absl::Time deadline = absl::Now() + limit;
+    while (!HasEnded()) {
+      if (stop.stop_requested()) return absl::CancelledError("interrupted");
+      const absl::Duration left = deadline - absl::Now();
+      if (left <= absl::ZeroDuration()) {
+        return absl::DeadlineExceededError(absl::StrCat(
+            "it did not end within ", absl::FormatDuration(limit)));
+      }
+      // Its end is seen by looking: most close their output with it.
+      Take(std::min(left, open_ ? kTurn : kShortTurn));
+    }
+    while (Take(absl::ZeroDuration())) {
+    }
+    return absl::OkStatus();
+  }
+
+  ProgramOutput Output() {
+    if (WIFEXITED(status_)) return {WEXITSTATUS(status_), 0, std::move(text_)};
+    return {128 + WTERMSIG(status_), WTERMSIG(status_), std::move(text_)};
+  }
+
+ private:
+  static constexpr int kTurnsAfterKill = 100;
+
+  // Its children that still run are ended while it keeps its number.
+  bool HasEnded() {
+    siginfo_t info = {};
+    if (ended_) return true;
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &info,
+                 WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0) {
+      return false;
+    }
+    ::kill(-pid_, SIGKILL);
+    ::waitpid(pid_, &status_, 0);
+    return ended_ = true;
+  }
+
+  // Reads a part; waits for it. What is more than the bound is forgotten, so
+  // that the program does not wait for a reader. False when there is none.
+  bool Take(absl::Duration wait) {
+    const auto milliseconds = static_cast<int>(absl::ToInt64Milliseconds(wait));
+    pollfd watched = {open_ ? input_ : -1, POLLIN, 0};
+    if (::poll(&watched, 1, milliseconds) <= 0) return false;
+    std::array<char, 65536> part;
+    const ssize_t count = ::read(input_, part.data(), part.size());
+    if (count < 0 && errno == EINTR) return true;
+    if (count <= 0) return open_ = false;
+    text_.append(part.data(), std::min(static_cast<size_t>(count),
+                                       kMostBytes - text_.size()));
+    return true;
+  }
+
+  const pid_t pid_;
+  const int input_;
+  bool open_ = true;
+  bool ended_ = false;
+  int status_ = 0;
+  std::string text_;
+};
 
 }  // namespace
 
@@ -85,20 +155,13 @@ absl::StatusOr<ProgramOutput> RunProgram(
   const auto pid = Spawn(arguments, ends[1]);
   ::close(ends[1]);
   if (!pid.ok()) return pid.status();
-  ProgramOutput output;
-  const absl::Status read =
-      ReadToEnd(ends[0], absl::Now() + limit, stop, output.text);
-  if (!read.ok()) ::kill(*pid, SIGKILL);
-  int status = 0;
-  while (::waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
+  Running program(*pid, ends[0]);
+  const absl::Status ended = program.Await(limit, stop);
+  if (!ended.ok()) {
+    return absl::Status(ended.code(),
+                        absl::StrCat(arguments[0], ": ", ended.message()));
   }
-  if (!read.ok()) {
-    return absl::Status(read.code(),
-                        absl::StrCat(arguments[0], ": ", read.message()));
-  }
-  output.exit_code =
-      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return output;
+  return program.Output();
 }
 
 }  // namespace gpupool::client

@@ -14,10 +14,12 @@ namespace gpupool::client {
 
 struct ProgramOutput {
   int exit_code = 0;  // 128 and the signal's number, if that ended it
+  int signal = 0;     // that ended it; 0: none did
   std::string text;   // its standard output, up to 4 MiB
 };
 
 // Starts arguments[0], a path, without a shell; its errors go where ours go.
+// Children of its that run when it ends, or is ended, are ended too.
 //   NOT_FOUND          there is no such program
 //   UNAVAILABLE        the system starts none
 //   DEADLINE_EXCEEDED  it did not end within `limit`, and was ended

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -82,6 +85,42 @@ std::vector<std::string> Environment(const std::vector<std::string>& defaults) {
   return variables;
 }
 
+std::string Words(int error) { return std::generic_category().message(error); }
+
+absl::Status CannotStart(const std::string& program, int error) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot start ", program, ": ", Words(error)));
+}
+
+// In a child between fork and exec: calls of the system only, no memory.
+void SetUpTied(int output, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);
+  ::setsid();
+  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(output, STDERR_FILENO);
+  // Descriptors that somebody opened without O_CLOEXEC; the call is of
+  // Linux 5.11.
+  constexpr unsigned kCloseOnExec = 4;
+  ::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, kCloseOnExec);
+}
+
+// The error of an exec that failed; 0 when it worked.
+int ErrorOfExec(int pipe) {
+  int error = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(pipe, &error, sizeof(error));
+  } while (count < 0 && errno == EINTR);
+  return count == static_cast<ssize_t>(sizeof(error)) ? error : 0;
+}
+
 std::string Describe(const siginfo_t& info) {
   return info.si_code == CLD_EXITED
              ? absl::StrCat("exit code ", info.si_status)
@@ -89,6 +128,25 @@ std::string Describe(const siginfo_t& info) {
 }
 
 }  // namespace
+
+absl::Status CheckProgram(const std::string& path) {
+  struct stat facts = {};
+  if (::stat(path.c_str(), &facts) != 0) {
+    return absl::NotFoundError(
+        absl::StrCat("no executable worker at ", path, ": ", Words(errno),
+                     "; install gpupool-worker beside gpupoold, or name it "
+                     "with --worker-binary"));
+  }
+  if (S_ISREG(facts.st_mode) && ::access(path.c_str(), X_OK) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("no executable worker at ", path, ": ",
+                   S_ISDIR(facts.st_mode)    ? "it is a folder"
+                   : !S_ISREG(facts.st_mode) ? "it is no program"
+                                             : "this user may not execute it",
+                   "; name the program gpupool-worker with --worker-binary"));
+}
 
 absl::StatusOr<Process> Process::Spawn(
     const std::vector<std::string>& argv, const std::string& log_path,
@@ -102,17 +160,46 @@ absl::StatusOr<Process> Process::Spawn(
                                   settings.attributes(), arguments.data(),
                                   environment.data());
   if (error != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot start ", argv[0], " (errno ", error, ")"));
+    return CannotStart(argv[0], error);
   }
+  return WatchChild(pid);
+}
+
+absl::StatusOr<Process> Process::SpawnTied(const std::vector<std::string>& argv,
+                                           int output) {
+  const std::vector<char*> arguments = Pointers(argv);
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return CannotStart(argv[0], errno);
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return CannotStart(argv[0], errno);
+  if (pid == 0) {
+    SetUpTied(output, parent);
+    ::execve(arguments[0], arguments.data(), ::environ);
+    const int error = errno;
+    const ssize_t told = ::write(write_end.get(), &error, sizeof(error));
+    ::_exit(told < 0 ? 126 : 127);
+  }
+  write_end.Reset();
+  if (const int error = ErrorOfExec(read_end.get()); error != 0) {
+    ::waitpid(pid, nullptr, 0);
+    return CannotStart(argv[0], error);
+  }
+  return WatchChild(pid);
+}
+
+absl::StatusOr<Process> Process::WatchChild(pid_t pid) {
   UniqueFd pidfd(PidfdOpen(pid));
   if (!pidfd.valid()) {
+    const int error = errno;
     // Not watched is not wanted: the child has not been reaped, so the pid is
     // still its own.
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
     return absl::UnavailableError(
-        absl::StrCat("cannot watch process ", pid, " (errno ", errno, ")"));
+        absl::StrCat("cannot watch process ", pid, ": ", Words(error)));
   }
   return Process(pid, std::move(pidfd), /*is_child=*/true);
 }
@@ -144,6 +231,12 @@ std::optional<std::string> Process::HowItEnded(int wait_milliseconds) {
 
 void Process::Kill() {
   ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+}
+
+void Process::KillSession() {
+  // A child that is not reaped keeps its number, also as its group's.
+  if (is_child_ && !end_.has_value()) ::kill(-pid_, SIGKILL);
+  Kill();
 }
 
 }  // namespace gpupool::server

@@ -16,6 +16,10 @@
 
 namespace gpupool::server {
 
+// Returns why `path` cannot be started: NOT_FOUND when it is not there,
+// FAILED_PRECONDITION when it is a folder or must not be executed.
+absl::Status CheckProgram(const std::string& path);
+
 class Process {
  public:
   // Starts argv[0] (a path) without a shell, as leader of a new session with
@@ -26,6 +30,12 @@ class Process {
   static absl::StatusOr<Process> Spawn(
       const std::vector<std::string>& argv, const std::string& log_path,
       const std::vector<std::string>& defaults = {});
+
+  // Starts argv[0] as Spawn does, but its output goes to `output`, and the
+  // process is killed when the thread that calls this ends, as with a daemon
+  // that dies.
+  static absl::StatusOr<Process> SpawnTied(const std::vector<std::string>& argv,
+                                           int output);
 
   // A process that runs already. NotFound when there is none with that pid.
   static absl::StatusOr<Process> Watch(pid_t pid);
@@ -41,8 +51,12 @@ class Process {
 
   // Sends SIGKILL.
   void Kill();
+  // Sends SIGKILL to a child that was spawned here and to its own children. To
+  // be called before the child's end is known.
+  void KillSession();
 
  private:
+  static absl::StatusOr<Process> WatchChild(pid_t pid);
   Process(pid_t pid, UniqueFd pidfd, bool is_child)
       : pid_(pid), pidfd_(std::move(pidfd)), is_child_(is_child) {}
 

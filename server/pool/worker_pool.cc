@@ -17,6 +17,7 @@
 #include "engine/base/status_macros.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/ipc/worker_paths.h"
+#include "server/pool/process.h"
 #include "server/pool/worker_link.h"
 #include "spdlog/spdlog.h"
 
@@ -66,10 +67,7 @@ class WorkerPool::Impl {
 };
 
 absl::Status WorkerPool::Impl::Init(WorkerObserver* observer) {
-  if (::access(options_.worker_binary.c_str(), X_OK) != 0) {
-    return absl::NotFoundError(
-        absl::StrCat("no executable worker at ", options_.worker_binary));
-  }
+  RETURN_IF_ERROR(CheckProgram(options_.worker_binary));
   for (const PoolDevice& device : options_.devices) {
     ASSIGN_OR_RETURN(WorkerPaths paths,
                      WorkerPathsFor(options_.state_dir, device.name));

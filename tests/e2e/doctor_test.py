@@ -108,11 +108,12 @@ class Doctor(harness.TestCase):
         env["LD_LIBRARY_PATH"] = str(self.standin / "driver") if driver else ""
         return {**env, **dict(variables)}
 
-    def run_worker(self, *arguments, variables=(), driver=True, worker=None, **options):
+    def run_worker(self, *arguments, variables=(), driver=True, worker=None,
+                   libraries=None, **options):
         """(exit code, findings by id) of `gpupool-worker doctor`."""
         done = subprocess.run(
             [worker or self.worker, "doctor", "--root", self.root,
-             "--cuda-lib-dir", self.libraries, *arguments],
+             "--cuda-lib-dir", libraries or self.libraries, *arguments],
             env=self.environment(variables, driver), capture_output=True, text=True,
             timeout=harness.PATIENCE, **options)
         self.assertIn(done.returncode, (0, 1), done.stderr)
@@ -249,13 +250,65 @@ class Doctor(harness.TestCase):
         found = self.run_worker("--state-dir", state)
         self.assertIn(str(state), found["state.ok"]["text"])
         self.assertFalse(state.exists())
-        self.assert_found("state.not_writable", "--state-dir", "/proc/self")
+        self.assert_found("state.no_folder", "--state-dir", "/proc/self")
+        found = self.assert_found("state.no_folder", "--state-dir", "/dev/null")
+        self.assertIn("/dev/null is no folder", found["text"])
         self.assert_found("state.in_memory", "--state-dir", "/dev/shm")
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
             found = self.assert_found("port.held", "--ports", f"0,{port},0")
         self.assertIn(f"port {port}", found["text"])
         self.assertIn("--http-port", found["remedy"])
+
+    def test_each_library_is_asked_by_itself(self):
+        found = self.run_worker(variables={"FAKE_NCCL_SIGNAL": "7"})
+        self.assertIn("libnccl.so.2) ends or stops", found["library.fatal"]["text"])
+        self.assertIn("signal 7 (Bus error)", found["library.fatal"]["text"])
+        self.assertIn("library.ok", found)
+        text = self.folder / "text"
+        text.mkdir()
+        (text / "libcublasLt.so.13").write_text("text")
+        found = self.assert_found("library.passed_over",
+                                  libraries=f"{text}:{self.libraries}")
+        self.assertIn(f"{text}/libcublasLt.so.13: file too short", found["text"])
+        self.assert_found("library.no_folder", libraries="/no/where")
+
+    def test_a_driver_that_tells_no_version_is_told(self):
+        self.assert_found("driver.no_version", variables={"FAKE_CUDA_VERSION": "0"})
+
+    def test_values_that_mean_nothing_are_refused(self):
+        for option, value, words in (
+                ("--limit-seconds", "nan", "'nan' is not a number of seconds"),
+                ("--ring-bytes", "-1", "'-1' is not a number of bytes"),
+                ("--ports", "99999", "'99999' is not a port; write 0 to 65535"),
+                ("--listen", "nonsense", "'nonsense' is not an IP address"),
+                ("--state-dir", "", "it is empty; name a folder"),
+                ("--root", "/no/where", "/no/where")):
+            done = subprocess.run([self.worker, "doctor", option, value],
+                                  capture_output=True, text=True, timeout=harness.PATIENCE)
+            self.assertEqual(2, done.returncode, done.stdout)
+            self.assertIn(words, done.stderr)
+            self.assertIn(option, done.stderr)
+
+    def test_output_that_goes_nowhere_is_an_error(self):
+        done = subprocess.run(["/bin/sh", "-c", f"exec '{self.worker}' doctor --no-gpus >&-"],
+                              stderr=subprocess.PIPE, text=True, timeout=harness.PATIENCE)
+        self.assertEqual(1, done.returncode)
+        self.assertEqual("gpupool-worker doctor: standard output is closed; the findings "
+                         "go there\n", done.stderr)
+        for command in ([self.worker, "doctor", "--no-gpus"],
+                        [harness.BIN / "gpupool", "doctor", "--worker-binary", self.worker,
+                         "--ports", "0"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True,
+                                      timeout=harness.PATIENCE)
+            self.assertEqual(1, done.returncode)
+            self.assertIn("output cannot be written", done.stderr)
+
+    def test_the_timeout_bounds_a_driver_that_hangs(self):
+        done = self.cli("--timeout", "9s", variables={"FAKE_CUDA_HANG": "1"})
+        self.assertEqual(1, done.returncode, done.stdout + done.stderr)
+        self.assertIn("the CUDA driver does not answer: no answer in 2.4s", done.stdout)
 
     def cli(self, *arguments, variables=(), driver=True):
         return subprocess.run(

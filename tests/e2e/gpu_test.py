@@ -5,6 +5,7 @@ are found, shown, trained on and served from."""
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,6 +91,57 @@ class Gpu(harness.TestCase):
             self.gpus("cuda:0", "--device-memory", "5GiB")
         self.assertEqual([], [d for d in self.start().devices()
                               if d.get("readings")])
+
+    def test_a_list_of_gpus_that_hangs_is_told_and_keeps_no_signal(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="gpupool-hang-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        os.mkfifo(folder / "pipe")
+        worker = folder / "worker"
+        worker.write_text(f"#!/bin/sh\necho $$ > {folder}/pid\nexec 3<{folder}/pipe\n"
+                          "exec sleep 1000\n")
+        worker.chmod(0o700)
+
+        def daemon():
+            log = open(folder / "log", "w")
+            self.addCleanup(log.close)
+            process = subprocess.Popen(
+                [harness.BIN / "gpupoold", "--state-dir", folder / "state", "--devices",
+                 "auto", "--worker-binary", worker], stdout=log, stderr=log)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            # Opens when the question's process has opened its end.
+            held = open(folder / "pipe", "w")
+            self.addCleanup(held.close)
+            return process
+
+        def gone():
+            pid = (folder / "pid").read_text().strip()
+            try:
+                return "State:\tZ" in pathlib.Path(f"/proc/{pid}/status").read_text()
+            except FileNotFoundError:
+                return True
+
+        process = daemon()
+        harness.wait_until(lambda: "waiting for the list of GPUs" in
+                           (folder / "log").read_text(), what="the line")
+        self.assertIn("at_most=1m", (folder / "log").read_text())
+        process.terminate()
+        self.assertEqual(0, process.wait(harness.PATIENCE))
+        self.assertNotIn("did not answer", (folder / "log").read_text())
+        harness.wait_until(gone, what="the end of the worker")
+        process = daemon()
+        process.kill()
+        harness.wait_until(gone, what="the end of the worker")
+
+    def test_a_worker_that_is_no_program_is_refused(self):
+        for path, words in (("/tmp", "it is a folder"), ("/no/where", "No such file")):
+            done = subprocess.run(
+                [harness.BIN / "gpupoold", "--worker-binary", path, "--state-dir",
+                 tempfile.gettempdir() + "/gpupool-none"],
+                capture_output=True, text=True, timeout=harness.PATIENCE)
+            self.assertEqual(69, done.returncode, done.stderr)
+            self.assertIn(words, done.stderr)
+            self.assertIn("--worker-binary", done.stderr)
 
     def test_gpus_and_cpu_devices_serve_one_pool(self):
         server = self.gpus("cuda:2,cpu:1", "--device-memory", "2GiB")

@@ -70,6 +70,12 @@ TEST(GpuQueryTest, OneThatDoesNotAnswerIsNotWaitedForForEver) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(gpus.status())) << gpus.status();
 }
 
+TEST(GpuQueryTest, TheCallerMayGiveUp) {
+  const auto gpus = AskForGpus("/usr/bin/yes", "", absl::InfiniteDuration(),
+                               [] { return true; });
+  EXPECT_TRUE(absl::IsCancelled(gpus.status())) << gpus.status();
+}
+
 TEST(GpuQueryTest, ReadsTheLineOfJsonAndNothingElse) {
   const auto one = ParseGpus("a warning\n{\"gpus\":[{\"usable_bytes\":7}]}\n");
   ASSERT_TRUE(one.ok()) << one.status();

@@ -106,6 +106,12 @@ TEST_F(StartupCheckTest, AWorkerThatCannotBeAskedIsLogged) {
   EXPECT_THAT(AwaitLog("not looked at"), HasSubstr("/no/where"));
 }
 
+TEST_F(StartupCheckTest, AWorkerThatFailedIsNotTrusted) {
+  const StartupCheck check(Worker(std::string(kTwo) + "exit 77"));
+  EXPECT_THAT(AwaitLog("not looked at"), HasSubstr("exit code 77"));
+  EXPECT_THAT(Log(), Not(HasSubstr("a.fail")));
+}
+
 TEST_F(StartupCheckTest, NonsenseHasNoFindings) {
   for (const char* text : {"", "{", "{}", "[]", "{\"findings\":3}",
                            "{\"findings\":[3,{\"severity\":4}]}"}) {

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <initializer_list>
 #include <system_error>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +16,11 @@
 namespace gpupool::engine::cuda {
 namespace {
 
+constexpr KnownLibrary kKnown[] = {{"cuBLASLt", "libcublasLt.so.13"},
+                                   {"NVRTC", "libnvrtc.so.13"},
+                                   {"cuDNN", "libcudnn.so.9"},
+                                   {"NCCL", "libnccl.so.2"},
+                                   {"CUPTI", "libcupti.so.13"}};
 constexpr int64_t kCudaMajor = 13;
 // ncclCommInitRankConfig came with 2.14.
 constexpr int64_t kLeastNccl = 21400;
@@ -81,6 +85,22 @@ std::string FileIn(const std::string& file, const std::string& folders) {
     if (IsFile(path)) return path.string();
   }
   return "";
+}
+
+// Files of that name before the one that loads.
+std::vector<std::string> PassedOver(const std::string& file,
+                                    const std::string& folders) {
+  std::vector<std::string> passed;
+  for (const absl::string_view folder :
+       absl::StrSplit(folders, ':', absl::SkipEmpty())) {
+    const auto path = std::filesystem::path(std::string(folder)) / file;
+    if (!IsFile(path)) continue;
+    const auto opened = SharedLibrary::Open(path.string(), "");
+    if (opened.ok()) break;
+    const std::string text(opened.status().message());
+    passed.push_back(text.substr(text.find(": ") + 2));
+  }
+  return passed;
 }
 
 // Finds functions of a library that was found.
@@ -176,6 +196,7 @@ SurveyedLibrary FindLibrary(const std::string& name, const std::string& file,
   if (opened.ok()) {
     library.state = LibraryState::kFound;
     library.path = opened->path();
+    library.passed_over = PassedOver(file, folders);
     return library;
   }
   library.path = FileIn(file, folders);
@@ -189,17 +210,32 @@ SurveyedLibrary FindLibrary(const std::string& name, const std::string& file,
   return library;
 }
 
-std::vector<SurveyedLibrary> SurveyLibraries(const std::string& folders) {
-  // The order matters: cuDNN finds the compiler and cuBLASLt that are loaded.
-  SurveyedLibrary cublaslt = SurveyCublasLt(folders);
-  SurveyedLibrary nvrtc = SurveyNvrtc(folders);
-  std::vector<SurveyedLibrary> all;
-  all.push_back(std::move(cublaslt));
-  all.push_back(SurveyCudnn(folders));
-  all.push_back(std::move(nvrtc));
-  all.push_back(SurveyNccl(folders));
-  all.push_back(FindLibrary("CUPTI", "libcupti.so.13", folders));
-  return all;
+absl::Span<const KnownLibrary> KnownLibraries() { return kKnown; }
+
+SurveyedLibrary SurveyLibrary(const KnownLibrary& known,
+                              const std::string& folders,
+                              const std::vector<SurveyedLibrary>& before) {
+  for (const SurveyedLibrary& library : before) {
+    if (library.state == LibraryState::kFound) {
+      SharedLibrary::Open(library.path, "").status().IgnoreError();
+    }
+  }
+  const absl::string_view name = known.name;
+  if (name == "cuBLASLt") return SurveyCublasLt(folders);
+  if (name == "NVRTC") return SurveyNvrtc(folders);
+  if (name == "cuDNN") return SurveyCudnn(folders);
+  if (name == "NCCL") return SurveyNccl(folders);
+  return FindLibrary(known.name, known.file, folders);
+}
+
+SurveyedLibrary FatalLibrary(const KnownLibrary& known,
+                             const std::string& folders,
+                             const std::string& reason) {
+  SurveyedLibrary library = {known.name, known.file};
+  library.path = FileIn(known.file, folders);
+  library.state = LibraryState::kFatal;
+  library.detail = reason;
+  return library;
 }
 
 }  // namespace gpupool::engine::cuda

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
+
 namespace gpupool::engine::cuda {
 
 enum class LibraryState {
@@ -18,6 +20,7 @@ enum class LibraryState {
   kTooOld,       // `detail` is the least version that will do
   kPartMissing,  // `detail` names the parts that are not there
   kUnusable,     // `detail` is the linker's reason
+  kFatal,        // it ends or stops who loads it; `detail` tells how
 };
 
 struct SurveyedLibrary {
@@ -27,6 +30,9 @@ struct SurveyedLibrary {
   std::string version;  // "9.19.0"; empty where it does not tell
   LibraryState state = LibraryState::kMissing;
   std::string detail;
+  // Files of its name that were passed over on the way to the one that was
+  // found, each with the linker's reason.
+  std::vector<std::string> passed_over;
 };
 
 // One library, without its version: found, missing, of another major version or
@@ -34,8 +40,25 @@ struct SurveyedLibrary {
 SurveyedLibrary FindLibrary(const std::string& name, const std::string& file,
                             const std::string& folders);
 
-// cuBLASLt, cuDNN, NVRTC, NCCL and CUPTI, in this order. Looks in `folders`,
-// separated by colons, and where the dynamic linker does.
-std::vector<SurveyedLibrary> SurveyLibraries(const std::string& folders);
+struct KnownLibrary {
+  const char* name;  // "cuDNN"
+  const char* file;  // "libcudnn.so.9"
+};
+
+// cuBLASLt, NVRTC, cuDNN, NCCL and CUPTI. The order matters: cuDNN finds the
+// cuBLASLt and the compiler that are loaded.
+absl::Span<const KnownLibrary> KnownLibraries();
+
+// One of them. Looks in `folders`, separated by colons, and where the dynamic
+// linker does. Those of `before` that were found are loaded first.
+SurveyedLibrary SurveyLibrary(const KnownLibrary& known,
+                              const std::string& folders,
+                              const std::vector<SurveyedLibrary>& before = {});
+
+// Describes a library that ended or stopped who asked for it. Loads
+// nothing.
+SurveyedLibrary FatalLibrary(const KnownLibrary& known,
+                             const std::string& folders,
+                             const std::string& reason);
 
 }  // namespace gpupool::engine::cuda

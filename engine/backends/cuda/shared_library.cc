@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -13,18 +14,28 @@ namespace gpupool::engine::cuda {
 absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name,
                                                   const std::string& folders) {
   constexpr int kFlags = RTLD_LAZY | RTLD_LOCAL;
+  std::string broken;  // why the first that is there does not load
   for (const absl::string_view folder :
        absl::StrSplit(folders, ':', absl::SkipEmpty())) {
-    void* handle = ::dlopen(absl::StrCat(folder, "/", name).c_str(), kFlags);
+    const std::string path = absl::StrCat(folder, "/", name);
+    void* handle = ::dlopen(path.c_str(), kFlags);
     if (handle != nullptr) return SharedLibrary(name, handle);
+    const char* reason = ::dlerror();
+    if (broken.empty() && reason != nullptr &&
+        ::access(path.c_str(), F_OK) == 0) {
+      broken = reason;
+    }
   }
   void* handle = ::dlopen(name.c_str(), kFlags);
   if (handle != nullptr) return SharedLibrary(name, handle);
-  const char* reason = ::dlerror();
-  return absl::NotFoundError(
-      absl::StrCat(name, " is neither where the system keeps libraries",
-                   folders.empty() ? "" : absl::StrCat(" nor in ", folders),
-                   ": ", reason == nullptr ? "no reason was given" : reason));
+  const char* last = ::dlerror();
+  const std::string reason = !broken.empty()   ? broken
+                             : last != nullptr ? last
+                                               : "no reason was given";
+  return absl::NotFoundError(absl::StrCat(
+      name, " cannot be loaded",
+      folders.empty() ? "" : absl::StrCat(" from ", folders, " or"),
+      " from where the system keeps libraries: ", reason));
 }
 
 absl::Status SharedLibrary::Find(

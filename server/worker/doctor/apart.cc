@@ -76,8 +76,9 @@ absl::StatusOr<std::string> AskApart(
   int status = 0;
   ::waitpid(pid, &status, 0);
   if (WIFSIGNALED(status)) {
-    return absl::AbortedError(
-        absl::StrCat("killed by signal ", WTERMSIG(status)));
+    return absl::AbortedError(absl::StrCat("killed by signal ",
+                                           WTERMSIG(status), " (",
+                                           ::strsignal(WTERMSIG(status)), ")"));
   }
   if (WEXITSTATUS(status) != 0) {
     return absl::AbortedError(

@@ -15,7 +15,7 @@ namespace gpupool::server {
 // What `question` returned, up to 1 MiB; it runs in a copy of this process,
 // whose standard output is that of errors. A process that does not end when it
 // is killed is left behind.
-//   ABORTED            the process died; "killed by signal 11"
+//   ABORTED            the process died; "killed by signal 7 (Bus error)"
 //   DEADLINE_EXCEEDED  it did not end in time
 //   UNAVAILABLE        the system started none
 absl::StatusOr<std::string> AskApart(

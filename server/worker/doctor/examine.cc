@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "engine/backends/cuda/nvml.h"
 #include "engine/runtime/device_module.h"
 #include "server/worker/doctor/apart.h"
@@ -20,18 +21,31 @@ std::string Dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Fills `answer` with what `question` says in a process of its own.
-template <typename Answer>
-absl::Status Ask(const std::function<Answer()>& question, absl::Duration limit,
-                 Answer& answer) {
-  const auto text =
-      AskApart([&] { return Dump(nlohmann::json(question())); }, limit);
-  if (!text.ok()) return text.status();
-  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, false);
-  if (json.is_discarded()) return absl::AbortedError("it answered nonsense");
-  json.get_to(answer);
-  return absl::OkStatus();
-}
+// Asks each question in a process of its own, as long as there is time.
+class Asker {
+ public:
+  explicit Asker(const ExamineOptions& options)
+      : limit_(options.limit), deadline_(absl::Now() + options.total) {}
+
+  // Fills `answer` with what `question` says.
+  template <typename Answer>
+  absl::Status Ask(const std::function<Answer()>& question,
+                   Answer& answer) const {
+    const absl::Duration left =
+        std::clamp(deadline_ - absl::Now(), absl::Milliseconds(1), limit_);
+    const auto text =
+        AskApart([&] { return Dump(nlohmann::json(question())); }, left);
+    if (!text.ok()) return text.status();
+    const nlohmann::json json = nlohmann::json::parse(*text, nullptr, false);
+    if (json.is_discarded()) return absl::AbortedError("it answered nonsense");
+    json.get_to(answer);
+    return absl::OkStatus();
+  }
+
+ private:
+  const absl::Duration limit_;
+  const absl::Time deadline_;
+};
 
 ModuleSurvey SurveyModule(const std::vector<std::string>& folders) {
   ModuleSurvey survey;
@@ -65,34 +79,48 @@ std::vector<std::string> SurveyLinks(const std::string& folders,
   return words;
 }
 
+// Each in a process of its own: one that is damaged ends it.
+void AskAboutLibraries(const Asker& asker, const std::string& folders,
+                       std::vector<engine::cuda::SurveyedLibrary>& libraries) {
+  using engine::cuda::SurveyedLibrary;
+  for (const auto& known : engine::cuda::KnownLibraries()) {
+    SurveyedLibrary library;
+    const absl::Status asked = asker.Ask<SurveyedLibrary>(
+        [&] { return engine::cuda::SurveyLibrary(known, folders, libraries); },
+        library);
+    if (!asked.ok()) {
+      library = engine::cuda::FatalLibrary(known, folders,
+                                           std::string(asked.message()));
+    }
+    libraries.push_back(std::move(library));
+  }
+}
+
 void AskAboutGpus(const ExamineOptions& options, DoctorFacts& facts) {
+  const Asker asker(options);
   facts.gpus_asked = true;
-  facts.driver_asked = Ask<engine::cuda::DriverSurvey>(
-      [] { return engine::cuda::SurveyDriver(); }, options.limit, facts.driver);
+  facts.driver_asked = asker.Ask<engine::cuda::DriverSurvey>(
+      [] { return engine::cuda::SurveyDriver(); }, facts.driver);
   if (absl::IsDeadlineExceeded(facts.driver_asked)) {
     // Everything else would wait for the same driver.
     facts.nvml_asked = facts.driver_asked;
-    facts.libraries_asked = facts.driver_asked;
     facts.module_asked = facts.driver_asked;
     return;
   }
   const std::string& folders = options.cuda_lib_dir;
-  facts.nvml_asked = Ask<engine::cuda::NvmlSurvey>(
-      [&] { return engine::cuda::SurveyNvml(folders); }, options.limit,
-      facts.nvml);
-  facts.module_asked =
-      Ask<ModuleSurvey>([&] { return SurveyModule(options.module_dirs); },
-                        options.limit, facts.module);
+  facts.nvml_asked = asker.Ask<engine::cuda::NvmlSurvey>(
+      [&] { return engine::cuda::SurveyNvml(folders); }, facts.nvml);
+  facts.module_asked = asker.Ask<ModuleSurvey>(
+      [&] { return SurveyModule(options.module_dirs); }, facts.module);
   // Nobody misses libraries where no GPU works, and they take long to load.
   if (facts.driver.gpus.empty()) return;
-  facts.libraries_asked = Ask<std::vector<engine::cuda::SurveyedLibrary>>(
-      [&] { return engine::cuda::SurveyLibraries(folders); }, options.limit,
-      facts.libraries);
+  AskAboutLibraries(asker, folders, facts.libraries);
   if (facts.driver.gpus.size() < 2) return;
   std::vector<std::string> uuids;
   for (const auto& gpu : facts.driver.gpus) uuids.push_back(gpu.uuid);
-  Ask<std::vector<std::string>>([&] { return SurveyLinks(folders, uuids); },
-                                options.limit, facts.links)
+  asker
+      .Ask<std::vector<std::string>>(
+          [&] { return SurveyLinks(folders, uuids); }, facts.links)
       .IgnoreError();
 }
 
@@ -114,6 +142,7 @@ DoctorFacts Examine(const ExamineOptions& options) {
   DoctorFacts facts;
   facts.host = ReadHostFacts(options.root);
   if (options.gpus) AskAboutGpus(options, facts);
+  facts.folder_errors = FolderErrors(options.cuda_lib_dir);
   NameProcesses(options.root, facts);
   facts.ring_bytes = options.ring_bytes;
   if (!options.state_dir.empty()) {

@@ -23,6 +23,8 @@ struct ExamineOptions {
   // For each of the processes. A driver may take seconds for each GPU that
   // sleeps.
   absl::Duration limit = absl::Seconds(30);
+  // For all of them together.
+  absl::Duration total = absl::Seconds(150);
 };
 
 // To be called while the process has one thread.

@@ -35,7 +35,6 @@ struct DoctorFacts {
   engine::cuda::DriverSurvey driver;
   absl::Status nvml_asked;
   engine::cuda::NvmlSurvey nvml;
-  absl::Status libraries_asked;
   std::vector<engine::cuda::SurveyedLibrary> libraries;
   absl::Status module_asked;
   ModuleSurvey module;
@@ -46,6 +45,8 @@ struct DoctorFacts {
 
   uint64_t ring_bytes = 0;  // of each worker's slots
   StateFacts state;
+  // Wrong folders in --cuda-lib-dir: "/a is not there".
+  std::vector<std::string> folder_errors;
   std::vector<uint16_t> held_ports;
   std::vector<uint16_t> ports;  // gRPC, HTTP and metrics
 };

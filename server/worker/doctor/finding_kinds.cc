@@ -53,6 +53,10 @@ constexpr FindingKind kKinds[] = {
      "the driver $0 runs CUDA $1; gpupool's module needs CUDA $2",
      "install a driver of version $3 or later; on data centre GPUs the package "
      "cuda-compat-13-0 will do, with its folder in LD_LIBRARY_PATH"},
+    {"driver.no_version", kFail,
+     "the driver $0 does not tell which CUDA it runs; gpupool's module needs "
+     "CUDA $1",
+     "install a driver of version $2 or later, all of it of one version"},
     {"driver.mismatch", kFail,
      "the driver's kernel module $0 and its libraries are of different "
      "versions: the driver was updated while it was loaded",
@@ -193,8 +197,15 @@ constexpr FindingKind kKinds[] = {
      "install $4 again, with all of its files in one folder"},
     {"library.unusable", kWarn, "$0 is there but cannot be loaded: $1",
      "install $2 again, or name another folder with `--cuda-lib-dir`"},
-    {"library.survey_failed", kFail, "NVIDIA's libraries cannot be loaded: $0",
-     "name another folder with `--cuda-lib-dir`, or install them again"},
+    {"library.fatal", kFail,
+     "$0 ($1) ends or stops the process that loads it: $2",
+     "install $3 again, or name another folder with `--cuda-lib-dir`"},
+    {"library.passed_over", kWarn,
+     "$0 is taken from $1, since another file cannot be loaded: $2",
+     "take that file out of its folder, or install $3 there again"},
+    {"library.no_folder", kWarn, "`--cuda-lib-dir` names a wrong folder: $0",
+     "name folders that there are, by their full paths, with colons between "
+     "them"},
     {"library.nvml_missing", kWarn,
      "there is no management library: temperatures, power and the driver's "
      "error reports are not seen",
@@ -262,6 +273,8 @@ constexpr FindingKind kKinds[] = {
     // The state folder and the ports.
     {"state.ok", kOk, "the state folder $0 is on $1 with $2 free", ""},
     {"state.held", kOk, "a gpupoold uses the state folder $0", ""},
+    {"state.no_folder", kFail, "the state folder $0 cannot be one: $1",
+     "give a `--state-dir` that is a folder, or that can be made"},
     {"state.read_only", kFail,
      "the state folder $0 is on a file system that is mounted read-only",
      "mount a writable folder there (docker `-v gpupool:$0`), or give another "

@@ -56,13 +56,21 @@ void JudgeContainerWithout(const HostFacts& host, Findings& findings) {
   }
 }
 
+// Without "libcuda.so.1 cannot be loaded from ...: ".
+std::string ReasonIn(const std::string& error) {
+  const size_t colon = error.find(": ");
+  return absl::StrContains(error.substr(0, colon), "cannot be loaded")
+             ? error.substr(colon + 2)
+             : error;
+}
+
 void JudgeMissingLibrary(const DoctorFacts& facts, Findings& findings) {
   const HostFacts& host = facts.host;
   // The linker names the first file that it does not find, which may be one
   // that libcuda needs.
   if (!absl::StrContains(facts.driver.load_error,
                          "libcuda.so.1: cannot open shared object file")) {
-    findings.Add("driver.library_broken", {facts.driver.load_error});
+    findings.Add("driver.library_broken", {ReasonIn(facts.driver.load_error)});
   } else if (host.kernel_module && !host.container.empty()) {
     JudgeContainerWithout(host, findings);
   } else if (host.kernel_module) {
@@ -159,6 +167,10 @@ void JudgeLoaded(const DoctorFacts& facts, Findings& findings) {
     JudgeCode(facts, findings);
   } else if (driver.gpus.empty()) {
     JudgeNoDevice(facts, findings);
+  } else if (driver.version <= 0) {
+    findings.Add(
+        "driver.no_version",
+        {DriverVersion(facts), CudaVersionText(kNeededCuda), kNeededDriver});
   } else {
     findings.Add("driver.ok",
                  {DriverVersion(facts), CudaVersionText(driver.version)});

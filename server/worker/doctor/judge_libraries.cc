@@ -79,6 +79,11 @@ void JudgeLibrary(const DoctorFacts& facts, const SurveyedLibrary& library,
       return findings.Add(
           "library.part_missing",
           {library.name, version, library.detail, use.without, use.package});
+    case LibraryState::kFatal:
+      return findings.Add(
+          "library.fatal",
+          {library.name, library.path.empty() ? library.file : library.path,
+           library.detail, use.package});
     case LibraryState::kUnusable:
       return findings.Add("library.unusable",
                           {library.name, library.detail, use.package});
@@ -102,15 +107,18 @@ void JudgeNvml(const DoctorFacts& facts, Findings& findings) {
 }  // namespace
 
 void JudgeLibraries(const DoctorFacts& facts, Findings& findings) {
+  for (const std::string& error : facts.folder_errors) {
+    findings.Add("library.no_folder", {error});
+  }
   // Nobody misses them where no GPU works.
   if (facts.driver.gpus.empty()) return;
   JudgeNvml(facts, findings);
-  if (!facts.libraries_asked.ok()) {
-    findings.Add("library.survey_failed",
-                 {std::string(facts.libraries_asked.message())});
-  }
   for (const SurveyedLibrary& library : facts.libraries) {
     JudgeLibrary(facts, library, findings);
+    for (const std::string& passed : library.passed_over) {
+      findings.Add("library.passed_over", {library.name, library.path, passed,
+                                           UseOf(library.name).package});
+    }
   }
 }
 

@@ -18,8 +18,9 @@ constexpr uint64_t kLeastShared = 512 * kMiB;
 constexpr uint64_t kLeastFiles = 1024;
 constexpr uint64_t kLeastProcesses = 512;
 
-std::string LimitText(uint64_t limit) {
-  return limit == kNoLimit ? "unlimited" : BytesText(limit);
+// Writes the machine's memory, which the kernel may not tell.
+std::string MemoryText(uint64_t bytes) {
+  return bytes == kNoLimit ? "an unknown amount" : BytesText(bytes);
 }
 
 void JudgeMemory(const DoctorFacts& facts, Findings& findings) {
@@ -28,7 +29,7 @@ void JudgeMemory(const DoctorFacts& facts, Findings& findings) {
   const uint64_t have =
       std::min(host.memory_bytes == 0 ? kNoLimit : host.memory_bytes,
                host.cgroup_memory_bytes);
-  findings.Add("limits.ok", {absl::StrCat(host.cores), LimitText(have)});
+  findings.Add("limits.ok", {absl::StrCat(host.cores), MemoryText(have)});
   const uint64_t need = gpus * (facts.ring_bytes + kWorkerBytes);
   if (have < need) {
     findings.Add("limits.memory",

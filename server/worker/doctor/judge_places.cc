@@ -23,7 +23,9 @@ bool IsOneOf(const std::string& word, const char* const (&words)[kCount]) {
 
 // Whether it can be written at all.
 bool JudgeWriting(const StateFacts& state, Findings& findings) {
-  if (state.read_only) {
+  if (!state.folder_error.empty()) {
+    findings.Add("state.no_folder", {state.path, state.folder_error});
+  } else if (state.read_only) {
     findings.Add("state.read_only", {state.path});
   } else if (!state.write_error.empty()) {
     findings.Add("state.not_writable", {state.path, state.write_error});

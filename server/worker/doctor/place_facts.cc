@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +20,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "server/ipc/unique_fd.h"
 
 namespace gpupool::server {
@@ -42,6 +46,8 @@ constexpr std::pair<uint64_t, const char*> kFileSystems[] = {
     {F2FS_SUPER_MAGIC, "f2fs"},
     {TMPFS_MAGIC, "tmpfs"},
     {kRamfs, "ramfs"},
+    {PROC_SUPER_MAGIC, "proc"},
+    {SYSFS_MAGIC, "sysfs"},
     {OVERLAYFS_SUPER_MAGIC, "overlay"},
     {NFS_SUPER_MAGIC, "nfs"},
     {kCifs, "cifs"},
@@ -61,14 +67,41 @@ std::string FileSystem(const fs::path& path) {
   return "other";
 }
 
+// Without ".." and a slash at the end.
+fs::path Plain(const fs::path& path) {
+  std::error_code error;
+  const fs::path plain = fs::absolute(path, error).lexically_normal();
+  return plain.has_filename() ? plain : plain.parent_path();
+}
+
 // The folder, or the nearest above it that is there.
 fs::path Existing(const fs::path& path) {
   std::error_code error;
-  fs::path at = fs::absolute(path, error).lexically_normal();
+  fs::path at = Plain(path);
   while (!fs::is_directory(at, error) && at.has_relative_path()) {
     at = at.parent_path();
   }
   return at;
+}
+
+// Why no folder can be at `path`, as gpupoold would find out; empty when one is
+// there or can be made.
+std::string WhyNoFolder(const fs::path& path) {
+  struct stat facts = {};
+  if (::stat(path.c_str(), &facts) == 0) {
+    if (S_ISDIR(facts.st_mode)) return "";
+    return absl::StrCat(
+        path.string(), S_ISREG(facts.st_mode) ? " is a file" : " is no folder");
+  }
+  const int error = errno;
+  if (::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode)) {
+    return absl::StrCat(path.string(), " is a link that leads nowhere");
+  }
+  if ((error == ENOENT || error == ENOTDIR) && path.has_relative_path()) {
+    return WhyNoFolder(path.parent_path());
+  }
+  // One that may not be looked at may not be written either, which is told.
+  return error == EACCES ? "" : std::strerror(error);
 }
 
 bool Held(const fs::path& folder) {
@@ -131,6 +164,12 @@ StateFacts ReadStateFacts(const std::string& path) {
   facts.path = path;
   facts.existing = Existing(path).string();
   facts.file_system = FileSystem(facts.existing);
+  facts.folder_error = WhyNoFolder(Plain(path));
+  if (facts.file_system == "proc" || facts.file_system == "sysfs") {
+    facts.folder_error =
+        absl::StrCat(facts.file_system, " has the kernel's own files only");
+  }
+  if (!facts.folder_error.empty()) return facts;
   struct statvfs space = {};
   if (::statvfs(facts.existing.c_str(), &space) == 0) {
     facts.free_bytes = uint64_t{space.f_bavail} * space.f_frsize;
@@ -140,11 +179,36 @@ StateFacts ReadStateFacts(const std::string& path) {
   return facts;
 }
 
+std::vector<std::string> FolderErrors(const std::string& folders) {
+  std::vector<std::string> errors;
+  for (absl::string_view folder :
+       absl::StrSplit(folders, ':', absl::SkipEmpty())) {
+    std::error_code error;
+    const fs::path path{std::string(folder)};
+    if (!fs::exists(path, error)) {
+      errors.push_back(absl::StrCat(folder, " is not there"));
+    } else if (!fs::is_directory(path, error)) {
+      errors.push_back(absl::StrCat(folder, " is no folder"));
+    } else if (path.is_relative()) {
+      errors.push_back(absl::StrCat(
+          folder, " means another folder wherever gpupoold is started"));
+    }
+  }
+  return errors;
+}
+
+bool IsAddress(const std::string& address) {
+  in6_addr bytes = {};
+  return ::inet_pton(AF_INET, address.c_str(), &bytes) == 1 ||
+         ::inet_pton(AF_INET6, address.c_str(), &bytes) == 1;
+}
+
 std::vector<uint16_t> HeldPorts(const std::string& address,
                                 const std::vector<uint16_t>& ports) {
   std::vector<uint16_t> held;
   for (const uint16_t port : ports) {
-    if (port != 0 && !CanListen(address, port)) held.push_back(port);
+    const bool told = std::find(held.begin(), held.end(), port) != held.end();
+    if (port != 0 && !told && !CanListen(address, port)) held.push_back(port);
   }
   return held;
 }

@@ -16,6 +16,7 @@ struct StateFacts {
   std::string file_system;  // "ext4", "tmpfs", "nfs4"; "other" when unknown
   uint64_t free_bytes = 0;
   // The system's words for the step that failed; empty when none did.
+  std::string folder_error;  // why no folder can be there: "it is a file"
   std::string write_error;
   std::string sync_error;
   bool read_only = false;  // the file system, which then is the write error
@@ -25,7 +26,15 @@ struct StateFacts {
 // Makes no folder.
 StateFacts ReadStateFacts(const std::string& path);
 
-// Of `ports` those on which nothing can listen at `address`.
+// Tells what is wrong with the folders, separated by colons, that are to
+// have NVIDIA's libraries: "/a is not there".
+std::vector<std::string> FolderErrors(const std::string& folders);
+
+// Whether `address` is one of IPv4 or IPv6, as the server's is to be.
+bool IsAddress(const std::string& address);
+
+// Returns those of `ports`, each once, on which nothing can listen at
+// `address`.
 std::vector<uint16_t> HeldPorts(const std::string& address,
                                 const std::vector<uint16_t>& ports);
 

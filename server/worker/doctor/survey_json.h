@@ -30,7 +30,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NvmlGpu, name, uuid, code, total_bytes,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NvmlSurvey, loaded, load_error, code,
                                    code_text, driver_version, gpus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SurveyedLibrary, name, file, path, version,
-                                   state, detail)
+                                   state, detail, passed_over)
 
 }  // namespace gpupool::engine::cuda
 

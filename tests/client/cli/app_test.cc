@@ -49,6 +49,15 @@ TEST_F(AppTest, ReportsAServerThatIsAway) {
   EXPECT_THAT(err(), HasSubstr("error: cannot reach a server at "));
 }
 
+TEST(RunCommandLineTest, OutputThatCannotBeWrittenIsAFailure) {
+  std::ofstream out("/dev/full");
+  std::ostringstream err;
+  EXPECT_EQ(RunCommandLine({"completion", "bash"},
+                           {{.stream = &out}, {.stream = &err}}, {}),
+            1);
+  EXPECT_THAT(err.str(), HasSubstr("the output cannot be written"));
+}
+
 TEST(RunCommandLineTest, ExplainsItselfWithoutArguments) {
   std::ostringstream out, err;
   EXPECT_EQ(RunCommandLine({}, {{.stream = &out}, {.stream = &err}}, {}), 2);

@@ -1,11 +1,14 @@
 #include "client/cli/program_output.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace gpupool::client {
 namespace {
 
 constexpr absl::Duration kLong = absl::Seconds(30);
+// Less than what the test's programs sleep.
+constexpr absl::Duration kEver = absl::Seconds(900);
 
 TEST(ProgramOutputTest, TakesWhatIsPrintedAndHowItEnded) {
   const auto output = RunProgram(
@@ -19,6 +22,7 @@ TEST(ProgramOutputTest, ASignalHasACodeOfItsOwn) {
   const auto output = RunProgram({"/bin/sh", "-c", "kill -9 $$"}, kLong, {});
   ASSERT_TRUE(output.ok()) << output.status();
   EXPECT_EQ(output->exit_code, 137);
+  EXPECT_EQ(output->signal, 9);
 }
 
 TEST(ProgramOutputTest, AProgramThatIsNotThereIsNotFound) {
@@ -37,6 +41,26 @@ TEST(ProgramOutputTest, AnInterruptEndsIt) {
   const auto output =
       RunProgram({"/bin/sleep", "1000"}, kLong, stop.get_token());
   EXPECT_TRUE(absl::IsCancelled(output.status())) << output.status();
+}
+
+TEST(ProgramOutputTest, AChildThatHoldsTheOutputIsEnded) {
+  const auto output =
+      RunProgram({"/bin/sh", "-c", "echo out; sleep 1000 & exit 0"}, kEver, {});
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_EQ(output->text, "out\n");
+}
+
+TEST(ProgramOutputTest, OneThatClosesItsOutputIsEndedToo) {
+  const auto output =
+      RunProgram({"/bin/sh", "-c", "exec >&- 2>&-; exec sleep 1000"},
+                 absl::Milliseconds(300), {});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(output.status())) << output.status();
+  EXPECT_THAT(output.status().message(), ::testing::HasSubstr("300ms"));
+}
+
+TEST(ProgramOutputTest, AFolderIsToldInWords) {
+  const auto output = RunProgram({"/tmp"}, kLong, {});
+  EXPECT_EQ(output.status().message(), "cannot start /tmp: it is a folder");
 }
 
 TEST(ProgramOutputTest, MoreThanTheBoundIsForgotten) {

@@ -40,6 +40,16 @@ TEST_F(ProcessTest, TellsTheExitCode) {
   EXPECT_LT(::waitpid(process.pid(), nullptr, WNOHANG), 0);  // was reaped
 }
 
+TEST_F(ProcessTest, WhatCannotBeStartedIsToldInWords) {
+  EXPECT_TRUE(CheckProgram("/bin/sh").ok());
+  EXPECT_TRUE(absl::IsNotFound(CheckProgram(folder_ + "/none")));
+  const absl::Status folder = CheckProgram(folder_);
+  EXPECT_NE(folder.message().find("it is a folder"), std::string::npos);
+  EXPECT_NE(folder.message().find("--worker-binary"), std::string::npos);
+  std::ofstream(folder_ + "/text") << "text";
+  EXPECT_TRUE(absl::IsFailedPrecondition(CheckProgram(folder_ + "/text")));
+}
+
 TEST_F(ProcessTest, TellsTheSignal) {
   Process process = Shell("sleep 100");
   EXPECT_FALSE(process.HowItEnded().has_value());

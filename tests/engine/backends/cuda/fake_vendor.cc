@@ -2,6 +2,8 @@
 // Environment variables of the test choose them:
 //   FAKE_CUDNN_CUDA=12080     the CUDA that cuDNN was made for; default 13000
 //   FAKE_NCCL_VERSION=20800   default 22803
+//   FAKE_NCCL_SIGNAL=7        ends the process that asks NCCL
+#include <csignal>
 #include <cstddef>
 #include <cstdlib>
 
@@ -27,6 +29,8 @@ int nvrtcVersion(int* major, int* minor) {
   return 0;
 }
 int ncclGetVersion(int* version) {
+  const int signal = Number("FAKE_NCCL_SIGNAL", 0);
+  if (signal != 0) std::raise(signal);
   *version = Number("FAKE_NCCL_VERSION", 22803);
   return 0;
 }

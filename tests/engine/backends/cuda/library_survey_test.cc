@@ -32,11 +32,11 @@ class LibrarySurveyTest : public ::testing::Test {
     }
   }
   SurveyedLibrary Survey(size_t which) const {
-    return SurveyLibraries(folder()).at(which);
+    return SurveyLibrary(KnownLibraries().at(which), folder());
   }
   std::string folder() const { return folder_.string(); }
 
-  static constexpr size_t kCudnn = 1;
+  static constexpr size_t kCudnn = 2;
   static constexpr size_t kNccl = 3;
   std::filesystem::path folder_;
 };
@@ -47,14 +47,18 @@ TEST_F(LibrarySurveyTest, TellsVersionsAndPlaces) {
     Put(file);
   }
   PutCudnn();
-  const auto all = SurveyLibraries(folder_.string());
+  std::vector<SurveyedLibrary> all;
+  for (const KnownLibrary& known : KnownLibraries()) {
+    all.push_back(SurveyLibrary(known, folder(), all));
+  }
   ASSERT_EQ(all.size(), 5u);
-  const char* const versions[] = {"13.1.0", "9.19.0", "13.0", "2.28.3", ""};
+  const char* const versions[] = {"13.1.0", "13.0", "9.19.0", "2.28.3", ""};
   for (size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(all[i].state, LibraryState::kFound)
         << all[i].name << " " << all[i].detail;
     EXPECT_EQ(all[i].version, versions[i]);
     EXPECT_EQ(all[i].path, (folder_ / all[i].file).string());
+    EXPECT_TRUE(all[i].passed_over.empty());
   }
 }
 
@@ -82,6 +86,34 @@ TEST_F(LibrarySurveyTest, AFileThatIsNoLibraryIsUnusable) {
   EXPECT_EQ(library.state, LibraryState::kUnusable);
   EXPECT_EQ(library.path, (folder_ / "libours.so.13").string());
   EXPECT_NE(library.detail, "");
+}
+
+TEST_F(LibrarySurveyTest, FilesThatArePassedOverAreTold) {
+  const auto text = folder_ / "text";
+  const auto folder = folder_ / "folder";
+  std::filesystem::create_directories(text);
+  std::filesystem::create_directories(folder / "libours.so.13");
+  std::ofstream(text / "libours.so.13") << "text";
+  Put("libours.so.13");
+  const SurveyedLibrary library = FindLibrary(
+      "Ours", "libours.so.13",
+      text.string() + ":" + folder.string() + ":" + folder_.string());
+  EXPECT_EQ(library.state, LibraryState::kFound);
+  EXPECT_EQ(library.path, (folder_ / "libours.so.13").string());
+  ASSERT_EQ(library.passed_over.size(), 2u);
+  EXPECT_EQ(library.passed_over[0],
+            (text / "libours.so.13").string() + ": file too short");
+  EXPECT_EQ(library.passed_over[1].find((folder / "libours.so.13").string()),
+            0u);
+}
+
+TEST_F(LibrarySurveyTest, AFatalLibraryIsNotLoadedButFound) {
+  std::ofstream(folder_ / "libnccl.so.2") << "text";
+  const SurveyedLibrary library =
+      FatalLibrary(KnownLibraries().at(kNccl), folder(), "it hangs");
+  EXPECT_EQ(library.state, LibraryState::kFatal);
+  EXPECT_EQ(library.path, (folder_ / "libnccl.so.2").string());
+  EXPECT_EQ(library.detail, "it hangs");
 }
 
 TEST_F(LibrarySurveyTest, CudnnForAnotherCudaIsTold) {

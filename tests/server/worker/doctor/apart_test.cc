@@ -38,7 +38,7 @@ TEST(ApartTest, ACrashIsAnAnswerToo) {
       },
       kLong);
   EXPECT_TRUE(absl::IsAborted(answer.status())) << answer.status();
-  EXPECT_EQ(answer.status().message(), "killed by signal 9");
+  EXPECT_EQ(answer.status().message(), "killed by signal 9 (Killed)");
 }
 
 TEST(ApartTest, OneThatExitsGaveNoAnswer) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -44,7 +45,6 @@ TEST_F(ExamineTest, EveryPartIsAskedForInAProcessOfItsOwn) {
   ASSERT_TRUE(facts.nvml_asked.ok());
   EXPECT_EQ(facts.nvml.driver_version, "580.0.1");
   EXPECT_EQ(facts.nvml.gpus[1].uuid, facts.driver.gpus[1].uuid);
-  ASSERT_TRUE(facts.libraries_asked.ok());
   EXPECT_EQ(facts.libraries.size(), 5u);
   ASSERT_TRUE(facts.module_asked.ok());
   EXPECT_THAT(facts.module.path, HasSubstr("libgpupool_cuda.so"));
@@ -70,6 +70,42 @@ TEST_F(ExamineTest, ADriverThatHangsIsAskedOnce) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(facts.driver_asked));
   EXPECT_TRUE(absl::IsDeadlineExceeded(facts.nvml_asked));
   EXPECT_TRUE(absl::IsDeadlineExceeded(facts.module_asked));
+}
+
+TEST_F(ExamineTest, ALibraryThatIsFatalIsNamedAndTheOthersAreTold) {
+  using engine::cuda::LibraryState;
+  std::string folder = ::testing::TempDir() + "/examineXXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  for (const char* file : {"/libnccl.so.2", "/libcupti.so.13"}) {
+    std::filesystem::copy_file(GPUPOOL_FAKE_VENDOR, folder + file);
+  }
+  ::setenv("FAKE_NCCL_SIGNAL", "7", 1);
+  ExamineOptions options = Options();
+  options.cuda_lib_dir = folder + ":/nowhere";
+  const DoctorFacts facts = Examine(options);
+  ::unsetenv("FAKE_NCCL_SIGNAL");
+  std::filesystem::remove_all(folder);
+  ASSERT_EQ(facts.libraries.size(), 5u);
+  EXPECT_EQ(facts.libraries[3].state, LibraryState::kFatal);
+  EXPECT_EQ(facts.libraries[3].path, folder + "/libnccl.so.2");
+  EXPECT_EQ(facts.libraries[3].detail, "killed by signal 7 (Bus error)");
+  EXPECT_EQ(facts.libraries[4].state, LibraryState::kFound);
+  EXPECT_THAT(facts.folder_errors, ElementsAre("/nowhere is not there"));
+}
+
+TEST_F(ExamineTest, ALibraryThatStopsItsReaderIsNamed) {
+  std::string folder = ::testing::TempDir() + "/examineXXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  ASSERT_EQ(::mkfifo((folder + "/libnccl.so.2").c_str(), 0600), 0);
+  ExamineOptions options = Options();
+  options.cuda_lib_dir = folder;
+  options.limit = absl::Seconds(1);
+  const DoctorFacts facts = Examine(options);
+  std::filesystem::remove_all(folder);
+  if (!facts.driver_asked.ok()) GTEST_SKIP() << "this machine is too busy";
+  ASSERT_EQ(facts.libraries.size(), 5u);
+  EXPECT_EQ(facts.libraries[3].path, folder + "/libnccl.so.2");
+  EXPECT_EQ(facts.libraries[3].detail, "no answer in 1s");
 }
 
 TEST_F(ExamineTest, LibrariesAreNotLoadedWhereNoGpuWorks) {

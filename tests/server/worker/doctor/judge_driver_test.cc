@@ -54,6 +54,17 @@ std::vector<JudgeCase> LibraryIsMissing() {
              "libnvidia-gpucomp.so.580: cannot open shared object file";
        },
        "libnvidia-gpucomp"},
+      {"driver.library_broken",
+       [](DoctorFacts& facts) {
+         LoseLibrary(facts);
+         facts.driver.load_error =
+             "libcuda.so.1 cannot be loaded from where the system keeps "
+             "libraries: /a/libcuda.so.1: file too short";
+       },
+       "libcuda.so.1 cannot be loaded: /a/libcuda.so.1: file too short"},
+      {"driver.no_version",
+       [](DoctorFacts& facts) { facts.driver.version = 0; },
+       "580.65.06 does not tell which CUDA it runs", "580 or later"},
       {"container.no_gpus", HideHost, "docker", "--gpus all"},
       {"container.no_gpus_asked",
        [](DoctorFacts& facts) {

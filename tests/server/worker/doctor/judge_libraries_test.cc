@@ -72,11 +72,21 @@ std::vector<JudgeCase> LibraryCases() {
       {"library.unusable",
        Library("NVRTC", LibraryState::kUnusable, "undefined symbol"),
        "undefined symbol"},
-      {"library.survey_failed",
+      {"library.fatal",
+       Library("NCCL", LibraryState::kFatal, "killed by signal 7"),
+       "NCCL (libNCCL.so.9) ends or stops the process that loads it: killed "
+       "by signal 7",
+       "libnccl2"},
+      {"library.passed_over",
        [](DoctorFacts& facts) {
-         facts.libraries_asked = absl::AbortedError("killed by signal 11");
+         facts.libraries[0].passed_over = {"/a/libcudnn.so.9: file too short"};
        },
-       "signal 11"},
+       "cuDNN is taken from /opt/libcudnn.so.9, since another file cannot be "
+       "loaded: /a/libcudnn.so.9: file too short",
+       "libcudnn9-cuda-13"},
+      {"library.no_folder",
+       [](DoctorFacts& facts) { facts.folder_errors = {"/a is not there"}; },
+       "/a is not there", "full paths"},
       {"library.nvml_missing",
        [](DoctorFacts& facts) {
          facts.nvml = {};

@@ -10,6 +10,8 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 std::vector<JudgeCase> LimitCases() {
   return {
       {"limits.ok", [](DoctorFacts&) {}, "16 cores and 256 GiB of memory"},
+      {"limits.ok", [](DoctorFacts& facts) { facts.host.memory_bytes = 0; },
+       "16 cores and an unknown amount of memory"},
       {"limits.memory",
        [](DoctorFacts& facts) { facts.host.cgroup_memory_bytes = 2048 * kMiB; },
        "2 GiB of memory may be used, but 2 GPU workers need about 3.5 GiB on "

@@ -13,6 +13,9 @@ std::vector<JudgeCase> PlaceCases() {
       {"state.ok", [](DoctorFacts&) {},
        "/var/lib/gpupool is on ext4 with 100 GiB free"},
       {"state.held", [](DoctorFacts& facts) { facts.state.held = true; }},
+      {"state.no_folder",
+       [](DoctorFacts& facts) { facts.state.folder_error = "it is a file"; },
+       "/var/lib/gpupool cannot be one: it is a file", "--state-dir"},
       {"state.read_only",
        [](DoctorFacts& facts) {
          facts.state.read_only = true;

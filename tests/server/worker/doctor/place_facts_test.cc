@@ -7,9 +7,13 @@
 #include <netinet/in.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "server/ipc/unique_fd.h"
 
@@ -17,6 +21,7 @@ namespace gpupool::server {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class PlaceFactsTest : public ::testing::Test {
@@ -50,9 +55,50 @@ TEST_F(PlaceFactsTest, OneThatIsNotThereIsNotMade) {
 }
 
 TEST_F(PlaceFactsTest, OneThatCannotBeWrittenSaysWhy) {
-  // Not for root either.
-  const StateFacts facts = ReadStateFacts("/proc/self");
-  EXPECT_NE(facts.write_error, "");
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  ::chmod(folder_.c_str(), 0500);
+  const StateFacts facts = ReadStateFacts((folder_ / "state").string());
+  ::chmod(folder_.c_str(), 0700);
+  EXPECT_EQ(facts.folder_error, "");
+  EXPECT_EQ(facts.write_error, "Permission denied");
+}
+
+TEST_F(PlaceFactsTest, WhereNoFolderCanBeIsTold) {
+  const auto error = [&](const std::filesystem::path& name) {
+    return ReadStateFacts((folder_ / name).string()).folder_error;
+  };
+  const std::string folder = folder_.string();
+  std::ofstream(folder_ / "text") << "text";
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("loop", folder_ / "loop");
+  std::filesystem::create_symlink("nowhere", folder_ / "link");
+  EXPECT_EQ(error("text"), folder + "/text is a file");
+  EXPECT_EQ(error("text/"), folder + "/text is a file");
+  EXPECT_EQ(error("text/below"), folder + "/text is a file");
+  EXPECT_EQ(error("pipe"), folder + "/pipe is no folder");
+  EXPECT_EQ(error("loop"), folder + "/loop is a link that leads nowhere");
+  EXPECT_EQ(error("link/below"), folder + "/link is a link that leads nowhere");
+  EXPECT_EQ(error(std::string(300, 'x')), "File name too long");
+  EXPECT_EQ(error("/dev/null"), "/dev/null is no folder");
+  EXPECT_THAT(error("/proc/x"), HasSubstr("proc has the kernel's own files"));
+  EXPECT_EQ(error("new/below"), "");
+  EXPECT_EQ(error(""), "");
+}
+
+TEST_F(PlaceFactsTest, FoldersOfLibrariesMustBeThere) {
+  std::ofstream(folder_ / "text") << "text";
+  const std::string text = (folder_ / "text").string();
+  EXPECT_THAT(FolderErrors(folder_.string() + "::/nope:" + text + ":."),
+              ElementsAre("/nope is not there", text + " is no folder",
+                          HasSubstr(". means another folder")));
+  EXPECT_THAT(FolderErrors(""), IsEmpty());
+}
+
+TEST_F(PlaceFactsTest, AddressesAreNumbers) {
+  EXPECT_TRUE(IsAddress("127.0.0.1"));
+  EXPECT_TRUE(IsAddress("::1"));
+  EXPECT_FALSE(IsAddress("nonsense"));
+  EXPECT_FALSE(IsAddress(""));
 }
 
 TEST_F(PlaceFactsTest, MemoryIsNoDisk) {
@@ -82,7 +128,7 @@ TEST_F(PlaceFactsTest, PortsThatAreTakenAreTold) {
       0);
   const uint16_t port = ntohs(at.sin_port);
   // 0 is any free one.
-  EXPECT_THAT(HeldPorts("127.0.0.1", {port, 0}), ElementsAre(port));
+  EXPECT_THAT(HeldPorts("127.0.0.1", {port, 0, port}), ElementsAre(port));
   EXPECT_THAT(HeldPorts("127.0.0.1", {}), IsEmpty());
 }
 

@@ -33,8 +33,9 @@ Need NeedOf(const State& state, const Version& version) {
 }
 
 Need LeastNeed(const Queues::Entry* queue) {
+  // Without a wish no name is compared, and without spares_cpu any device does.
   return {.bytes = 0,
-          .wanted_device = kAnyDevice,
+          .wanted_device = {},
           .devices = 1,
           .job = JobId(),
           .demands = {},

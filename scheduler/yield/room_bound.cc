@@ -71,9 +71,10 @@ void RoomBound::Restart() {
     FindLeavers();
   }
   for (Site& site : sites_) site.is_current = false;
+  const Need least = LeastNeed(&jobs_.state().queues().at(queue_));
   for (size_t at = 0; at < spots_.size(); ++at) {
     spots_[at] = {.site = spots_[at].site};
-    Add(jobs_.spots()[at], spots_[at]);
+    Add(jobs_.spots()[at], least, spots_[at]);
   }
   staying_ = 0;
   raised_ = 0;
@@ -82,11 +83,10 @@ void RoomBound::Restart() {
   is_current_ = true;
 }
 
-void RoomBound::Add(const RunningJobs::Spot& from, OnSpot& spot) const {
-  const State& state = jobs_.state();
-  const Need least = LeastNeed(&state.queues().at(queue_));
+void RoomBound::Add(const RunningJobs::Spot& from, const Need& least,
+                    OnSpot& spot) const {
   if (!from.admitted ||
-      ObstacleFor(state, *from.device, least, {.settled = true})) {
+      ObstacleFor(jobs_.state(), *from.device, least, {.settled = true})) {
     return;
   }
   spot.open = from.free_bytes;

@@ -63,7 +63,9 @@ class RoomBound {
   void FindLeavers();
   // As if all left.
   void Restart();
-  void Add(const RunningJobs::Spot& from, OnSpot& spot) const;
+  // Adds what of the device is open to jobs with that least need.
+  void Add(const RunningJobs::Spot& from, const Need& least,
+           OnSpot& spot) const;
   // Takes out those that do not stand behind `stays`.
   void Raise(const Behind& stays);
   void Stay(const Leaver& leaver, bool in_reach);

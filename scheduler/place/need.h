@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/string_view.h"
 #include "scheduler/state/demands.h"
 #include "scheduler/state/device_choice.h"
@@ -43,7 +44,8 @@ Need NeedOf(const State& state, const Version& version);
 Need LeastNeed(const Queues::Entry* queue);
 
 // Returns whether the device is one of those wanted, and one of the queue's.
-inline bool DeviceMatches(const Device& device, const Need& need) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool DeviceMatches(const Device& device,
+                                                       const Need& need) {
   return TakesDevice(need.wanted_device, device.name, device.kind) &&
          !(need.spares_cpu && device.kind == kCpuKind) &&
          (need.queue == nullptr || need.queue->MayUse(device.id));

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/base/attributes.h"
 #include "scheduler/place/need.h"
 #include "scheduler/state/device.h"
 #include "scheduler/state/reservations.h"
@@ -95,10 +96,10 @@ inline Meanwhile WhenEmptied(const Device& device) {
 // Returns the first obstacle, in the order of its kinds, to a start on the
 // device now; nothing when it may start. Of what several devices need it looks
 // at the part of this one.
-inline std::optional<Obstacle> ObstacleFor(const State& state,
-                                           const Device& device,
-                                           const Need& need,
-                                           const Meanwhile& until = {}) {
+// Inlined always: loops over all devices ask, mostly with a constant `until`.
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline std::optional<Obstacle> ObstacleFor(
+    const State& state, const Device& device, const Need& need,
+    const Meanwhile& until = {}) {
   using enum ObstacleKind;
   if (!DeviceMatches(device, need)) return Obstacle{kNotWanted};
   if (device.full_bytes < need.bytes) {

@@ -8,15 +8,6 @@ QueueKey KeyOf(const Job& job) {
   return {job.queue, job.priority, job.standing, job.id};
 }
 
-bool IsStopping(const Job& job) {
-  return job.stop_sent.has_value() || job.interruption.has_value() ||
-         job.state == JobState::kCancelling || job.Saves();
-}
-
-uint64_t BytesOn(const Job& job, const Device& device) {
-  return job.demands.exclusive ? device.limit_bytes : job.bytes;
-}
-
 absl::Duration Job::Attained(absl::Time now) const {
   return run_since < now ? attained + (now - run_since) : attained;
 }
@@ -65,11 +56,6 @@ bool Job::SavesFrom(DeviceId device) const {
 bool Job::HoldsDevices() const {
   return std::any_of(ranks.begin(), ranks.end(),
                      [](const Rank& rank) { return !rank.end; });
-}
-
-bool Job::Saves() const {
-  return std::any_of(ranks.begin(), ranks.end(),
-                     [](const Rank& rank) { return rank.saves(); });
 }
 
 }  // namespace gpupool::scheduler

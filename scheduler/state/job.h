@@ -3,6 +3,7 @@
 // Thread-safety: a value; as State, whose invariants hold for it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -111,17 +112,25 @@ struct Job {
   bool HoldsDevices() const;
   // It may not start again before the checkpoint that it left its device with
   // is on disk, or is lost.
-  bool Saves() const;
+  bool Saves() const {
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [](const Rank& rank) { return rank.saves(); });
+  }
 };
 
 QueueKey KeyOf(const Job& job);
 
 // Returns whether the live attempt has been told to stop, so that what it holds
 // comes back.
-bool IsStopping(const Job& job);
+inline bool IsStopping(const Job& job) {
+  return job.stop_sent.has_value() || job.interruption.has_value() ||
+         job.state == JobState::kCancelling || job.Saves();
+}
 
 // Returns what a rank of the job holds of the device: its bytes, or all that
 // may be used there when the job is exclusive.
-uint64_t BytesOn(const Job& job, const Device& device);
+inline uint64_t BytesOn(const Job& job, const Device& device) {
+  return job.demands.exclusive ? device.limit_bytes : job.bytes;
+}
 
 }  // namespace gpupool::scheduler

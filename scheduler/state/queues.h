@@ -64,7 +64,11 @@ class Queues {
     return entries_[first].level < entries_[second].level;
   }
   // Running jobs of `other` may have to give way to jobs of `number`.
-  bool TakesFrom(uint32_t number, uint32_t other) const;
+  bool TakesFrom(uint32_t number, uint32_t other) const {
+    const Queue& queue = entries_[number].queue;
+    if (number == other) return queue.order_preempts();
+    return queue.preempts && IsAbove(number, other);
+  }
   // Some queue does take from some.
   bool preempt() const { return preempt_; }
   // Its jobs may not hold so many devices more.

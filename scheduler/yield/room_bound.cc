@@ -22,7 +22,7 @@ size_t Enough(absl::Span<const uint64_t> descending, uint64_t bytes) {
 }  // namespace
 
 bool RoomBound::MayUse(const RunningJobs::Spot& spot) const {
-  return jobs_.state().queues().at(queue_).MayUse(spot.device->id);
+  return entry_.MayUse(spot.device->id);
 }
 
 bool RoomBound::IsGivenBack(const RunningJobs::OnDevice& job) const {
@@ -71,7 +71,7 @@ void RoomBound::Restart() {
     FindLeavers();
   }
   for (Site& site : sites_) site.is_current = false;
-  const Need least = LeastNeed(&jobs_.state().queues().at(queue_));
+  const Need least = LeastNeed(&entry_);
   for (size_t at = 0; at < spots_.size(); ++at) {
     spots_[at] = {.site = spots_[at].site};
     Add(jobs_.spots()[at], least, spots_[at]);

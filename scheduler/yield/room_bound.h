@@ -23,7 +23,10 @@ class RoomBound {
   // For jobs of the queue. `reclaims`: for those to which borrowed places are
   // given back.
   RoomBound(const RunningJobs& jobs, uint32_t queue, bool reclaims)
-      : jobs_(jobs), queue_(queue), reclaims_(reclaims) {}
+      : jobs_(jobs),
+        queue_(queue),
+        entry_(jobs.state().queues().at(queue)),
+        reclaims_(reclaims) {}
 
   // Of the running jobs some were told to stop, or devices were reserved.
   void NoteChanges() { is_current_ = false; }
@@ -78,6 +81,7 @@ class RoomBound {
 
   const RunningJobs& jobs_;
   const uint32_t queue_;
+  const Queues::Entry& entry_;
   const bool reclaims_;
   bool is_current_ = false;
   std::vector<OnSpot> spots_;

@@ -22,11 +22,13 @@ RunningJobs::RunningJobs(const State& state, absl::Time now,
   jobs_.reserve(state.devices().size());
   const Job* last = nullptr;  // mostly the next device runs it too
   for (const auto& [id, device] : state.devices()) {
-    spots_.push_back({&device, jobs_.size(),
-                      device.free_bytes(WhenSettled(device).returned_bytes),
-                      device.site,
-                      !ObstacleFor(state, device, least, in_time) &&
-                          (excluded.empty() || !excluded.contains(id))});
+    Spot& spot = spots_.emplace_back();
+    spot.device = &device;
+    spot.first = jobs_.size();
+    spot.free_bytes = device.free_bytes(WhenSettled(device).returned_bytes);
+    spot.site = device.site;
+    spot.admitted = !ObstacleFor(state, device, least, in_time) &&
+                    (excluded.empty() || !excluded.contains(id));
     for (JobId job_id : device.jobs) {
       if (last == nullptr || last->id != job_id)
         last = &state.jobs().at(job_id);

@@ -7,6 +7,7 @@
 namespace gpupool::engine {
 namespace {
 
+// Writes the numbers as T; a single number fills the value.
 template <typename T>
 void WriteAs(const Value& value, std::byte* data) {
   T* out = reinterpret_cast<T*>(data);

@@ -20,10 +20,12 @@ absl::Status ApplyRule(RuleContext& context) {
     case Op::kReshape:
       return context.Emit(0, Op::kReshape, {context.dy()},
                           ShapeAttributes{context.shape(context.input(0))});
+    // Without broadcasting both operands get the gradient as it is.
     case Op::kAdd:
       context.Set(0, context.dy());
       context.Set(1, context.dy());
       return absl::OkStatus();
+    // The same seed and step repeat the mask of the forward node.
     case Op::kDropout:
       return context.Emit(0, Op::kDropout,
                           {context.dy(), context.input(1), context.input(2)},

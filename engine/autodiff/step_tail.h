@@ -31,18 +31,19 @@
 namespace gpupool::engine {
 
 struct StepTailOptions {
-  // `clip` in it is set by the step tail.
+  // The attributes of the optimizer. The step tail sets `clip` in them.
   std::variant<SgdAttributes, AdamAttributes, RmspropAttributes,
                AdagradAttributes, LionAttributes>
       optimizer;
-  double clip_value = 0;  // clamps gradients to [-c, c] first; 0: it does not
-  double clip_norm = 0;   // of the clamped gradients; 0: no clipping
-  // Gradients are those of the loss times the scale; both limits are of the
-  // true gradients.
+  double clip_value = 0;  // clamps gradients to [-c, c] first; 0: no clamping
+  // Limits the norm of the clamped gradients; 0: no clipping.
+  double clip_norm = 0;
+  // Set when the gradients are those of the loss times a scale. Both limits
+  // above are limits of the true gradients.
   std::optional<LossScaling> loss_scaling;
 };
 
-// State that begins as zeros.
+// A state of the optimizer, which begins as zeros.
 struct OptimizerState {
   // "<parameter>/momentum", "/adam.m", "/adam.v", "/rmsprop.v",
   // "/rmsprop.mean", "/rmsprop.momentum", "/adagrad.sum", "/lion.m"
@@ -51,10 +52,10 @@ struct OptimizerState {
   Shape shape;
 };
 
-// Appends one optimizer node per parameter; gradients[i] belongs to
-// parameters[i]. Adds the inputs "learning_rate" (float64 []) and "step"
-// (int64 [], from 1). Returns the state that the optimizer keeps, in the
-// order of the parameters. InvalidArgument when an attribute is out of range.
+// Appends one optimizer node for each parameter; gradients[i] belongs to
+// parameters[i]. Adds the inputs "learning_rate" (float64 []) and "step" (int64
+// [], from 1). Returns the states that the optimizer keeps, in the order of the
+// parameters. INVALID_ARGUMENT when an attribute is out of range.
 absl::StatusOr<std::vector<OptimizerState>> AddStepTail(
     Graph& graph, absl::Span<const ValueId> parameters,
     absl::Span<const ValueId> gradients, const StepTailOptions& options);

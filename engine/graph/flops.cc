@@ -1,4 +1,5 @@
-// FLOPs per op, the column of the op table that is a function.
+// FLOPs of every op: the column of the op table that needs a function. Sums and
+// products saturate, because shapes of untrusted models may overflow.
 #include <limits>
 #include <optional>
 
@@ -27,7 +28,7 @@ uint64_t Elements(const TensorType& type) {
   return static_cast<uint64_t>(type.shape.elements());
 }
 
-// Two per product of an output element with each weight of its filter.
+// Returns two FLOPs for each output element and weight of its filter.
 uint64_t ConvFlops(const TensorType& y, const Shape& w) {
   const auto per_output = static_cast<uint64_t>(w.elements() / w[0]);
   return Multiply(Multiply(2, Elements(y)), per_output);
@@ -39,6 +40,7 @@ uint64_t MatMulFlops(const MatMulAttributes& matmul, const Shape& a,
   return Multiply(Multiply(2, Elements(y)), inner);
 }
 
+// Returns one FLOP for each cell of each window.
 uint64_t WindowFlops(const Pool2dAttributes& pool, const TensorType& y) {
   return Multiply(Elements(y), static_cast<uint64_t>(pool.kernel.cells()));
 }
@@ -50,7 +52,8 @@ uint64_t EpilogueFlops(const Epilogue& epilogue, const TensorType& y) {
   return Multiply(Elements(y), per_element);
 }
 
-// Per element of the first input, by the formulas of the op's definition.
+// Returns the FLOPs for each element of the first input, counted in the formula
+// of the op.
 uint64_t PerElement(Op op) {
   switch (op) {
     case Op::kReshape:
@@ -119,7 +122,7 @@ uint64_t BatchMatMulFlops(const BatchMatMulAttributes& matmul, const Shape& a,
   return Multiply(Elements(y), 2 * inner + (matmul.scale != 1));
 }
 
-// One pass per axis over what the axes before it made of the input.
+// Counts one pass for each axis. Each pass reads the result of the one before.
 uint64_t ResizeFlops(const ResizeAttributes& resize, const Shape& input) {
   uint64_t total = 0;
   auto elements = static_cast<uint64_t>(input.elements());
@@ -133,8 +136,9 @@ uint64_t ResizeFlops(const ResizeAttributes& resize, const Shape& input) {
   return total;
 }
 
-// q [B, H, T, D], k [B, H, S, D] and v [B, H, S, E] in B * H * T * S scores,
-// each of which costs a softmax, `by_d` products of D and `by_e` of E numbers.
+// Counts B * H * T * S scores for q [B, H, T, D], k [B, H, S, D] and v [B, H,
+// S, E]. Each score costs a softmax, `by_d` products of D and `by_e` of E
+// numbers.
 uint64_t AttentionFlops(absl::Span<const TensorType> qkv, uint64_t by_d,
                         uint64_t by_e) {
   const auto d = static_cast<uint64_t>(qkv[0].shape[3]);
@@ -145,7 +149,7 @@ uint64_t AttentionFlops(absl::Span<const TensorType> qkv, uint64_t by_d,
   return Multiply(Multiply(queries, keys), 4 + 2 * (by_d * d + by_e * e));
 }
 
-// Ops whose cost is that of their outputs, or that depends on an attribute.
+// Returns the FLOPs of ops that cost by their outputs or by an attribute.
 std::optional<uint64_t> CoreFlops(Op op, const Attributes& attributes,
                                   absl::Span<const TensorType> inputs,
                                   absl::Span<const TensorType> outputs) {
@@ -167,6 +171,8 @@ std::optional<uint64_t> CoreFlops(Op op, const Attributes& attributes,
                               inputs[0].shape, outputs[0]);
     case Op::kAttention:
       return AttentionFlops(inputs.first(3), 1, 1);
+    // The gradient recomputes the scores (D) and makes dq, dk (D each), dv and
+    // the gradient of the scores (E each).
     case Op::kAttentionGrad:
       return AttentionFlops(inputs.subspan(1, 3), 3, 2);
     case Op::kResize:

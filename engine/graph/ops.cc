@@ -15,7 +15,7 @@ namespace rules = type_rules;
 
 using TypeRule = rules::Result (*)(Op, const Attributes&, rules::Inputs);
 
-// Position of T in the alternatives of Attributes.
+// Returns the position of T in the alternatives of Attributes.
 template <typename T, typename... Alternatives>
 consteval size_t PositionIn(const std::variant<Alternatives...>*) {
   constexpr bool kSameType[] = {std::is_same_v<T, Alternatives>...};
@@ -38,6 +38,7 @@ constexpr LayoutRule kRowMajorOnly = LayoutRule::kRowMajorOnly;
 constexpr LayoutRule kSame = LayoutRule::kSame;
 constexpr LayoutRule kConvert = LayoutRule::kConvert;
 constexpr bool kDifferentiable = true;
+// In the table: not differentiable, or not pure.
 constexpr bool kNot = false;
 constexpr bool kPure = true;
 
@@ -172,8 +173,8 @@ constexpr std::array<Row, kOpCount> kTable = {{
 }};
 // clang-format on
 
-// Ops whose rules and kernels know inputs without elements; imported graphs
-// have such constants.
+// Returns whether the op's rule and kernels accept inputs without elements,
+// which imported graphs have as constants.
 bool TakesEmpty(Op op) {
   switch (op) {
     case Op::kReshape:
@@ -214,6 +215,7 @@ bool TakesEmpty(Op op) {
   }
 }
 
+// Rows are looked up by number, so their order must be that of the enum.
 const Row& RowOf(Op op) {
   const Row& row = kTable[static_cast<size_t>(op)];
   GPUPOOL_CHECK(row.info.op == op);

@@ -1,7 +1,6 @@
-// The op table: everything that a pass, a planner or a back end may ask about
-// an op without knowing it. Adding an op means one row here, one shape rule,
-// one reference kernel and, when differentiable, one gradient rule.
-// All functions are pure.
+// The op table: everything that passes, planners and back ends need to know
+// about an op. A new op needs one row here, one shape rule, one reference
+// kernel and, when differentiable, one gradient rule. All functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +15,14 @@
 
 namespace gpupool::engine {
 
-// Inputs -> outputs; [x] is optional, told by an attribute. C is dimension 1
-// of x, and per-channel values are [C]. Scalars have rank 0.
+// Each line shows inputs -> outputs. An attribute tells whether [x], which is
+// optional, exists. C is dimension 1 of x, and per-channel values are [C].
+// Scalars have rank 0.
 enum class Op : uint8_t {
   // Views.
   kReshape,        // x -> y; ShapeAttributes; the bytes stay
   kLayoutConvert,  // x -> y; LayoutAttributes; 4-D
-  // Elementwise with broadcasting where two or more inputs meet.
+  // Elementwise, with broadcasting for two or more inputs.
   kUnary,   // x -> y; UnaryAttributes
   kBinary,  // a, b -> y; BinaryAttributes
   kWhere,   // condition bool, a, b -> condition ? a : b
@@ -37,7 +37,7 @@ enum class Op : uint8_t {
   kScaleShift,  // x [N, f...], scale [f...], shift [f...] -> x*scale + shift
   kDropout,     // x, seed int64 [], step int64 [] -> y; DropoutAttributes.
                 // Its gradient is the same node applied to dy.
-  // Products. Epilogue inputs follow the operands.
+  // Products. The inputs of the epilogue follow the operands.
   kMatMul,       // a, b, [bias], [residual] -> y; MatMulAttributes
   kConv2d,       // x, w [O, I/groups, kh, kw], [bias], [residual] -> y
   kBatchMatMul,  // a [..., m, k], b [..., k, n] -> [..., m, n];
@@ -55,8 +55,8 @@ enum class Op : uint8_t {
   kSlice,      // x -> y; SliceAttributes
   kPad,        // x -> y; PadAttributes
   kConcat,     // x... -> y; AxisAttributes
-  // Indexing: indices are int32 or int64; negative ones count from the end.
-  // An index outside is InvalidArgument when the program runs.
+  // Indexing. Indices are int32 or int64; negative ones count from the end. An
+  // index outside the input is INVALID_ARGUMENT when the program runs.
   kGather,           // x, indices -> x's axis replaced by the indices' shape;
                      // AxisAttributes
   kGatherElements,   // x, indices -> y of the indices' shape; AxisAttributes
@@ -74,7 +74,8 @@ enum class Op : uint8_t {
                    // most 256 cells, else int32
   kAvgPool,        // x -> y
   kGlobalAvgPool,  // x [N, C, ...] -> [N, C]
-  // Normalisation, biased variances; beside 16-bit x the rest may be float32.
+  // Normalisation, with biased variances. If x has 16 bits, the other inputs
+  // may be float32.
   kBatchNormTraining,   // x, gamma, beta -> y, mean, variance
   kBatchNormUpdate,     // running_mean, running_variance, mean, variance ->
                         // the new running ones (variance made unbiased)
@@ -88,7 +89,7 @@ enum class Op : uint8_t {
   kCrossEntropy,      // logits [N, C], labels int32|int64 [N], [row_count]
   kMeanSquaredError,  // prediction [N, ...], target, [row_count]
   kCorrectCount,      // logits [N, C], labels [N], [row_count] -> int64 []
-  // Gradients. Those of losses assume that the loss's own gradient is 1.
+  // Gradients. Gradients of losses assume that the loss's own gradient is 1.
   kReluGrad,               // dy, y -> dx
   kGeluGrad,               // dy, x -> dx; GeluAttributes
   kSigmoidGrad,            // dy, y -> dx
@@ -115,9 +116,9 @@ enum class Op : uint8_t {
   kSoftmaxGrad,            // dy, y -> dx
   kCrossEntropyGrad,       // logits, labels -> dlogits; LossAttributes
   kMeanSquaredErrorGrad,   // prediction, target -> dprediction
-  // Step tail. learning_rate is float64 [], step int64 [] counted from 1.
-  // Where an optimizer has a clip (float32 []), gradients are multiplied by it;
-  // a clip that is not a number leaves everything as it is.
+  // Step tail. learning_rate is float64 []; step is int64 [] and counts from 1.
+  // An optimizer with a clip (float32 []) multiplies gradients by it. If the
+  // clip is NaN, the optimizer changes nothing.
   kGlobalNorm,   // g... -> float32 [], the Euclidean norm over all inputs
   kSgdStep,      // p, g, learning_rate, step, [velocity], [clip] ->
                  // p', [velocity']
@@ -127,8 +128,8 @@ enum class Op : uint8_t {
   kAdagradStep,  // p, g, learning_rate, step, s, [clip] -> p', s'
   kLionStep,     // p, g, learning_rate, step, m, [clip] -> p', m'
   kEmaUpdate,    // average, p -> average'; EmaAttributes
-  // Between the ranks of a job; AllReduceAttributes. Ranks run the same nodes
-  // in the same order.
+  // Between the ranks of a job; AllReduceAttributes. All ranks run the same
+  // nodes in the same order.
   kAllReduceStart,  // g... float32 -> flat [all their elements], which is
                     // undefined until the wait: the sum is on its way
   kAllReduceWait,   // flat... -> means over the ranks, of the attribute's
@@ -147,7 +148,7 @@ struct TensorType {
 };
 using TensorTypes = std::vector<TensorType>;
 
-// What 4-D inputs and outputs of an op may look like in memory.
+// The memory layouts that an op allows for 4-D inputs and outputs.
 enum class LayoutRule : uint8_t {
   kRowMajorOnly,
   kSame,     // any layout, the same for all 4-D data inputs and outputs;
@@ -164,7 +165,7 @@ struct OpInfo {
   int min_outputs;
   int max_outputs;
   LayoutRule layout;
-  // Inputs whose bytes output 0 may overwrite, as a bit mask.
+  // A bit mask of the inputs whose bytes output 0 may overwrite.
   uint32_t in_place_inputs;
   bool differentiable;
   bool pure;  // same inputs, same outputs: may be folded and merged
@@ -173,18 +174,18 @@ struct OpInfo {
 const OpInfo& Info(Op op);
 inline absl::string_view OpName(Op op) { return Info(op).name; }
 
-// The types of the outputs. InvalidArgument names the op, the offending
-// shapes or types and the rule.
+// Returns the types of the outputs. INVALID_ARGUMENT names the op, the
+// offending shapes or types and the rule.
 absl::StatusOr<TensorTypes> InferTypes(Op op, const Attributes& attributes,
                                        absl::Span<const TensorType> inputs);
 
-// Whether a 4-D slot of a node holds convolution weights, which stay row-major
-// (logical O, I, kh, kw) under LayoutRule::kSame.
+// Return whether a 4-D input or output holds convolution weights, which stay
+// row-major (logical O, I, kh, kw) under LayoutRule::kSame.
 bool IsWeightInput(Op op, size_t input);
 bool IsWeightOutput(Op op, size_t output);
 
-// Floating point operations of a node; a multiply-add counts two. Data
-// movement counts 0. Saturates instead of overflowing.
+// Returns the floating-point operations of a node; a multiply-add counts as
+// two. Data movement counts 0. Saturates instead of overflowing.
 uint64_t Flops(Op op, const Attributes& attributes,
                absl::Span<const TensorType> inputs,
                absl::Span<const TensorType> outputs);

@@ -1,5 +1,5 @@
-// The shape and type rules behind InferTypes, one function per op family.
-// Internal to engine/graph; arity and attribute type were checked before.
+// The shape and type rules of InferTypes, one function for each op family.
+// Internal to engine/graph. Arity and attribute type are checked before.
 #pragma once
 
 #include <string>
@@ -16,9 +16,9 @@ using Result = absl::StatusOr<TensorTypes>;
 
 Result Reshape(Op op, const Attributes& attributes, Inputs inputs);
 Result LayoutConvert(Op op, const Attributes& attributes, Inputs inputs);
-// One floating input, the same out.
+// Takes one floating-point input and returns its type.
 Result Unary(Op op, const Attributes& attributes, Inputs inputs);
-// Two floating inputs of the same type, the same out.
+// Takes two floating-point inputs of the same type and returns that type.
 Result Binary(Op op, const Attributes& attributes, Inputs inputs);
 Result ScaleShift(Op op, const Attributes& attributes, Inputs inputs);
 Result Dropout(Op op, const Attributes& attributes, Inputs inputs);
@@ -53,8 +53,8 @@ Result AllReduceWait(Op op, const Attributes& attributes, Inputs inputs);
 Result SgdStep(Op op, const Attributes& attributes, Inputs inputs);
 Result AdamStep(Op op, const Attributes& attributes, Inputs inputs);
 
-// Core ops: type_rules_elementwise.cc, type_rules_movement.cc,
-// type_rules_products.cc, type_rules_training.cc.
+// Core ops are in type_rules_elementwise.cc, type_rules_movement.cc,
+// type_rules_products.cc and type_rules_training.cc.
 Result UnaryOp(Op op, const Attributes& attributes, Inputs inputs);
 Result BinaryOp(Op op, const Attributes& attributes, Inputs inputs);
 Result Where(Op op, const Attributes& attributes, Inputs inputs);
@@ -89,28 +89,29 @@ Result AttentionGrad(Op op, const Attributes& attributes, Inputs inputs);
 Result Lrn(Op op, const Attributes& attributes, Inputs inputs);
 Result LrnGrad(Op op, const Attributes& attributes, Inputs inputs);
 
-// An optimizer with `states` tensors like the parameter, behind the four
-// inputs that all have; the last input is the clip coefficient if there is one.
+// Checks an optimizer with `states` tensors of the parameter's type after the
+// four inputs that all optimizers have. With `clip` the last input is the clip
+// coefficient.
 Result OptimizerStep(Op op, Inputs inputs, size_t states, bool clip);
 Result RmspropStep(Op op, const Attributes& attributes, Inputs inputs);
 Result AdagradStep(Op op, const Attributes& attributes, Inputs inputs);
 Result LionStep(Op op, const Attributes& attributes, Inputs inputs);
 Result EmaUpdate(Op op, const Attributes& attributes, Inputs inputs);
 
-// InvalidArgument "<op>: <text>".
+// Returns INVALID_ARGUMENT "<op>: <text>".
 template <typename... Parts>
 absl::Status Refuse(Op op, const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(OpName(op), ": ", parts...));
 }
 
-// "float32 [2, 3]"
+// Returns "float32 [2, 3]".
 std::string Text(const TensorType& type);
 absl::Status CheckRank(Op op, const TensorType& type, int rank);
 absl::Status CheckFloating(Op op, const TensorType& type);
-// The type in which statistics of x are kept: float32 beside 16-bit numbers,
-// else that of x.
+// Returns the type in which statistics of x are kept: float32 for 16-bit
+// numbers, else the type of x.
 DType StatisticsType(DType x);
-// `what` names the input in the message.
+// Checks that `type` is `wanted`; `what` names the input in the message.
 absl::Status CheckType(Op op, absl::string_view what, const TensorType& type,
                        const TensorType& wanted);
 

@@ -1,4 +1,4 @@
-// Rules of the optimizers beyond SGD and Adam.
+// Rules of the optimizers other than SGD and Adam.
 #include "engine/base/status_macros.h"
 #include "engine/graph/type_rules.h"
 

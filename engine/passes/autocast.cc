@@ -20,7 +20,8 @@ enum class Choice : uint8_t {
   kFollow,  // the type of its operands
 };
 
-// Where a result leaves the range or the precision of 16 bits early.
+// Returns whether the result may leave the range of 16 bits, or lose their
+// precision, for ordinary arguments.
 bool NeedsRange(UnaryFunction function) {
   switch (function) {
     case UnaryFunction::kExp:
@@ -96,7 +97,7 @@ bool IsGather(Op op) {
   return op == Op::kGather || op == Op::kGatherElements || op == Op::kGatherNd;
 }
 
-// Only x of a norm is cast.
+// Returns whether the op is a norm, of which only x is cast.
 bool IsNorm(Op op) {
   return op == Op::kBatchNormTraining || op == Op::kBatchNormInference ||
          op == Op::kLayerNorm;
@@ -129,9 +130,9 @@ class Autocaster {
   }
 
  private:
-  // What a value says about the type of an op that follows its operands.
+  // The influence of a value on the type of an op that follows its operands.
   enum class Vote : uint8_t {
-    kNone,  // made of weights and constants only
+    kNone,  // depends only on weights and constants
     kLow,
     kWide,
   };
@@ -141,7 +142,7 @@ class Autocaster {
   Vote VoteOf(const Value& value) const {
     if (!IsKnownAtLoad(value)) return Vote::kWide;
     if (value.kind != ValueKind::kConstant) return Vote::kNone;
-    // Numbers that would become infinite.
+    // A constant that would become infinite in 16 bits keeps its op in float32.
     const bool fits = std::all_of(
         value.constant.begin(), value.constant.end(), [this](double x) {
           return !std::isfinite(x) || std::isfinite(RoundToDType(low_, x));
@@ -151,7 +152,8 @@ class Autocaster {
 
   bool IsFloat(ValueId id) const { return IsFloating(original_[At(id)]); }
 
-  // Whether all floating operands and results are float32.
+  // Returns whether all floating-point operands and results are float32, so
+  // that a choice exists.
   bool TakesPart(const Node& node) const {
     if (node.stage != Stage::kStep || node.op == Op::kCast) return false;
     for (const ValueIds* ids : {&node.inputs, &node.outputs}) {
@@ -163,6 +165,7 @@ class Autocaster {
     return true;
   }
 
+  // Votes are ordered: the widest one wins.
   Vote VoteOfInputs(const Node& node) const {
     if (IsNorm(node.op)) return votes_[At(node.inputs[0])];
     Vote vote = Vote::kNone;
@@ -193,8 +196,10 @@ class Autocaster {
       const bool side = i > 0 && IsNorm(node.op);
       ASSIGN_OR_RETURN(id, Version(id, side ? DType::kFloat32 : wanted));
     }
-    // Of integers and truth values nothing hangs on the choice.
+    // The vote means nothing for integers and bool, which IsFloat skips.
     Vote vote = choice == Choice::kLow ? Vote::kLow : Vote::kWide;
+    // Nodes of weights and constants only pass on that they have no vote, so
+    // the op that reads them decides. A gather of weights votes for 16 bits.
     if (inputs == Vote::kNone && ChoiceOf(node) != Choice::kLow) {
       const bool known = !HasUnknownInput(node);
       if (known) vote = Vote::kNone;
@@ -211,7 +216,8 @@ class Autocaster {
     return absl::OkStatus();
   }
 
-  // A node outside of the choice; casts of the model read what is there.
+  // Adds a node that the choice does not concern. Casts of the model read their
+  // operand in whatever type it has now; other nodes read the original type.
   absl::Status KeepTypes(Node node) {
     for (ValueId& id : node.inputs) {
       if (node.op == Op::kCast) continue;
@@ -225,7 +231,7 @@ class Autocaster {
     return absl::OkStatus();
   }
 
-  // The value as `dtype`: itself, or a cast that is made once.
+  // Returns the value as `dtype`: itself, or a cast that is made only once.
   absl::StatusOr<ValueId> Version(ValueId id, DType dtype) {
     const Value& value = graph_.value(id);
     if (value.dtype == dtype) return id;
@@ -245,10 +251,10 @@ class Autocaster {
   const DType low_;
   std::vector<Node> old_;
   GraphBuilder builder_;
-  // By value, for those that were there before.
+  // The vectors below are indexed by the values that existed before.
   std::vector<DType> original_;
   std::vector<Vote> votes_;
-  std::vector<ValueId> casts_;  // to the other of the two types
+  std::vector<ValueId> casts_;  // its cast to the other of the two types
 };
 
 }  // namespace

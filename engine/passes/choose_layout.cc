@@ -17,8 +17,9 @@ bool IsConvolution(Op op) {
          op == Op::kConv2dWeightGrad;
 }
 
-// Which nodes work channels-last: those that take any layout and are joined
-// to a convolution by image values.
+// The nodes that work channels-last: nodes that accept any layout and are
+// connected to a convolution through image values. Regions are the sets of a
+// union-find structure over values.
 class Regions {
  public:
   explicit Regions(const Graph& graph)
@@ -42,7 +43,7 @@ class Regions {
     return inside;
   }
 
-  // The 4-D data values of a node that takes any layout.
+  // Visits the 4-D data values of a node that accepts any layout.
   template <typename Visit>
   void ForEachImage(const Node& node, Visit visit) const {
     if (LayoutRuleOf(graph_, node) != LayoutRule::kSame ||
@@ -65,6 +66,7 @@ class Regions {
  private:
   bool IsImage(ValueId id) const { return graph_.value(id).shape.rank() == 4; }
 
+  // Halves the path on the way to the root.
   size_t Root(ValueId id) {
     size_t at = static_cast<size_t>(id.index);
     while (parent_[at] != at) at = parent_[at] = parent_[parent_[at]];
@@ -84,7 +86,7 @@ class Regions {
   std::vector<bool> around_convolution_;
 };
 
-// Rebuilds the node list with converts where a reader wants another layout.
+// Rebuilds the node list and converts values for readers of another layout.
 class Converter {
  public:
   explicit Converter(Graph& graph) : graph_(graph), regions_(graph) {}
@@ -95,6 +97,7 @@ class Converter {
     for (const Node& node : old) inside.push_back(regions_.Contains(node));
     graph_.mutable_nodes().clear();
     for (size_t i = 0; i < old.size(); ++i) Place(old[i], inside[i]);
+    // Outputs of the graph are row-major, whatever region made them.
     for (GraphOutput& output : graph_.mutable_outputs()) {
       output.value = InLayout(output.value, Layout::kRowMajor, Node{});
     }
@@ -117,7 +120,7 @@ class Converter {
     graph_.mutable_nodes().push_back(std::move(node));
   }
 
-  // The value, or its converted copy, which is made once per layout.
+  // Returns the value in the layout: itself, or a copy that is made once.
   ValueId InLayout(ValueId id, Layout layout, const Node& reader) {
     const Value& value = graph_.value(id);
     if (value.shape.rank() != 4 || value.layout == layout) return id;

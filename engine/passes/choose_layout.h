@@ -1,6 +1,6 @@
-// Channels-last for the image regions around convolutions, with explicit
-// layout_convert nodes at their borders. Inputs, outputs, persistent values
-// and convolution weights stay row-major. Pure.
+// Chooses channels-last for the image regions around convolutions, and adds
+// explicit layout_convert nodes at their borders. Inputs, outputs, persistent
+// values and convolution weights stay row-major. Pure.
 #pragma once
 
 #include "absl/status/status.h"

@@ -15,6 +15,7 @@ absl::Status EliminateDeadNodes(Graph& graph) {
   for (const Value& value : graph.values()) {
     if (value.alias.kind == AliasKind::kUpdate) mark(value.id);
   }
+  // Backwards, so a node is seen after all its readers.
   std::vector<bool> drop(graph.nodes().size(), true);
   for (size_t i = graph.nodes().size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];

@@ -1,5 +1,5 @@
-// Drops nodes that neither an output nor an update of a persistent value
-// needs. Pure.
+// Drops nodes that neither an output nor an update of a persistent value needs.
+// Pure.
 #pragma once
 
 #include "absl/status/status.h"

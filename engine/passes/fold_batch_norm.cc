@@ -24,7 +24,7 @@ Epilogue* MutableEpilogue(Node& node) {
   return nullptr;
 }
 
-// A function of each channel: x * scale + shift by way of batch norm.
+// A function of each channel, x * scale + shift, given as a batch norm.
 struct ChannelMap {
   ValueIds parameters;  // gamma, beta, mean, variance
   NormAttributes attributes;
@@ -44,6 +44,7 @@ class Folder {
   absl::Status Run() {
     const size_t count = graph_.nodes().size();
     for (size_t i = 0; i < count; ++i) RETURN_IF_ERROR(Visit(i));
+    // The builder has added values since; they are replaced by themselves.
     for (size_t v = replaced_.size(); v < graph_.values().size(); ++v) {
       replaced_.push_back(ValueId{static_cast<int32_t>(v)});
     }
@@ -79,6 +80,7 @@ class Folder {
         (binary != nullptr && binary->function == BinaryFunction::kAdd);
     const bool product =
         binary != nullptr && binary->function == BinaryFunction::kMultiply;
+    // Sums and products commute, so either operand may be the product.
     for (const size_t operand : {size_t{0}, size_t{1}}) {
       if (!sum && !product) break;
       const ValueId x = node.inputs[operand];
@@ -93,13 +95,14 @@ class Folder {
     return absl::OkStatus();
   }
 
-  // Position of the convolution or matmul that makes x, when nobody else reads
-  // its result and nothing is fused with it but a bias. Weights and bias are
-  // known at load.
+  // Returns the position of the convolution or matmul that makes x. Its weights
+  // and bias must be known at load, nobody else may read its result, and
+  // nothing but a bias may be fused with it.
   std::optional<int> ProductBehind(ValueId x) {
     if (index_.is_output(x) || index_.readers(x).size() != 1) {
       return std::nullopt;
     }
+    // x may be a value that an earlier fold has replaced.
     const ValueId root = Resolve(replaced_, x);
     const int producer = index_.producer(root);
     if (producer < 0) return std::nullopt;
@@ -148,8 +151,8 @@ class Folder {
     return folded ? absl::OkStatus() : Split(position, norm, map);
   }
 
-  // A norm that stays becomes a product and a sum where an elementwise node
-  // follows, which can take both in.
+  // Replaces a norm that stays by a product and a sum, if an elementwise node
+  // follows that can take in both.
   absl::Status Split(size_t position, const Node& norm, const ChannelMap& map) {
     const ValueId y = norm.outputs[0];
     if (index_.is_output(y) || index_.readers(y).size() != 1 ||
@@ -157,6 +160,7 @@ class Folder {
             graph_.nodes()[static_cast<size_t>(index_.readers(y)[0])].op)) {
       return absl::OkStatus();
     }
+    // Folding the norm into a weight of 1 gives the scale and the shift.
     const TensorType row = graph_.value(map.parameters[0]).type();
     ValueIds inputs{builder_.Constant(row, {1})};
     inputs.insert(inputs.end(), map.parameters.begin(), map.parameters.end());
@@ -180,7 +184,7 @@ class Folder {
     return absl::OkStatus();
   }
 
-  // A row of numbers in a shape that broadcasts along axis 1 of `rank`.
+  // Returns a row of numbers in a shape that broadcasts along axis 1 of `rank`.
   absl::StatusOr<ValueId> BesideChannels(ValueId row, int rank) {
     if (rank <= 2) return row;
     std::vector<int64_t> dims(static_cast<size_t>(rank) - 1, 1);
@@ -192,6 +196,7 @@ class Folder {
   absl::Status FoldScale(size_t position, int producer, ValueId scale) {
     ASSIGN_OR_RETURN(const ValueId gamma, AsRow(scale));
     const TensorType row = graph_.value(gamma).type();
+    // As a batch norm with mean 0 and variance 1, a scale is just its gamma.
     const ValueId zero = builder_.Constant(row, {0});
     const ValueId one = builder_.Constant(row, {1});
     return FoldInto(producer, position,
@@ -215,7 +220,7 @@ class Folder {
     return absl::OkStatus();
   }
 
-  // The node at `producer` does what the one at `position` did.
+  // Puts `node`, which now includes the work of `position`, at `producer`.
   void Settle(size_t position, int producer, Node node) {
     const ValueId y = graph_.nodes()[position].outputs[0];
     replaced_[static_cast<size_t>(y.index)] = node.outputs[0];
@@ -229,7 +234,8 @@ class Folder {
     ValueId weights = node.inputs[1];
     auto* matmul = std::get_if<MatMulAttributes>(&node.attributes);
     if (matmul != nullptr && !matmul->transpose_b) {
-      // The rows of the weights must be the channels.
+      // kFoldBatchNorm scales rows, so channels must be the rows of the
+      // weights.
       ASSIGN_OR_RETURN(weights, builder_.EmitOne(Op::kTranspose, {weights},
                                                  TransposeAttributes{{1, 0}}));
       matmul->transpose_b = true;
@@ -245,8 +251,8 @@ class Folder {
     return absl::OkStatus();
   }
 
-  // A transposed convolution has its channels in axis 1 of the weights and no
-  // bias of its own: a sum takes the place of the norm.
+  // Folds a norm into a transposed convolution. Its channels are axis 1 of the
+  // weights, and it has no bias, so a sum takes the place of the norm.
   absl::StatusOr<bool> FoldIntoTransposed(size_t position, const Node& norm,
                                           const ChannelMap& map) {
     const ValueId x = norm.inputs[0];
@@ -288,7 +294,7 @@ class Folder {
   GraphBuilder builder_;
   std::vector<ValueId> replaced_;
   std::vector<bool> drop_;
-  std::map<size_t, Node> inserted_;  // before the node at a position
+  std::map<size_t, Node> inserted_;  // nodes to insert before a position
 };
 
 }  // namespace

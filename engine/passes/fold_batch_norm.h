@@ -1,12 +1,13 @@
-// Inference: what follows a convolution or a matmul channel by channel goes
-// into its weights, as long as nobody else reads the product:
-//   a batch norm, also behind a transposed convolution with one group
-//   a product with a number per channel, then a sum with one
-// A batch norm that stays, and that an elementwise node follows, becomes a
-// product and a sum, which fuse with that node.
-// The folded weights are derived values, made by load nodes from the
-// persistent ones, which stay what checkpoints hold. Graphs that update
-// persistent values are left alone. Pure.
+// Inference: folds operations on single channels into the weights of the
+// convolution or matmul before them, if nobody else reads its result:
+// - a batch norm, also after a transposed convolution with one group,
+// - a product with a number for each channel, then a sum with one.
+//
+// A batch norm that cannot be folded becomes a product and a sum if an
+// elementwise node follows, which can then be fused with both. The folded
+// weights are derived values: load nodes make them from the persistent ones,
+// which checkpoints keep unchanged. Graphs that update persistent values are
+// not changed. Pure.
 #pragma once
 
 #include "absl/status/status.h"

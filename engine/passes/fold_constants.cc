@@ -11,6 +11,7 @@ namespace gpupool::engine {
 namespace {
 
 bool CanFold(const Graph& graph, const Node& node) {
+  // Without inputs the loop below would take any node for constant.
   if (!Info(node.op).pure || node.inputs.empty()) return false;
   for (ValueId id : node.inputs) {
     if (graph.value(id).kind != ValueKind::kConstant) return false;
@@ -25,7 +26,7 @@ bool CanFold(const Graph& graph, const Node& node) {
   return true;
 }
 
-// A graph of that one node.
+// Returns a graph of this node alone.
 Graph Extract(const Graph& graph, const Node& node) {
   Graph single;
   Node copy = node;
@@ -42,7 +43,8 @@ Graph Extract(const Graph& graph, const Node& node) {
   return single;
 }
 
-// Turns the node's outputs into constants.
+// Computes the node with the reference kernels and turns its outputs into
+// constants. Numbers are rounded to the value's type, as at run time.
 absl::Status Fold(Graph& graph, const Node& node) {
   const Graph single = Extract(graph, node);
   reference::NamedNumbers persistents;
@@ -59,7 +61,8 @@ absl::Status Fold(Graph& graph, const Node& node) {
   return absl::OkStatus();
 }
 
-// reshape(reshape(x)) reads x; a reshape to the same shape is x.
+// Removes reshapes: reshape(reshape(x)) reads x, and a reshape to the same
+// shape is x.
 void SimplifyReshapes(Graph& graph) {
   const GraphIndex index(graph);
   std::vector<ValueId> replaced = Identity(graph);

@@ -1,5 +1,5 @@
-// Replaces nodes whose inputs are all constants by their result, and takes
-// out reshapes that change nothing or only feed another reshape. Pure.
+// Replaces nodes whose inputs are all constants by their results, and removes
+// reshapes that change nothing or only feed another reshape. Pure.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,8 +7,8 @@
 
 namespace gpupool::engine {
 
-// Results above this many elements are not folded: they would make the graph
-// larger than the work saved.
+// The most elements of a folded result. A larger one would cost more memory in
+// the graph than it saves work.
 inline constexpr int64_t kMaxFoldedElements = 1 << 16;
 
 absl::Status FoldConstants(Graph& graph);

@@ -10,7 +10,7 @@
 namespace gpupool::engine {
 namespace {
 
-using Members = std::vector<int>;  // positions, rising
+using Members = std::vector<int>;  // positions in rising order
 
 bool MayBeInside(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBool ||
@@ -54,13 +54,14 @@ class Fuser {
       const Value& x = graph_.value(id);
       if (!MayBeInside(x.dtype)) return false;
       if (x.shape.rank() == 4 && x.layout != y.layout) return false;
-      // Images inside a larger value have no layout to agree on.
+      // The layout of a 4-D operand of a 5-D value cannot be checked against
+      // it.
       if (x.shape.rank() == 4 && y.shape.rank() > 4) return false;
     }
     return true;
   }
 
-  // Puts the node into the islands of its operands, or begins one.
+  // Adds the node to the islands of its operands, or starts an island.
   void Join(int position) {
     std::vector<int> candidates;
     for (const ValueId id : NodeAt(position).inputs) {
@@ -71,6 +72,7 @@ class Fuser {
       }
       candidates.push_back(island);
     }
+    // Joining all islands saves most; if that is not legal, one of them may do.
     if (candidates.size() > 1 && TryMerge(candidates, position)) return;
     for (const int island : candidates) {
       if (TryMerge({island}, position)) return;
@@ -125,7 +127,7 @@ class Fuser {
     return inputs;
   }
 
-  // Values that somebody outside needs.
+  // Returns the values that nodes outside the island, or outputs, need.
   ValueIds ResultsOf(const Members& members) const {
     ValueIds results;
     for (const int member : members) {
@@ -139,8 +141,9 @@ class Fuser {
     return results;
   }
 
-  // All members can run where the last one stands: nobody else reads their
-  // results before, and nothing overwrites what they read.
+  // Returns whether all members can run at the place of the last one: no other
+  // node reads their results earlier, and nothing overwrites their inputs
+  // before.
   bool IsLegal(const Members& members) const {
     const int last = members.back();
     if (members.size() > kMaxFusedSteps) return false;
@@ -162,9 +165,10 @@ class Fuser {
     return true;
   }
 
-  // Inputs that now live until the last member are not more bytes than the
-  // values that need none any more.
+  // Returns whether inputs that now live until the last member are at most as
+  // many bytes as the values that need no memory any more.
   bool SavesMemory(const Members& members) const {
+    // An island without gaps moves nothing, so no input lives longer.
     const int last = members.back();
     if (last - members[0] + 1 == static_cast<int>(members.size())) return true;
     uint64_t kept = 0;
@@ -201,6 +205,7 @@ class Fuser {
       for (const ValueId id : node.inputs) reads.push_back(operand_of(id));
       fused.steps.push_back(
           MakeFusedStep(node.op, node.attributes, std::move(reads)));
+      // Operand numbers are positions in this list: inputs, then steps.
       operands.push_back(node.outputs[0]);
       drop[static_cast<size_t>(member)] = member != members.back();
     }

@@ -1,9 +1,10 @@
-// Islands of elementwise nodes become single kFused nodes, which read each
-// input and write each result once. An island has one shape and layout,
-// float32, 16-bit numbers and bool only, and stands where its last node stood;
-// values that only its own nodes read need no bytes any more. Islands are not
-// made where that would keep more bytes alive than it saves. Nothing is
-// computed twice. Pure.
+// Turns islands of elementwise nodes into single kFused nodes, which read each
+// input and write each result once. Nothing is computed twice. Pure.
+//
+// An island has one shape and one layout, and only float32, 16-bit numbers and
+// bool. It is placed where its last node was. Values that only its own nodes
+// read need no memory any more. An island is not made if it would keep more
+// bytes alive than it saves.
 #pragma once
 
 #include "absl/status/status.h"

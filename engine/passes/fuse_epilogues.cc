@@ -18,6 +18,7 @@ Epilogue* MutableEpilogue(Node& node) {
   return nullptr;
 }
 
+// Returns whether kernels of products can apply the function themselves.
 bool MayEndProduct(UnaryFunction function) {
   return function == UnaryFunction::kClip ||
          function == UnaryFunction::kLeakyRelu ||
@@ -59,6 +60,7 @@ class Fuser {
       const Node& node = graph_.nodes()[i];
       if (node.stage != Stage::kStep) continue;
       if (node.op == Op::kAdd) {
+        // Either operand of the sum may be the product.
         if (!TryFuse(i, 0)) TryFuse(i, 1);
       } else if (ActivationOf(node) != Activation::kNone) {
         TryFuse(i, 0);
@@ -73,11 +75,11 @@ class Fuser {
   }
 
   // Merges the product that makes input `operand` of the node at `position`
-  // into that node, in whose place it then stands.
+  // into that node and its place.
   bool TryFuse(size_t position, size_t operand) {
     Node& follower = NodeAt(static_cast<int>(position));
     const ValueId x = follower.inputs[operand];
-    // A fused node stands where its last part stood, so positions stay right.
+    // A fused node keeps the place of its last part, so positions stay valid.
     const int producer = index_.producer(x);
     if (producer < 0 || index_.is_output(x) || index_.readers(x).size() != 1) {
       return false;
@@ -104,7 +106,7 @@ class Fuser {
     return true;
   }
 
-  // Nothing overwrites an input before the node's new position.
+  // Returns whether nothing overwrites an input before `position`.
   bool InputsSurvive(const Node& node, int position) const {
     for (ValueId id : node.inputs) {
       const int updater = updaters_[static_cast<size_t>(id.index)];

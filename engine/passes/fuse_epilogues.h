@@ -1,6 +1,6 @@
-// A residual add and an activation that alone read a convolution's or a
-// matmul's result become part of that node, which then stands where the last
-// of them stood. Pure.
+// Fuses a residual add and an activation into the convolution or matmul whose
+// result only they read. The fused node takes the place of the last of them.
+// Pure.
 #pragma once
 
 #include "absl/status/status.h"

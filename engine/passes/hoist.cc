@@ -22,6 +22,7 @@ bool CanHoist(const Graph& graph, const GraphIndex& index, const Node& node) {
     if (index.is_output(id)) return false;
     after += graph.value(id).bytes();
   }
+  // A broadcast weight, for example, is cheap to make again and large to keep.
   return after <= kMaxHoistedBytes || after <= before * kMaxHoistedGrowth;
 }
 

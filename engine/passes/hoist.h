@@ -1,6 +1,6 @@
-// Inference: nodes that depend on weights and constants only run once, when
-// the weights are set, not with every request. Graphs that update persistent
-// values are left alone. Pure.
+// Inference: moves nodes that depend only on weights and constants to the load
+// stage, so that they run when weights are set and not with every request.
+// Graphs that update persistent values are not changed. Pure.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,8 +8,9 @@
 
 namespace gpupool::engine {
 
-// A result may be this many times as large as what it is made of; beyond that,
-// and beyond kMaxHoistedBytes, keeping it costs more memory than it saves time.
+// The limits of a hoisted result. It may be kMaxHoistedGrowth times as large as
+// its inputs, or as large as kMaxHoistedBytes. A larger one costs more memory
+// than it saves time.
 inline constexpr uint64_t kMaxHoistedGrowth = 2;
 inline constexpr uint64_t kMaxHoistedBytes = 1 << 20;
 

@@ -6,7 +6,7 @@
 namespace gpupool::engine {
 namespace {
 
-// The inputs of the node that its first result may overwrite, as a bit mask.
+// Returns a bit mask of the inputs that the node's first result may overwrite.
 uint32_t InPlaceInputs(const Node& node) {
   const auto* conv = std::get_if<Conv2dAttributes>(&node.attributes);
   const auto* matmul = std::get_if<MatMulAttributes>(&node.attributes);
@@ -14,6 +14,8 @@ uint32_t InPlaceInputs(const Node& node) {
     return Info(node.op).in_place_inputs;
   }
   const Epilogue& epilogue = conv ? conv->epilogue : matmul->epilogue;
+  // Only the residual is read element by element; the operands of a product are
+  // read again for later results. It follows the bias.
   if (!epilogue.residual) return 0;
   return uint32_t{1} << (epilogue.bias ? 3 : 2);
 }
@@ -53,7 +55,8 @@ class Marker {
     Value& view = graph_.mutable_value(node.outputs[0]);
     const ValueId root = Root(node.inputs[0]);
     const ValueKind kind = graph_.value(root).kind;
-    // A persistent value may change under a view, an input is the caller's.
+    // A view of a persistent value could change later, and a view of an input
+    // that is an output would hand out the caller's memory.
     if (kind != ValueKind::kIntermediate && kind != ValueKind::kInput) return;
     if (index_.is_output(view.id) && kind == ValueKind::kInput) return;
     const Value& x = graph_.value(node.inputs[0]);
@@ -63,7 +66,7 @@ class Marker {
   }
 
   void TryInPlace(const Node& node, int position) {
-    // Each result of a fused node may take over another input.
+    // Each result of a fused node may overwrite another input.
     const size_t results = node.op == Op::kFused ? node.outputs.size() : 1;
     std::vector<ValueId> taken;
     for (size_t r = 0; r < results; ++r) {
@@ -76,7 +79,7 @@ class Marker {
     }
   }
 
-  // The first input whose bytes y can have; invalid: none.
+  // Returns the first input whose bytes y can have; invalid when there is none.
   ValueId FindOverwritten(const Node& node, int position, const Value& y,
                           const std::vector<ValueId>& taken) {
     const uint32_t candidates = InPlaceInputs(node);
@@ -92,8 +95,8 @@ class Marker {
     return {};
   }
 
-  // The node at `position` is the only and last reader of all that shares the
-  // bytes of `id`.
+  // Returns whether the node at `position` is the only and last reader of every
+  // value that shares the bytes of `id`.
   bool DiesHere(ValueId id, int position) {
     const ValueId root = Root(id);
     if (graph_.value(root).kind != ValueKind::kIntermediate ||
@@ -108,12 +111,13 @@ class Marker {
         if (reader == position) ++reads_here;
       }
     }
+    // A node that reads a value twice would overwrite its own operand.
     return reads_here == 1;
   }
 
   Graph& graph_;
   GraphIndex index_;
-  // Per root: the values that are views of it, itself included.
+  // For each root the values that are views of it, itself included.
   std::vector<std::vector<ValueId>> sharing_;
 };
 

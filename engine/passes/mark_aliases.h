@@ -1,8 +1,9 @@
-// Marks results that need no bytes of their own: reshapes (and conversions
-// between layouts that are the same bytes) as views; elementwise results, and
-// those of products with a residual, as in-place when the overwritten value
-// has no reader left. Run it last: any other rewrite makes the marks wrong.
-// Pure.
+// Marks results that need no memory of their own. Run it last, because any
+// other rewrite invalidates the marks. Pure.
+// - Reshapes, and conversions between layouts that are the same bytes, become
+//   views.
+// - Elementwise results, and results of products with a residual, become
+//   in-place when the overwritten value has no reader left.
 #pragma once
 
 #include "absl/status/status.h"

@@ -10,7 +10,7 @@
 namespace gpupool::engine {
 namespace {
 
-// What can be hashed; attributes are compared after that.
+// The hashable part of a node. Attributes are compared one by one.
 using Key = std::tuple<Op, Stage, std::vector<int32_t>>;
 
 Key KeyOf(const Node& node) {
@@ -27,7 +27,8 @@ bool CanMerge(const Graph& graph, const Node& node) {
   return true;
 }
 
-// Nothing overwrites an input between the two nodes.
+// Returns whether nothing overwrites an input before `position`, so both nodes
+// read the same numbers.
 bool InputsSurvive(const Node& node, const std::vector<int>& updaters,
                    int position) {
   for (ValueId id : node.inputs) {
@@ -46,6 +47,7 @@ absl::Status MergeEqualNodes(Graph& graph) {
   absl::flat_hash_map<Key, std::vector<size_t>> seen;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     Node& node = graph.mutable_nodes()[i];
+    // Inputs first, so that chains of equal nodes merge in one pass.
     for (ValueId& id : node.inputs) id = Resolve(replaced, id);
     if (!CanMerge(graph, node) ||
         !InputsSurvive(node, updaters, static_cast<int>(i))) {

@@ -1,5 +1,5 @@
-// Common sub-expression elimination: pure nodes with the same op, attributes
-// and inputs are computed once. Pure.
+// Common sub-expression elimination: computes pure nodes with the same op,
+// attributes and inputs once. Pure.
 #pragma once
 
 #include "absl/status/status.h"

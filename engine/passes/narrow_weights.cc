@@ -14,7 +14,8 @@ bool IsCastTo(const Node& node, DType dtype) {
   return node.op == Op::kCast && node.get<CastAttributes>().dtype == dtype;
 }
 
-// Rounding before or after makes no difference.
+// Returns whether the node only moves numbers. They may then be rounded before
+// it instead of after it.
 bool OnlyMoves(const Node& node) {
   return node.op == Op::kReshape || node.op == Op::kTranspose;
 }
@@ -74,6 +75,8 @@ class Narrower {
   std::vector<bool> drop_;
 };
 
+// Reads the weight through a cast to float32 at the front of the graph. Readers
+// are redirected before the cast is added, so that it reads the weight.
 absl::Status CastBack(Graph& graph, DType low, ValueId id) {
   graph.mutable_value(id).dtype = low;
   std::vector<ValueId> replaced = Identity(graph);
@@ -81,6 +84,7 @@ absl::Status CastBack(Graph& graph, DType low, ValueId id) {
   ASSIGN_OR_RETURN(
       const ValueId wide,
       builder.EmitOne(Op::kCast, {id}, CastAttributes{DType::kFloat32}));
+  // `wide` was added after Identity and needs an entry of its own.
   replaced.push_back(wide);
   replaced[static_cast<size_t>(id.index)] = wide;
   Node cast = std::move(graph.mutable_nodes().back());

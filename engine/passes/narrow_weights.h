@@ -1,10 +1,10 @@
-// 16-bit inference: weights of which only 16 bits are ever read are stored in
-// 16 bits, rounded once as the graph's cast would round them with every load,
-// so that no result changes and half of their bytes are saved. Pure.
+// 16-bit inference: stores weights that are only read as 16 bits in 16 bits.
+// They are rounded once, as the graph's cast would round them at every load. No
+// result changes, and half of their bytes are saved. Pure.
 //
-// All programs of a model share its weights. Which are stored so is therefore
-// decided for all of them (FindNarrowWeights of each), and a program that was
-// not asked when it was decided takes what there is.
+// All programs of a model share its weights. The set of narrow weights is
+// therefore decided for all of them together, from FindNarrowWeights of each. A
+// program that was made later uses the weights as they are stored.
 #pragma once
 
 #include <string>
@@ -15,13 +15,14 @@
 
 namespace gpupool::engine {
 
-// Names of the float32 weights that nothing reads but casts to `low`, directly
-// or behind reshapes and transposes, once Autocast has put casts in.
+// Returns the names of the float32 weights that are read only by casts to
+// `low`, directly or after reshapes and transposes. Call it after Autocast,
+// which inserts the casts.
 absl::flat_hash_set<std::string> FindNarrowWeights(const Graph& graph,
                                                    DType low);
 
-// Gives the weights of these names the type `low` and takes their casts away.
-// One that is read otherwise is cast back to float32 first.
+// Gives the weights of these names the type `low` and removes their casts. A
+// weight that is also read otherwise is cast back to float32 first.
 absl::Status NarrowWeights(Graph& graph, DType low,
                            const absl::flat_hash_set<std::string>& names);
 

@@ -33,7 +33,7 @@ struct Pass {
   absl::Status (*run)(Graph&, const PassOptions&);
 };
 
-// Most passes have no options.
+// Adapts a pass without options.
 template <absl::Status (*kRun)(Graph&)>
 absl::Status Plain(Graph& graph, const PassOptions&) {
   return kRun(graph);
@@ -43,7 +43,8 @@ absl::Status RunRecompute(Graph& graph, const PassOptions& options) {
   return Recompute(graph, options.recompute);
 }
 
-// A training step has its casts from before it was differentiated.
+// Runs autocast for inference only. A training step got its casts before it was
+// differentiated.
 absl::Status RunAutocast(Graph& graph, const PassOptions& options) {
   if (options.compute == DType::kFloat32 || HasUpdates(graph)) {
     return absl::OkStatus();
@@ -56,6 +57,9 @@ absl::Status RunNarrow(Graph& graph, const PassOptions& options) {
   return NarrowWeights(graph, options.compute, options.narrow);
 }
 
+// The order matters. Simplify gives one form to what later passes match. Casts
+// come before weights are narrowed and hoisted. Marks of aliases come last,
+// because any rewrite invalidates them.
 constexpr std::array kPasses = {
     Pass{"simplify", "transposes, reshapes, scales and biases find their place",
          Plain<Simplify>},
@@ -112,6 +116,7 @@ absl::Status RunPass(const Pass& pass, Graph& graph,
                      const PassOptions& options) {
   absl::Status status = pass.run(graph, options);
   if (status.ok()) {
+    // Passes leave unused values behind.
     graph.Compact();
     status = Verify(graph);
   }

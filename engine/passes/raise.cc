@@ -7,7 +7,7 @@
 namespace gpupool::engine {
 namespace {
 
-// The gradient of a maximum asks where it was.
+// Adds the argmax output that the gradient of a max pool reads.
 absl::Status KeepArgmax(Sweep& sweep, Node& node) {
   if (node.op != Op::kMaxPool || node.get<Pool2dAttributes>().with_argmax) {
     return absl::OkStatus();
@@ -31,6 +31,7 @@ absl::Status RaisePatterns(Graph& graph) {
   RETURN_IF_ERROR(FoldConstants(graph));
   RETURN_IF_ERROR(Sweep(graph).Run({RaiseActivation, RaiseLayerNormForGradient,
                                     RaiseAttentionForGradient, KeepArgmax}));
+  // Raising leaves reshapes and transposes behind, which may cancel now.
   RETURN_IF_ERROR(Simplify(graph));
   graph.Compact();
   return absl::OkStatus();

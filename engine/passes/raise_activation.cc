@@ -1,6 +1,6 @@
-// Expressions of one value, recognised by what they compute: the expression is
-// evaluated at many points and compared with the functions that have an op of
-// their own. Form does not matter, so every exporter's way is covered.
+// Recognises expressions of one value by their results: the expression is
+// evaluated at many points and compared with the functions that have an op. The
+// form does not matter, so the style of every exporter is covered.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,18 +19,19 @@ namespace {
 
 using Samples = std::vector<double>;
 
-// PyTorch's tanh form of GELU has nine.
+// The most nodes of an expression. PyTorch's tanh form of GELU has nine.
 constexpr size_t kMaxNodes = 14;
 constexpr int kSamples = 97;
-// Constants come rounded to float32.
+// Allows for constants that exporters round to float32.
 constexpr double kTolerance = 1e-6;
 
-// Bounds beyond this could lie between the points and go unseen. The
-// exponential of it is still finite.
+// The farthest sample point. A larger bound could lie beyond the points and
+// stay unseen. exp(600) is still finite in double precision.
 constexpr double kFar = 600;
 
-// Irregular enough to meet no kink, wide enough to see where functions
-// saturate; a few far ones find bounds such as 255.
+// Returns the sample points. Dense ones in -12 .. 12, at irregular places that
+// meet no kink, show where functions saturate. A few far ones find bounds such
+// as 255.
 Samples SamplePoints() {
   Samples points{-kFar, -300, -130, -40, 40, 130, 300, kFar};
   for (int i = 0; i < kSamples; ++i) {
@@ -39,14 +40,14 @@ Samples SamplePoints() {
   return points;
 }
 
-// A function that has an op of its own.
+// A function that has its own op.
 struct Known {
   Op op;
   Attributes attributes;
 };
 
-// A list of brace initialisers would copy each variant, which takes a compiler
-// gigabytes.
+// Returns the functions to compare with. A list of brace initialisers would
+// copy each variant, for which the compiler needs gigabytes.
 std::vector<Known> MakeKnownFunctions() {
   std::vector<Known> known;
   const auto add = [&known](Op op, Attributes attributes) {
@@ -95,7 +96,8 @@ double Evaluate(Op op, const Attributes& attributes, double x) {
   return reference::Apply(std::get<UnaryAttributes>(attributes), x);
 }
 
-// Functions that have no steps between the points where they are looked at.
+// Returns whether the function has no steps that could hide between the sample
+// points.
 bool IsSmooth(UnaryFunction function) {
   switch (function) {
     case UnaryFunction::kAbs:
@@ -145,14 +147,15 @@ bool IsPart(const Node& node) {
   }
 }
 
-// Whether the number bounds something that the points cannot reach. The
-// largest float, which exporters write for none, does not.
+// Returns whether the number is a bound beyond the sample points. The largest
+// float, which exporters write for "no bound", is none.
 bool IsUnseenBound(double bound) {
   return std::abs(bound) >= kFar &&
          std::abs(bound) < std::numeric_limits<float>::max();
 }
 
-// Alone it is worth looking at only when another op does the same.
+// Returns whether a single node is worth comparing: only these two functions
+// may equal another op (clip and maximum may be ReLU).
 bool IsWorthLooking(const Node& node) {
   if (node.op == Op::kUnary) {
     return node.get<UnaryAttributes>().function == UnaryFunction::kClip;
@@ -161,7 +164,7 @@ bool IsWorthLooking(const Node& node) {
          node.get<BinaryAttributes>().function == BinaryFunction::kMaximum;
 }
 
-// The expression that ends in a node, grown backwards value by value.
+// An expression that ends in a node. It grows backwards, value by value.
 class Expression {
  public:
   Expression(const Sweep& sweep, const Node& last)
@@ -169,7 +172,7 @@ class Expression {
     valid_ = Take(last);
   }
 
-  // The only value that it depends on; invalid when there are several.
+  // Returns the only value that it depends on; invalid when there are several.
   ValueId argument() const {
     return open_.size() == 1 && sweep_.value(open_[0]).type() == type_
                ? open_[0]
@@ -178,12 +181,13 @@ class Expression {
   size_t size() const { return nodes_.size(); }
   const Node& last() const { return *nodes_[0]; }
 
-  // Takes in the node behind a value that nobody else reads. False when there
-  // is none.
+  // Adds the node that makes an open value which nobody else reads. Returns
+  // false when there is none.
   bool Grow() {
     if (!valid_ || nodes_.size() >= kMaxNodes) return false;
     for (size_t i = 0; i < open_.size(); ++i) {
       const ValueId id = open_[i];
+      // All readers must be in the expression, or the value is needed anyway.
       const Node* node = sweep_.Producer(id);
       if (node == nullptr || !IsPart(*node) ||
           sweep_.uses(id) != reads_[id.index] ||
@@ -197,8 +201,8 @@ class Expression {
     return false;
   }
 
-  // Its value where the argument is x. Inputs stand before their readers when
-  // the nodes are walked backwards.
+  // Returns its value at argument x. Nodes were added from the last to the
+  // first, so walking backwards computes inputs before their readers.
   double At(double x) const {
     absl::flat_hash_map<int32_t, double> values{{argument().index, x}};
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
@@ -258,7 +262,7 @@ class Expression {
   const TensorType type_;
   bool valid_ = false;
   std::vector<const Node*> nodes_;  // the last one first
-  ValueIds open_;                   // what it depends on so far
+  ValueIds open_;                   // values that it depends on so far
   absl::flat_hash_map<int32_t, int> reads_;
 };
 

@@ -1,5 +1,6 @@
-// softmax(scale * q k^T + mask) v over batches or heads. Simplify has put the
-// scale into the first product and transposes into its flags.
+// Recognises softmax(scale * q k^T + mask) v over batches or heads. Simplify
+// has already put the scale into the first product, and transposes into its
+// flags.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -13,15 +14,16 @@
 namespace gpupool::engine {
 namespace {
 
-// What is filled in for keys that a query must not see: so low that nothing
-// is left of a score that it is added to.
+// The largest number that hides a key from a query: added to a score, it leaves
+// nothing of it.
 constexpr double kHidden = -1e20;
 
-// Scores before the softmax.
+// The scores before the softmax.
 struct Scores {
   Node product;  // a copy: the batched product of q and k
-  ValueId mask;  // added to it; invalid: none
-  // Or: where `condition` is `hidden_where`, the score is `fill`.
+  ValueId mask;  // is added to it; invalid: none
+  // The alternative to a mask: the score is `fill` where `condition` equals
+  // `hidden_where`.
   ValueId condition;
   bool hidden_where = true;
   double fill = 0;
@@ -74,8 +76,8 @@ std::optional<Scores> MatchScores(const Sweep& sweep, ValueId id) {
   return sum ? MatchSum(sweep, *node) : std::nullopt;
 }
 
-// The value with its last two axes swapped, without a node where the value
-// is itself such a swap.
+// Returns the value with its last two axes swapped. A value that is a transpose
+// itself is read before that transpose.
 absl::StatusOr<ValueId> SwapLastTwo(Sweep& sweep, ValueId id) {
   std::vector<int> permutation(static_cast<size_t>(sweep.shape(id).rank()));
   std::iota(permutation.begin(), permutation.end(), 0);
@@ -88,14 +90,14 @@ absl::StatusOr<ValueId> SwapLastTwo(Sweep& sweep, ValueId id) {
   return sweep.Emit(Op::kTranspose, {id}, TransposeAttributes{permutation});
 }
 
-// [B, H, ...] of a value with two or one leading axes.
+// Returns a value with one or two leading axes as [B, H, ...].
 absl::StatusOr<ValueId> WithHeads(Sweep& sweep, ValueId id) {
   const Shape& shape = sweep.shape(id);
   if (shape.rank() == 4) return id;
   return sweep.Reshape(id, Shape{1, shape[0], shape[1], shape[2]});
 }
 
-// q, k and v have the same two or one leading axes, and the same of each.
+// Returns whether q, k and v have one or two leading axes, of the same sizes.
 bool Agree(const Sweep& sweep, ValueId q, ValueId k, ValueId v) {
   const int rank = sweep.shape(q).rank();
   if (rank != 3 && rank != 4) return false;
@@ -109,8 +111,9 @@ bool Agree(const Sweep& sweep, ValueId q, ValueId k, ValueId v) {
   return IsFloating(sweep.value(q).dtype);
 }
 
-// Whether constant numbers hide exactly the keys that causal attention hides:
-// the last two axes are queries and keys, and nothing else varies.
+// Returns whether a constant hides exactly the keys that causal attention
+// hides. Its last two axes are queries and keys; the others must have one cell.
+// With `others_are_zero` all other numbers must be 0.
 template <typename IsHiddenNumber>
 bool HidesTheFuture(const Value& constant, int64_t queries, int64_t keys,
                     IsHiddenNumber hidden, bool others_are_zero) {
@@ -133,7 +136,8 @@ bool HidesTheFuture(const Value& constant, int64_t queries, int64_t keys,
 bool IsCausal(const Sweep& sweep, const Scores& scores, const Shape& shape) {
   const int64_t queries = shape[shape.rank() - 2];
   const int64_t keys = shape[shape.rank() - 1];
-  // Queries without any key are NaN or not, as the kernel likes.
+  // A query without any key would differ: attention gives zeros, softmax does
+  // not.
   if (queries > keys) return false;
   if (scores.mask.valid()) {
     return HidesTheFuture(
@@ -146,7 +150,7 @@ bool IsCausal(const Sweep& sweep, const Scores& scores, const Shape& shape) {
       [&scores](double x) { return (x != 0) == scores.hidden_where; }, false);
 }
 
-// What is added to the scores; invalid: nothing.
+// Returns the value to add to the scores; invalid when there is none.
 absl::StatusOr<ValueId> MaskOf(Sweep& sweep, const Scores& scores,
                                DType dtype) {
   if (!scores.condition.valid()) return scores.mask;
@@ -162,7 +166,8 @@ struct Match {
   ValueId q, k, v;
 };
 
-// The operands as [..., T, D], [..., S, D], [..., S, E].
+// Finds the pattern that ends in the node. The operands are returned as [...,
+// T, D], [..., S, D], [..., S, E].
 absl::StatusOr<std::optional<Match>> Find(Sweep& sweep, const Node& node) {
   const auto& outer = node.get<BatchMatMulAttributes>();
   const Node* softmax = sweep.Producer(node.inputs[0], Op::kSoftmax);

@@ -1,6 +1,6 @@
-// Layer norm over the last axis, taken together part by part: the normalised
-// value becomes a layer norm with gamma 1 and beta 0, which then takes in the
-// product and the sum that follow it.
+// Recognises layer norm over the last axis in steps. The normalised value
+// becomes a layer norm with gamma 1 and beta 0. The product and the sum that
+// follow are then absorbed as gamma and beta.
 #include <optional>
 #include <utility>
 
@@ -20,7 +20,7 @@ bool IsUnary(const Node* node, UnaryFunction function) {
          node->get<UnaryAttributes>().function == function;
 }
 
-// x where `id` is the mean of x over the last axis, which stays.
+// Returns x if `id` is the mean of x over the last axis with that axis kept.
 ValueId MeanOf(const Sweep& sweep, ValueId id) {
   const Node* node = sweep.Producer(id, Op::kReduce);
   if (node == nullptr) return {};
@@ -32,7 +32,7 @@ ValueId MeanOf(const Sweep& sweep, ValueId id) {
   return fits ? node->inputs[0] : ValueId{};
 }
 
-// x where `id` is x minus its mean.
+// Returns x if `id` is x minus its mean.
 ValueId CentredOf(const Sweep& sweep, ValueId id) {
   const Node* node = sweep.Producer(id);
   if (!IsBinary(node, BinaryFunction::kSubtract)) return {};
@@ -40,7 +40,7 @@ ValueId CentredOf(const Sweep& sweep, ValueId id) {
   return MeanOf(sweep, node->inputs[1]) == x ? x : ValueId{};
 }
 
-// x where `id` is the square of x.
+// Returns x if `id` is the square of x.
 ValueId SquareOf(const Sweep& sweep, ValueId id) {
   const Node* node = sweep.Producer(id);
   if (IsBinary(node, BinaryFunction::kMultiply) &&
@@ -54,7 +54,7 @@ ValueId SquareOf(const Sweep& sweep, ValueId id) {
   return {};
 }
 
-// v where `id` is the square root of v.
+// Returns v if `id` is the square root of v.
 ValueId RootOf(const Sweep& sweep, ValueId id) {
   const Node* node = sweep.Producer(id);
   if (IsUnary(node, UnaryFunction::kSqrt)) return node->inputs[0];
@@ -65,7 +65,7 @@ ValueId RootOf(const Sweep& sweep, ValueId id) {
   return {};
 }
 
-// v where `id` is 1 / sqrt(v).
+// Returns v if `id` is 1 / sqrt(v).
 ValueId InverseRootOf(const Sweep& sweep, ValueId id) {
   const Node* node = sweep.Producer(id);
   if (IsUnary(node, UnaryFunction::kReciprocal)) {
@@ -87,13 +87,15 @@ struct Normalised {
   double epsilon = 0;
 };
 
-// `centred` over the root of v, which must be its own variance plus epsilon.
+// Matches `centred` divided by the root of v. v must be the variance of the
+// same x plus epsilon.
 std::optional<Normalised> Match(const Sweep& sweep, ValueId centred,
                                 ValueId v) {
   if (!v.valid()) return std::nullopt;
   const ValueId x = CentredOf(sweep, centred);
   const Node* sum = sweep.Producer(v);
   if (!x.valid() || !IsBinary(sum, BinaryFunction::kAdd)) return std::nullopt;
+  // Exporters compute the centred value once, or again for the variance.
   for (const size_t operand : {size_t{0}, size_t{1}}) {
     const auto epsilon = sweep.Number(sum->inputs[1 - operand]);
     const ValueId squares = MeanOf(sweep, sum->inputs[operand]);
@@ -137,7 +139,7 @@ absl::StatusOr<bool> RaiseNormalised(Sweep& sweep, Node& node,
   return true;
 }
 
-// norm * gamma or norm + beta, as long as the norm has none of its own.
+// Absorbs norm * gamma or norm + beta if the norm has none yet.
 absl::StatusOr<bool> TakeRow(Sweep& sweep, Node& node, size_t operand) {
   const bool product = IsBinary(&node, BinaryFunction::kMultiply);
   const ValueId y = node.inputs[operand];
@@ -153,7 +155,7 @@ absl::StatusOr<bool> TakeRow(Sweep& sweep, Node& node, size_t operand) {
       shape[shape.rank() - 1] != columns[0]) {
     return false;
   }
-  // Behind a beta no gamma may follow.
+  // A gamma after a beta would scale the beta, too.
   const bool plain = sweep.Number(norm->inputs[2]) == 0.0;
   if (!plain || (product && sweep.Number(norm->inputs[1]) != 1.0)) {
     return false;

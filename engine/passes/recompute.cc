@@ -14,15 +14,16 @@
 namespace gpupool::engine {
 namespace {
 
-// Nodes that one value may cost to compute again.
+// The most nodes that one value may cost to compute again.
 constexpr size_t kMaxChain = 64;
-// Below this a value is not worth the trouble.
+// Values below this size are not worth recomputing.
 constexpr uint64_t kMinBytes = 256;
 constexpr int kMaxRounds = 200;
 
 size_t At(ValueId id) { return static_cast<size_t>(id.index); }
 
-// A training graph seen as a forward part and what comes after it.
+// A training graph, divided at its first gradient node into a forward (early)
+// and a backward (late) part.
 class Checkpoints {
  public:
   explicit Checkpoints(const Graph& graph)
@@ -36,7 +37,8 @@ class Checkpoints {
     return border_ < static_cast<int>(graph_.nodes().size());
   }
 
-  // Gives up what the layers compute and nobody outside of them reads forward.
+  // Gives up the values that the layers compute and that no forward node
+  // outside of them reads.
   void GiveUpLayers(const std::vector<std::string>& patterns) {
     for (int i = 0; i < border_; ++i) {
       repeatable_[static_cast<size_t>(i)] = IsNamed(NodeAt(i), patterns);
@@ -50,9 +52,9 @@ class Checkpoints {
     }
   }
 
-  // Gives up values that live at `position`, those first that free the most
-  // bytes there per FLOP, until they free `bytes` in sum. False when none
-  // frees any.
+  // Gives up values that live at `position`, those that free the most bytes per
+  // FLOP first, until they free `bytes` in total. Returns false when none frees
+  // any.
   bool GiveUp(int position, uint64_t bytes) {
     double freed = 0;
     while (freed < static_cast<double>(bytes)) {
@@ -76,8 +78,9 @@ class Checkpoints {
     return freed > 0;
   }
 
-  // The graph with what was given up computed again. `origins` receives the
-  // position in the plain graph to which each node belongs.
+  // Returns the graph that recomputes the values that were given up. `origins`
+  // receives for each node its position in the original graph; a repeated node
+  // gets the position of its reader.
   Graph Rewrite(std::vector<int>* origins) const;
 
  private:
@@ -142,19 +145,20 @@ class Checkpoints {
            MayRepeat(index_.producer(id));
   }
 
-  // Whether the original is there when the backward pass runs, or is kept for
-  // it, rather than computed again.
+  // Returns whether the backward pass can read the original, instead of a
+  // recomputed copy.
   bool IsKept(ValueId id) const {
     if (!MayRepeat(index_.producer(id)) || stays_[At(id)]) return true;
     return IsReadLate(id) && !given_up_[At(id)];
   }
 
-  // Positions of the nodes that compute `id` from what is kept, and what they
-  // read of that; nullopt when there are too many.
+  // The nodes that compute `id` from kept values, by position, and the kept
+  // values that they read.
   struct Chain {
     std::vector<int> nodes;
     ValueIds kept;
   };
+  // Returns nothing when the chain has too many nodes.
   std::optional<Chain> ChainOf(ValueId id) const {
     Chain chain;
     std::vector<int> open{index_.producer(id)};
@@ -183,16 +187,18 @@ class Checkpoints {
 
     double rate() const { return bytes / flops; }
   };
-  // What giving up the value does to the bytes that live at `position`.
+  // Returns the bytes that giving up the value frees at `position`, and its
+  // cost.
   Gain GainOf(ValueId id, int position) const {
     const auto readers = index_.readers(id);
     const auto late = std::lower_bound(readers.begin(), readers.end(), border_);
     int last_early = index_.producer(id);
     if (late != readers.begin()) last_early = *std::prev(late);
-    // Alive only because it waits for its late readers.
+    // The value lives there only because its late readers wait for it.
     if (position <= last_early || position >= *late) return {};
     const auto chain = ChainOf(id);
     if (!chain.has_value()) return {};
+    // Kept inputs of the chain that were dead at `position` now live there.
     Gain gain{static_cast<double>(graph_.value(id).bytes())};
     for (const ValueId input : chain->kept) {
       const Value& value = graph_.value(input);
@@ -201,7 +207,7 @@ class Checkpoints {
         gain.bytes -= static_cast<double>(value.bytes());
       }
     }
-    // Movement costs as well: a FLOP for every other element.
+    // Movement costs, too: one FLOP for every other float32 element.
     gain.flops += static_cast<double>(graph_.value(id).bytes()) / 8;
     for (const int node : chain->nodes) {
       gain.flops += static_cast<double>(NodeFlops(graph_, NodeAt(node)));
@@ -211,13 +217,13 @@ class Checkpoints {
 
   const Graph& graph_;
   const GraphIndex index_;
-  const int border_;              // the first gradient node
+  const int border_;              // position of the first gradient node
   std::vector<bool> given_up_;    // by value
   std::vector<bool> stays_;       // by value: never given up
   std::vector<bool> repeatable_;  // by node
 };
 
-// Copies the graph and puts repeated nodes before the late readers.
+// Copies the graph and inserts repeated nodes before their late readers.
 class Rewriter {
  public:
   explicit Rewriter(const Checkpoints& plan)
@@ -241,7 +247,8 @@ class Rewriter {
   }
 
  private:
-  // The copy of a value that was given up; its nodes are added on first use.
+  // Returns the copy of a value that was given up. Its nodes are added at the
+  // first call.
   ValueId Repeated(ValueId id) {
     if (!copies_[At(id)].valid()) {
       Node node = plan_.NodeAt(plan_.index_.producer(id));
@@ -270,7 +277,7 @@ Graph Checkpoints::Rewrite(std::vector<int>* origins) const {
   return Rewriter(*this).Run(origins);
 }
 
-// The largest sum of live bytes and where it is.
+// Returns the largest sum of live bytes and its place.
 PeakMoment PeakOf(Graph graph) {
   graph.Compact();
   if (!MarkAliases(graph).ok()) return {};
@@ -284,8 +291,8 @@ PeakMoment PeakOf(Graph graph) {
   return FindPeak(items);
 }
 
-// Gives up more and more until the peak is within the budget; the graph with
-// the lowest peak.
+// Gives up more values in every round until the peak is within the budget.
+// Returns the graph with the lowest peak.
 Graph WithinBudget(Checkpoints& checkpoints, uint64_t budget_bytes) {
   Graph best;
   uint64_t best_bytes = std::numeric_limits<uint64_t>::max();

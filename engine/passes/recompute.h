@@ -2,7 +2,7 @@
 // Memory Cost", 2016, arXiv 1604.06174): activations that the backward pass
 // reads are not kept but computed again right before their first reader there.
 // The same ops run on the same inputs, random ones with the same counters, so
-// results do not change by a bit. Graphs without gradients are left alone.
+// the results have the same bits. Graphs without gradients are not changed.
 // Pure.
 #pragma once
 
@@ -16,12 +16,13 @@
 namespace gpupool::engine {
 
 struct RecomputeOptions {
-  // Layers (ONNX: nodes) by name, '*' for any characters. Neighbours form one
-  // region: what enters it is kept, what is computed inside is not.
+  // Names of the layers (ONNX: nodes) to recompute; '*' stands for any
+  // characters. Neighbours form one region: its inputs are kept, values
+  // computed inside are not.
   std::vector<std::string> layers;
-  // Or: activations are given up, those first that free the most bytes per
-  // FLOP, until the largest sum of live bytes of a run is at most this, or
-  // nothing more helps. 0: no budget. Workspaces of kernels are not in it.
+  // A budget in bytes; 0: none. Activations are given up, those that free the
+  // most bytes per FLOP first, until the peak of live bytes is within the
+  // budget or nothing more helps. Workspaces of kernels are not counted.
   uint64_t budget_bytes = 0;
 
   bool empty() const { return layers.empty() && budget_bytes == 0; }

@@ -27,6 +27,7 @@ void ApplyReplacements(Graph& graph, const std::vector<ValueId>& replaced) {
   for (GraphOutput& output : graph.mutable_outputs()) {
     output.value = Resolve(replaced, output.value);
   }
+  // Values that were added since Identity have no aliases to redirect.
   for (size_t i = 0; i < replaced.size(); ++i) {
     Alias& alias = graph.mutable_value(ValueId{static_cast<int32_t>(i)}).alias;
     if (alias.of.valid()) alias.of = Resolve(replaced, alias.of);
@@ -50,6 +51,7 @@ bool IsKnownAtLoad(const Value& value) {
 
 void MoveLoadNodesFirst(Graph& graph) {
   std::vector<Node>& nodes = graph.mutable_nodes();
+  // Stable, so that both parts stay executable.
   std::stable_partition(nodes.begin(), nodes.end(), [](const Node& node) {
     return node.stage == Stage::kLoad;
   });

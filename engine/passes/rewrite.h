@@ -1,4 +1,4 @@
-// Small steps that several passes share. Internal to engine/passes.
+// Small steps for several passes. Internal to engine/passes.
 #pragma once
 
 #include <vector>
@@ -7,21 +7,23 @@
 
 namespace gpupool::engine {
 
-// replaced[v] = v for every value; a pass then redirects some.
+// Returns replaced[v] = v for every value. A pass then redirects some.
 std::vector<ValueId> Identity(const Graph& graph);
-// Follows replacements to the end.
+// Follows replacements to the end and returns the last value.
 ValueId Resolve(const std::vector<ValueId>& replaced, ValueId id);
-// Redirects all reads, outputs and aliases.
+// Redirects all reads, outputs and aliases to the replacements.
 void ApplyReplacements(Graph& graph, const std::vector<ValueId>& replaced);
-// Removes the marked nodes; their outputs must have no readers left.
+// Removes the marked nodes. Their outputs must have no readers.
 void DropNodes(Graph& graph, const std::vector<bool>& drop);
-// Whether the value is there before the first run: load nodes may read it.
+// Returns whether the value exists before the first run, so load nodes may read
+// it.
 bool IsKnownAtLoad(const Value& value);
-// Puts load nodes before step nodes; both keep their order.
+// Moves load nodes before step nodes; both keep their order.
 void MoveLoadNodesFirst(Graph& graph);
-// Whether a node of the graph overwrites persistent values, as training does.
+// Returns whether a node overwrites persistent values, as in training.
 bool HasUpdates(const Graph& graph);
-// Position of the node that overwrites each persistent value; -1 for none.
+// Returns the position of the node that overwrites each persistent value; -1
+// for none.
 std::vector<int> Updaters(const Graph& graph);
 
 }  // namespace gpupool::engine

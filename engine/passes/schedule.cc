@@ -17,11 +17,11 @@ namespace {
 
 using Order = std::vector<int>;  // positions of step nodes in the graph
 
-// Above this the time for orders is better spent elsewhere.
+// The most nodes for which orders are tried; a larger graph takes too long.
 constexpr size_t kMaxNodes = 20000;
 
-// The step nodes as a graph of dependencies and of buffers. A reshape shares
-// its input's buffer.
+// The step nodes as a graph of dependencies and buffers. A reshape shares its
+// input's buffer.
 class Tasks {
  public:
   explicit Tasks(const Graph& graph) : graph_(graph), index_(graph) {
@@ -42,7 +42,7 @@ class Tasks {
     return order;
   }
 
-  // The largest sum of live bytes.
+  // Returns the largest sum of live bytes in this order.
   uint64_t PeakOf(const Order& order) const {
     std::vector<int> left = uses_;
     std::vector<bool> alive = begins_alive_;
@@ -54,6 +54,8 @@ class Tasks {
         if (!alive[Index(b)]) live += bytes_[Index(b)];
         alive[Index(b)] = true;
       }
+      // Operands and results of a node live at the same time, so the peak is
+      // taken before the operands are freed.
       peak = std::max(peak, live);
       for (const int b : task.touches) {
         if (--left[Index(b)] == 0 && !stays_[Index(b)]) {
@@ -64,18 +66,18 @@ class Tasks {
     return peak;
   }
 
-  // List scheduling: of the nodes that are ready the one that leaves the
-  // fewest live bytes behind, the earliest among equals.
+  // List scheduling: runs, of the ready nodes, the one that leaves the fewest
+  // live bytes; among equals the earliest.
   Order Forward() const { return List(false); }
-  // The same from the last node to the first.
+  // List scheduling from the last node to the first.
   Order Backward() const {
     Order order = List(true);
     std::reverse(order.begin(), order.end());
     return order;
   }
 
-  // Each node right before its first reader: depth first from the nodes that
-  // nobody waits for, in their present order.
+  // Puts each node right before its first reader: depth first from the nodes
+  // without successors, in their current order.
   Order Late() const {
     Order order;
     std::vector<bool> placed(tasks_.size(), false);
@@ -149,7 +151,7 @@ class Tasks {
       const int buffer = buffer_of_[Index(id.index)];
       task.touches.push_back(buffer);
       if (buffer == id.index) task.writes.push_back(buffer);
-      // What overwrites a value waits for its readers.
+      // An overwriting node waits for all readers of the old value.
       const Alias& alias = graph_.value(id).alias;
       if (alias.kind != AliasKind::kUpdate) continue;
       for (const int reader : index_.readers(alias.of)) wait(reader);
@@ -181,6 +183,7 @@ class Tasks {
       order.push_back(task);
       path.pop_back();
     }
+    // A loop and not a recursion: a chain may have thousands of nodes.
   }
 
   Order List(bool backward) const;
@@ -189,7 +192,7 @@ class Tasks {
   const GraphIndex index_;
   int first_ = 0;  // position of the first step node
   std::vector<Task> tasks_;
-  // By value index; only roots count.
+  // Indexed by value; only entries of buffers' roots are used.
   std::vector<int> buffer_of_;
   std::vector<uint64_t> bytes_;
   std::vector<int> uses_;
@@ -197,8 +200,8 @@ class Tasks {
   uint64_t begin_bytes_ = 0;
 };
 
-// Walked backwards, a buffer begins at its last user and ends where it is
-// written.
+// Returns the order of list scheduling. In the backward walk a buffer begins at
+// its last user and ends where it is written.
 Order Tasks::List(bool backward) const {
   std::vector<int> waits(tasks_.size());
   std::vector<int> left = uses_;
@@ -210,7 +213,7 @@ Order Tasks::List(bool backward) const {
         static_cast<int>((backward ? task.after : task.before).size());
     for (const int b : task.touches) users[Index(b)].push_back(i);
   }
-  // Live bytes that running the task next adds.
+  // Returns the live bytes that running the task next would add.
   const auto cost = [&](int i) {
     int64_t sum = 0;
     for (const int b : At(i).touches) {
@@ -222,6 +225,7 @@ Order Tasks::List(bool backward) const {
     }
     return sum;
   };
+  // Ties go to the earliest node, or the latest when walking backwards.
   const auto rank = [&](int i) { return backward ? -i : i; };
   std::vector<std::pair<int64_t, int>> key(tasks_.size());
   std::set<std::pair<int64_t, int>> ready;
@@ -241,6 +245,8 @@ Order Tasks::List(bool backward) const {
     is_ready[Index(i)] = false;
     order.push_back(i);
     for (const int b : At(i).touches) {
+      // The cost of a ready task changes only when one of its buffers begins,
+      // or when it becomes the buffer's last user.
       const bool news = !begun[Index(b)] || left[Index(b)] == 2;
       begun[Index(b)] = true;
       --left[Index(b)];

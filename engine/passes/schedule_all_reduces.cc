@@ -6,8 +6,8 @@
 namespace gpupool::engine {
 namespace {
 
-// What `node` must wait for: the writers of what it reads, and the readers of
-// what it overwrites.
+// Returns the nodes that must run before the one at `position`: writers of its
+// inputs, and readers of values that it overwrites.
 std::vector<int> Predecessors(const Graph& graph, const GraphIndex& index,
                               int position) {
   const Node& node = graph.nodes()[static_cast<size_t>(position)];
@@ -43,6 +43,8 @@ AllReduceOrder::AllReduceOrder(const Graph& graph)
 
 std::vector<int> AllReduceOrder::Arrange(const std::vector<int>& order,
                                          int first) const {
+  // Communication overlaps with everything that needs no sum, so that runs
+  // between the starts and the waits.
   if (starts_.empty()) return order;
   std::vector<int> early, waiting;
   for (const int task : order) {
@@ -64,7 +66,9 @@ std::vector<int> AllReduceOrder::WithStarts(
     others.push_back(position);
   }
   std::vector<int> result;
-  size_t next = 0;  // of others
+  size_t next = 0;  // position in `others`
+  // Starts may not pass each other: a late gradient also delays the starts that
+  // follow in the graph.
   for (const int start : starts_) {
     int last = -1;
     for (const int other : before_[static_cast<size_t>(start)]) {

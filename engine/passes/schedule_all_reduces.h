@@ -1,8 +1,10 @@
-// Where sums over ranks stand in an order of the nodes: every start right
-// behind the last gradient that it sends, and what depends on a wait behind
-// everything that does not, one wait after the other, each followed by what is
-// ready then. Starts keep the order of the graph: it must be the same on all
-// ranks. Pure.
+// Places sums over ranks in an order of the nodes.
+// - Every start comes right after the last gradient that it sends.
+// - Nodes that depend on a wait come after all nodes that do not: one wait
+//   after the other, each followed by the nodes that are then ready.
+// - Starts keep the order of the graph, which must be the same on all ranks.
+//
+// Pure.
 #pragma once
 
 #include <vector>
@@ -15,8 +17,9 @@ class AllReduceOrder {
  public:
   explicit AllReduceOrder(const Graph& graph);
 
-  // `order`: positions of the graph's step nodes, less `first`, in an order in
-  // which they could run. Returns it unchanged for a graph without all-reduces.
+  // Returns the order with sums placed; unchanged for a graph without
+  // all-reduces. `order` holds positions of the graph's step nodes, minus
+  // `first`, in an executable order.
   std::vector<int> Arrange(const std::vector<int>& order, int first) const;
 
  private:
@@ -32,9 +35,10 @@ class AllReduceOrder {
   const Graph& graph_;
   const GraphIndex index_;
   std::vector<int> starts_;  // positions, in the order of the graph
-  // By position: is a wait or depends on one.
+  // For each position: whether it is a wait or depends on one.
   std::vector<bool> waits_;
-  std::vector<std::vector<int>> before_;  // by position: what must run first
+  // For each position: nodes that must run first.
+  std::vector<std::vector<int>> before_;
 };
 
 }  // namespace gpupool::engine

@@ -6,7 +6,7 @@
 namespace gpupool::engine {
 namespace {
 
-// The load nodes, depth first from those that no load node waits for.
+// Orders the load nodes depth first, from those that no load node reads.
 class LoadOrder {
  public:
   explicit LoadOrder(const Graph& graph) : graph_(graph), index_(graph) {
@@ -38,7 +38,7 @@ class LoadOrder {
     return false;
   }
 
-  // What the node reads, then the node.
+  // Appends the producers of the node's inputs, then the node.
   void Place(int position) {
     std::vector<std::pair<int, size_t>> path{{position, 0}};
     while (!path.empty()) {
@@ -59,7 +59,7 @@ class LoadOrder {
 
   const Graph& graph_;
   const GraphIndex index_;
-  int count_ = 0;  // of load nodes
+  int count_ = 0;  // number of load nodes
   std::vector<bool> placed_;
   std::vector<int> order_;
 };

@@ -1,6 +1,6 @@
-// Puts each load node right before the first one that reads what it makes, so
-// that weights on their way (transposed, folded, about to be rounded) are few
-// at a time: their bytes are the arena's, and free again for the steps. Pure.
+// Moves each load node right before the first load node that reads its result.
+// Few intermediate weights (transposed, folded, about to be rounded) then exist
+// at a time. Their memory is the arena's, which the steps use later. Pure.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,7 +8,7 @@
 
 namespace gpupool::engine {
 
-// Load nodes stand before all others, and stay there.
+// Reorders the load nodes, which stay before all others.
 absl::Status ScheduleLoads(Graph& graph);
 
 }  // namespace gpupool::engine

@@ -1,6 +1,6 @@
-// Moves each node that only overwrites persistent values up to the first
-// place where its inputs are ready and the old values have no readers left,
-// so that gradients die early and the peak is lower. Pure.
+// Moves each node that only overwrites persistent values up to the first place
+// where its inputs are ready and the old values have no readers left. Gradients
+// then die early, which lowers the peak. Pure.
 #pragma once
 
 #include "absl/status/status.h"

@@ -10,7 +10,7 @@
 namespace gpupool::engine {
 namespace {
 
-// One sweep's result may show the next something new; chains are short.
+// A sweep may create work for the next one; such chains are short.
 constexpr int kMaxSweeps = 4;
 
 const BinaryFunction* FunctionOf(const Node& node) {
@@ -18,7 +18,7 @@ const BinaryFunction* FunctionOf(const Node& node) {
                                 : nullptr;
 }
 
-// Whether f(x, number) is x.
+// Returns whether f(x, number) is x.
 bool IsNeutralOnTheRight(BinaryFunction function, double number) {
   switch (function) {
     case BinaryFunction::kAdd:
@@ -38,7 +38,7 @@ bool IsCommutative(BinaryFunction function) {
          function == BinaryFunction::kMultiply;
 }
 
-// x + 0 and its kin.
+// Replaces x + 0 and the like by x.
 bool ReplacedByOperand(Sweep& sweep, Node& node, BinaryFunction function) {
   for (const size_t operand : {size_t{0}, size_t{1}}) {
     if (operand == 1 && !IsCommutative(function)) break;
@@ -54,7 +54,7 @@ bool ReplacedByOperand(Sweep& sweep, Node& node, BinaryFunction function) {
   return false;
 }
 
-// x^2 is a product, which costs next to nothing beside a power.
+// Writes x^2 as a product, which costs far less than a power.
 void SimplifyPower(Sweep& sweep, Node& node) {
   if (sweep.Number(node.inputs[1]) != 2.0 ||
       sweep.value(node.inputs[0]).type() !=
@@ -66,7 +66,7 @@ void SimplifyPower(Sweep& sweep, Node& node) {
   sweep.MarkChanged();
 }
 
-// A sum without broadcasting has an op of its own, which more passes know.
+// Writes a sum without broadcasting as kAdd, which more passes support.
 void SimplifySum(Sweep& sweep, Node& node) {
   const Value& a = sweep.value(node.inputs[0]);
   const Value& b = sweep.value(node.inputs[1]);
@@ -76,7 +76,7 @@ void SimplifySum(Sweep& sweep, Node& node) {
   sweep.MarkChanged();
 }
 
-// Elementwise nodes broadcast by themselves.
+// Removes broadcasts in front of elementwise nodes, which broadcast anyway.
 void ReadBeforeBroadcast(Sweep& sweep, Node& node) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Node* broadcast = sweep.Producer(node.inputs[i], Op::kBroadcast);
@@ -95,8 +95,8 @@ void ReadBeforeBroadcast(Sweep& sweep, Node& node) {
   }
 }
 
-// A number per channel as [C, 1, 1] beside an image needs no layout, whereas
-// [1, C, 1, 1] would be converted to the image's.
+// Reshapes a number for each channel from [1, C, 1, 1] to [C, 1, 1]. As a 4-D
+// value it would be converted to the layout of the image.
 absl::Status TrimLeadingOnes(Sweep& sweep, Node& node) {
   if (sweep.shape(node.outputs[0]).rank() != 4) return absl::OkStatus();
   for (ValueId& id : node.inputs) {

@@ -1,4 +1,4 @@
-// Movement that does nothing, or that one node can do.
+// Removes movement that does nothing or that one node can do.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -20,10 +20,11 @@ bool ChangesNothing(const Sweep& sweep, const Node& node) {
       return true;
     case Op::kConcat:
       return node.inputs.size() == 1;
+    // Padding is never negative, so an equal shape means no padding.
     case Op::kPad:
       return true;
     case Op::kSlice: {
-      // Of the input's size, and forwards: all of it.
+      // A slice of the input's size with positive steps is the whole input.
       const auto& steps = node.get<SliceAttributes>().steps;
       return std::all_of(steps.begin(), steps.end(),
                          [](int64_t step) { return step > 0; });
@@ -37,7 +38,8 @@ bool ChangesNothing(const Sweep& sweep, const Node& node) {
   }
 }
 
-// Whether the axes with more than one cell keep their order.
+// Returns whether the axes with more than one cell keep their order. The
+// transpose then moves no bytes.
 bool MovesOnlyOnes(const Shape& x, const std::vector<int>& permutation) {
   int last = -1;
   for (const int axis : permutation) {
@@ -69,7 +71,7 @@ void SimplifyTranspose(Sweep& sweep, Node& node) {
   }
 }
 
-// Whether every number of `from` is exact in `to`.
+// Returns whether `to` represents every number of `from` exactly.
 bool Holds(DType to, DType from) {
   switch (to) {
     case DType::kFloat64:
@@ -91,12 +93,14 @@ void SimplifyCast(Sweep& sweep, Node& node) {
   if (before == nullptr) return;
   const ValueId x = before->inputs[0];
   const DType between = before->get<CastAttributes>().dtype;
+  // The first cast can go only if it loses nothing. A cast to bool maps all
+  // numbers but 0 to 1.
   if (between == DType::kBool || !Holds(between, sweep.value(x).dtype)) return;
   node.inputs[0] = x;
   sweep.MarkChanged();
 }
 
-// Over axes of one cell nothing is reduced.
+// Replaces a reduction over axes of one cell by a reshape.
 void SimplifyReduce(Sweep& sweep, Node& node) {
   const Shape& x = sweep.shape(node.inputs[0]);
   const auto& axes = node.get<ReduceAttributes>().axes;

@@ -1,4 +1,4 @@
-// Products: transposes, scales, biases and the reshapes around them.
+// Simplifies products: transposes, scales, biases and the reshapes around them.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -9,7 +9,7 @@
 namespace gpupool::engine {
 namespace {
 
-// Whether the permutation swaps the last two axes and nothing else.
+// Returns whether the permutation swaps just the last two axes.
 bool SwapsLastTwo(const std::vector<int>& permutation) {
   const size_t rank = permutation.size();
   if (rank < 2) return false;
@@ -19,7 +19,7 @@ bool SwapsLastTwo(const std::vector<int>& permutation) {
   return permutation[rank - 2] == static_cast<int>(rank - 1);
 }
 
-// Reads what a transpose of the last two axes reads, and flips the flag.
+// Skips a transpose of the last two axes and flips the flag instead.
 void TakeTranspose(Sweep& sweep, ValueId& operand, bool& flag) {
   const Node* before = sweep.Producer(operand, Op::kTranspose);
   if (before == nullptr ||
@@ -31,8 +31,7 @@ void TakeTranspose(Sweep& sweep, ValueId& operand, bool& flag) {
   sweep.MarkChanged();
 }
 
-// x and c where the value is x times a finite number c, computed by a node
-// that nobody else reads.
+// x and a finite factor of a value x * factor, whose node nobody else reads.
 struct Scaled {
   ValueId x;
   double factor = 1;
@@ -52,12 +51,13 @@ std::optional<Scaled> FindScale(const Sweep& sweep, ValueId id) {
       continue;
     }
     const double factor = divide ? 1 / *number : *number;
+    // factor - factor is NaN for infinities and NaN.
     if (factor != 0 && factor - factor == 0) return Scaled{x, factor};
   }
   return std::nullopt;
 }
 
-// transpose(x * c) is transpose(x) * c, where a product can take the scale.
+// Finds a scale before a transpose, since transpose(x * c) is transpose(x) * c.
 absl::StatusOr<std::optional<Scaled>> FindScaleBehindTranspose(Sweep& sweep,
                                                                ValueId id) {
   const Node* before = sweep.Producer(id, Op::kTranspose);
@@ -86,7 +86,7 @@ absl::Status TakeScales(Sweep& sweep, Node& node) {
   return absl::OkStatus();
 }
 
-// a [..., m, k] times weights [k, n] is one plain product of all rows.
+// Turns a [..., m, k] times weights [k, n] into one plain product of all rows.
 absl::Status MakePlainProduct(Sweep& sweep, Node& node) {
   const auto matmul = node.get<BatchMatMulAttributes>();
   const Value& a = sweep.value(node.inputs[0]);
@@ -120,7 +120,7 @@ absl::Status SimplifyBatchMatMul(Sweep& sweep, Node& node) {
   return MakePlainProduct(sweep, node);
 }
 
-// (a b) * c, where nobody else reads a b.
+// Moves the factor of (a b) * c into the product if nobody else reads a b.
 absl::Status ScaleOfProduct(Sweep& sweep, Node& node) {
   for (const ValueId id : node.inputs) {
     const Node* product = sweep.Producer(id, Op::kBatchMatMul);
@@ -147,12 +147,12 @@ absl::Status ScaleOfProduct(Sweep& sweep, Node& node) {
   return absl::OkStatus();
 }
 
-// Where the channels of an op's result lie in its shape.
+// Returns the axis of the channels in an op's result.
 int ChannelAxis(Op op, const Shape& y) {
   return op == Op::kMatMul ? y.rank() - 1 : 1;
 }
 
-// Whether `bias` holds one number per channel of y and broadcasts to it.
+// Returns whether `bias` broadcasts to y and has one number for each channel.
 bool IsPerChannel(const Shape& bias, const Shape& y, int channel_axis) {
   const int missing = y.rank() - bias.rank();
   if (missing < 0 || bias.elements() != y[channel_axis]) return false;
@@ -172,7 +172,8 @@ Epilogue* EpilogueOf(Node& node) {
 
 bool KnowsNoBias(const Epilogue& epilogue) { return epilogue == Epilogue{}; }
 
-// The product under a value, perhaps behind a reshape that keeps its columns.
+// The product that makes a value, perhaps through a reshape that keeps its
+// columns.
 struct Product {
   Node node;  // a copy
   bool reshaped = false;
@@ -195,7 +196,7 @@ std::optional<Product> FindProduct(const Sweep& sweep, ValueId id) {
   return Product{*node, reshaped};
 }
 
-// product + a number per channel: the bias of the product.
+// Turns a number for each channel, added to a product, into its bias.
 absl::StatusOr<bool> TakeBias(Sweep& sweep, Node& node, size_t operand) {
   const ValueId y = node.inputs[operand];
   const ValueId bias = node.inputs[1 - operand];
@@ -211,7 +212,7 @@ absl::StatusOr<bool> TakeBias(Sweep& sweep, Node& node, size_t operand) {
       !IsPerChannel(sweep.shape(bias), sweep.shape(y), axis)) {
     return false;
   }
-  // One row plus one row may as well be a residual.
+  // A single row plus a row of activations is left for the residual.
   const ValueKind kind = sweep.value(bias).kind;
   if (sweep.shape(bias) == sweep.shape(y) &&
       (kind == ValueKind::kIntermediate || kind == ValueKind::kInput)) {
@@ -229,7 +230,8 @@ absl::StatusOr<bool> TakeBias(Sweep& sweep, Node& node, size_t operand) {
   return true;
 }
 
-// A product, or what SinkReshape has put behind one.
+// Returns whether the op is a product, or one that SinkReshape puts after a
+// product.
 bool KeepsRows(Op op) {
   switch (op) {
     case Op::kMatMul:
@@ -246,8 +248,8 @@ bool KeepsRows(Op op) {
   }
 }
 
-// Elementwise nodes work on the rows of a product as they are; the reshape
-// follows, where it may meet its opposite.
+// Moves a reshape of a product's rows after an elementwise node. It may then
+// meet the opposite reshape and vanish.
 absl::Status SinkReshape(Sweep& sweep, Node& node) {
   const size_t data = node.op == Op::kAdd ? 2 : 1;
   for (size_t i = 0; i < data; ++i) {

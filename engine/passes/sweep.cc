@@ -20,6 +20,7 @@ Sweep::Sweep(Graph& graph)
     for (ValueId id : node.inputs) ++uses_[At(id)];
   }
   for (const GraphOutput& output : graph.outputs()) ++uses_[At(output.value)];
+  // Updates are needed even if no node reads them.
   for (const Value& value : graph.values()) {
     if (value.alias.kind == AliasKind::kUpdate) ++uses_[At(value.id)];
   }
@@ -47,6 +48,8 @@ absl::Status Sweep::Visit(Node node, std::initializer_list<Rule> rules) {
     RETURN_IF_ERROR(rule(*this, node));
     if (taken_) break;
   }
+  // A rule may have changed the inputs, so the old reads are taken back and the
+  // new ones counted in Note.
   for (ValueId id : before) --uses_[At(id)];
   if (taken_) return absl::OkStatus();
   Note(node);
@@ -54,7 +57,7 @@ absl::Status Sweep::Visit(Node node, std::initializer_list<Rule> rules) {
   return absl::OkStatus();
 }
 
-// Counts the reads of a node that is about to stand at the end of the list.
+// Counts the reads of a node that will be appended next.
 void Sweep::Note(const Node& node) {
   uses_.resize(graph_.values().size(), 0);
   producers_.resize(graph_.values().size(), -1);
@@ -73,6 +76,7 @@ const Node* Sweep::Producer(ValueId id) const {
   const int producer = producers_[At(id)];
   if (producer < 0) return nullptr;
   const Node& node = graph_.nodes()[static_cast<size_t>(producer)];
+  // The node may not be merged into a later one if an input changes between.
   for (ValueId input : node.inputs) {
     if (At(input) >= updaters_.size()) continue;
     const int updater = updaters_[At(input)];
@@ -102,6 +106,7 @@ absl::StatusOr<ValueId> Sweep::Emit(Op op, const ValueIds& inputs,
                                     Attributes attributes) {
   ASSIGN_OR_RETURN(const ValueId result,
                    builder_.EmitOne(op, inputs, std::move(attributes)));
+  // EmitOne has appended the node, but Note needs its position beforehand.
   Node node = std::move(graph_.mutable_nodes().back());
   graph_.mutable_nodes().pop_back();
   Note(node);
@@ -126,7 +131,7 @@ void Sweep::Replace(Node& node, ValueId with) {
   GPUPOOL_CHECK(node.outputs.size() == 1 &&
                 value(old).type() == value(with).type());
   if (value(old).alias.kind == AliasKind::kUpdate) return;
-  // Later readers of an overwritten value would see the new one.
+  // Later readers of a value that is overwritten would read the new one.
   if (At(with) < updaters_.size() && updaters_[At(with)] >= 0) return;
   replaced_[At(old)] = with;
   uses_[At(with)] += uses_[At(old)];
@@ -140,6 +145,7 @@ void Sweep::Finish() {
   ApplyReplacements(graph_, replaced_);
   if (!changed_) return;
   std::vector<bool> drop(graph_.nodes().size(), false);
+  // Backwards, so dropping a node can drop its producers in the same pass.
   for (size_t i = graph_.nodes().size(); i-- > 0;) {
     const Node& node = graph_.nodes()[i];
     drop[i] = std::all_of(node.outputs.begin(), node.outputs.end(),

@@ -1,4 +1,4 @@
-// The learning rate of each step, by closed forms. Pure.
+// The learning rate of each step in closed form. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,25 @@ class TrainingSpec;
 
 namespace gpupool::engine {
 
-// The optimizer's base rate, defaults applied (Adam and AdamW 1e-3, RMSprop
-// and Adagrad 1e-2, Lion 1e-4). InvalidArgument when no optimizer is set, SGD
-// has no learning rate, or the rate is not finite or not above 0.
+// Returns the optimizer's base rate with defaults applied (Adam and AdamW 1e-3,
+// RMSprop and Adagrad 1e-2, Lion 1e-4). INVALID_ARGUMENT when
+// - no optimizer is set,
+// - SGD has no learning rate, or
+// - the rate is not finite or not above 0.
 absl::StatusOr<double> BaseLearningRate(const v1::TrainingSpec& training);
 
-// InvalidArgument names the field that is out of range.
+// Returns INVALID_ARGUMENT, naming the field, when a field is out of range.
 absl::Status ValidateSchedule(const v1::LearningRateSchedule& schedule,
                               double base, uint64_t total_steps);
 
 struct ScheduleStep {
   uint64_t step = 0;  // from 0
   uint64_t total_steps = 0;
-  uint32_t reductions = 0;  // plateau only: how often the rate was lowered
+  uint32_t reductions = 0;  // plateau only: number of reductions so far
 };
 
-// The rate of a step; w warm-up steps, b base rate, e = step - w, n = total
-// steps - w (torch/optim/lr_scheduler.py):
+// Returns the rate of a step. w: warm-up steps, b: base rate, e = step - w, n =
+// total steps - w (torch/optim/lr_scheduler.py):
 //   step < w         b * (step + 1) / w
 //   constant rate    b
 //   step             b * gamma^(e div every_steps)
@@ -48,8 +50,7 @@ struct ScheduleStep {
 //                    at e = n - 1 (Smith and Topin 2017, arXiv 1708.07120)
 //   plateau          max(minimum, b * factor^reductions)
 //   cyclic           linear from base to maximum in up_steps and back in
-//                    down_steps, again and again (Smith 2015, arXiv
-//                    1506.01186)
+//                    down_steps, repeatedly (Smith 2015, arXiv 1506.01186)
 double LearningRateAt(const v1::LearningRateSchedule& schedule, double base,
                       const ScheduleStep& at);
 

@@ -41,8 +41,9 @@ std::unique_ptr<Kernel> MakeStart(const CompileRequest& request) {
       });
 }
 
-// For each input of the wait: how many sums the graph starts after it and
-// before the wait. The collective's tickets are consecutive.
+// Returns for each input of the wait how many sums the graph starts after that
+// input's and before the wait. The collective's tickets are consecutive, so
+// this count gives the input's ticket.
 absl::StatusOr<std::vector<CollectiveTicket>> LaterStarts(const Graph& graph,
                                                           const Node& wait) {
   std::vector<CollectiveTicket> later;
@@ -65,7 +66,7 @@ absl::StatusOr<std::vector<CollectiveTicket>> LaterStarts(const Graph& graph,
   return later;
 }
 
-// The flats' numbers one after the other.
+// Writes the flat buffers' numbers to the outputs, one after the other.
 class MeanWriter {
  public:
   MeanWriter(const KernelArguments& arguments,

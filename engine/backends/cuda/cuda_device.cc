@@ -38,7 +38,7 @@ std::unique_ptr<CudaLibraries> CudaDevice::OpenLibraries(
 
 absl::Status CudaDevice::Start() {
   RETURN_IF_ERROR(MakeCurrent());
-  // Makes the context now, where an error has a name.
+  // Creates the context now, so that its errors name the GPU.
   RETURN_IF_ERROR(StatusOf(cudaFree(nullptr),
                            absl::StrCat("opening GPU ", options_.index)));
   ASSIGN_OR_RETURN(const DriverFunctions driver, FindDriverFunctions());

@@ -53,6 +53,7 @@ absl::Status CudaLibraries::OpenCudnn(const CudaLibraryOptions& options) {
 }
 
 absl::Status CudaLibraries::OpenNccl(const CudaLibraryOptions& options) {
+  // A planner has no streams but plans sums over ranks.
   if (options.communication == nullptr && options.planned_device.empty()) {
     return absl::UnimplementedError("programs that serve sum over no ranks");
   }
@@ -102,6 +103,7 @@ portable::KernelOr CudaLibraries::MakeKernel(
       return MakeCudnnNorm(cudnn_.get(), request, context);
     case Op::kAllReduceStart:
     case Op::kAllReduceWait:
+      // No other kernel can take the node, so the caller must get the reason.
       if (nccl_ == nullptr) return no_nccl_;
       return nccl_->MakeKernel(request);
     default:

@@ -39,7 +39,8 @@ class CudaLibraries {
   CudaLibraries(const CudaLibraries&) = delete;
   CudaLibraries& operator=(const CudaLibraries&) = delete;
 
-  // Returns versions and errors, as "cuBLASLt 13.1.0; cuDNN is missing: ...".
+  // Returns versions and errors, as "cuBLASLt 13.1.0; no cuDNN (...); NCCL
+  // 2.28.3".
   std::string Describe() const;
   // Returns FAILED_PRECONDITION when cuDNN is there but cannot plan for a
   // described device. Returns OK when the libraries are not for planning.

@@ -15,6 +15,7 @@ CudnnDescriptor::CudnnDescriptor(const CudnnFunctions* functions,
       absl::StrCat("making a descriptor of type ", static_cast<int>(type)));
 }
 
+// Swapping leaves the old object to the other's destructor.
 CudnnDescriptor& CudnnDescriptor::operator=(CudnnDescriptor&& other) noexcept {
   std::swap(functions_, other.functions_);
   std::swap(descriptor_, other.descriptor_);
@@ -104,6 +105,7 @@ absl::StatusOr<int64_t> CudnnDescriptor::Integer(
 
 absl::StatusOr<std::string> CudnnDescriptor::Text(
     cudnnBackendAttributeName_t name) const {
+  // The first call returns only the size.
   int64_t size = 0;
   RETURN_IF_ERROR(GetRaw(name, CUDNN_TYPE_CHAR, 0, size, nullptr));
   std::string text(static_cast<size_t>(size), '\0');

@@ -9,7 +9,8 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// What the engine's allocator and plans promise for every value.
+// Alignment in bytes that the engine's allocator and plans guarantee for every
+// value.
 constexpr int64_t kTensorAlignment = 64;
 
 std::vector<int64_t> RowMajorStrides(const std::vector<int64_t>& dims) {
@@ -86,7 +87,7 @@ CudnnGraph::Id CudnnGraph::AddNumber(int rank) {
   return Add(tensor);
 }
 
-// An operation with its tensors; the text names them in order.
+// Begins an operation with its tensors and adds them to the text in order.
 CudnnDescriptor CudnnGraph::Begin(cudnnBackendDescriptorType_t type,
                                   absl::Span<const Operand> operands) {
   CudnnDescriptor made(functions_, type);
@@ -106,7 +107,7 @@ void CudnnGraph::Keep(CudnnDescriptor operation, absl::string_view name) {
   operations_.push_back(std::move(operation));
 }
 
-// The same for one that is described by `part`.
+// Keeps an operation that `part` describes. The operation refers to the part.
 void CudnnGraph::Keep(CudnnDescriptor operation, absl::string_view name,
                       cudnnBackendAttributeName_t attribute,
                       CudnnDescriptor part) {

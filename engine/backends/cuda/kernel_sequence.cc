@@ -31,6 +31,7 @@ KernelSequence::KernelSequence(std::vector<Step> steps, uint64_t scratch_bytes)
 
 uint64_t KernelSequence::workspace_bytes() const {
   const uint64_t bytes = scratch_bytes_ + shared_bytes_;
+  // Bind aligns the workspace itself, which may skip some bytes.
   return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
 }
 

@@ -8,7 +8,7 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// Numbers and structures of the library's interface, which never change.
+// Constants and structures of the library's interface, which never change.
 constexpr int kSuccess = 0;
 constexpr int kFunctionNotFound = 13;
 constexpr int kGpuIsLost = 15;
@@ -30,7 +30,7 @@ struct Process {
   unsigned compute_instance;
 };
 
-// All but the first four may be missing from old libraries.
+// Old libraries may lack all but the first four.
 struct Functions {
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;

@@ -14,7 +14,7 @@ namespace gpupool::engine::cuda {
 absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name,
                                                   const std::string& folders) {
   constexpr int kFlags = RTLD_LAZY | RTLD_LOCAL;
-  std::string broken;  // why the first that is there does not load
+  std::string broken;  // why the first existing file fails to load
   for (const absl::string_view folder :
        absl::StrSplit(folders, ':', absl::SkipEmpty())) {
     const std::string path = absl::StrCat(folder, "/", name);

@@ -9,7 +9,7 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// Keeps the graph that the kernel was made from.
+// A kernel that owns the graph that it was made from.
 class OwningKernel : public Kernel {
  public:
   OwningKernel(std::unique_ptr<Graph> graph, std::unique_ptr<Kernel> kernel)
@@ -29,7 +29,7 @@ class OwningKernel : public Kernel {
   const std::unique_ptr<Kernel> kernel_;
 };
 
-// A step that applies the activation to `operand`.
+// Returns a step that applies the activation to `operand`.
 FusedStep StepOf(const Epilogue& epilogue, int operand) {
   switch (epilogue.activation) {
     case Activation::kRelu:
@@ -47,7 +47,7 @@ FusedStep StepOf(const Epilogue& epilogue, int operand) {
   }
 }
 
-// The bias as it broadcasts to y.
+// Returns the bias in a shape that broadcasts to y.
 Value BiasOf(const Value& y) {
   Value bias;
   bias.dtype = y.dtype;

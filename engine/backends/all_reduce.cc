@@ -94,7 +94,7 @@ class MeanWriter {
   const std::vector<size_t>& outputs_;
   const float divisor_;
   size_t output_ = 0;
-  size_t begin_ = 0;  // in that output
+  size_t begin_ = 0;  // within that output
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeWait(
@@ -109,6 +109,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeWait(
                      outputs = ElementsOf(request.graph, node.outputs)](
                         const KernelArguments& arguments) -> absl::Status {
     if (collective == nullptr) return NoCollective();
+    // Tickets go on from step to step, so they are counted back from the
+    // newest.
     const CollectiveTicket newest = collective->newest();
     MeanWriter means(arguments, outputs, ranks);
     for (size_t i = 0; i < flats.size(); ++i) {

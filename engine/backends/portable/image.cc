@@ -98,6 +98,8 @@ std::unique_ptr<Kernel> MakeGlobalAvgPool(const CompileRequest& request,
     GlobalAvgPoolFunctor<T> bound = functor;
     bound.x = at.in<T>(0);
     bound.y = at.out<T>(0);
+    // With contiguous cells the lanes of a group read neighbours. Otherwise
+    // threads of neighbouring channels do.
     if (bound.cell_stride == 1) {
       LaunchRows(stream, rows, bound);
     } else {
@@ -106,7 +108,8 @@ std::unique_ptr<Kernel> MakeGlobalAvgPool(const CompileRequest& request,
   });
 }
 
-// `step` for each step along an axis, by the place in a value's memory.
+// Returns a walk that maps a place in the value's memory to the sum of `steps`
+// over its coordinates.
 Walk<1> WalkAlong(const Value& x, const std::vector<int64_t>& steps) {
   LoopNest loops;
   loops.strides.resize(1);

@@ -87,6 +87,7 @@ std::unique_ptr<Kernel> MakeCorrectCount(const CompileRequest& request,
         LaunchRows(stream, rows.rows,
                    CorrectFunctor<T>{at.in<T>(0), right, rows});
         LossFunctor total;
+        // A correct row gives 1, so the sum is the count.
         total.numbers = right;
         total.parts = rows.rows;
         total.y = at.out<void>(0);
@@ -133,6 +134,7 @@ template <typename T>
 std::unique_ptr<Kernel> MakeSquaredErrorGrad(const CompileRequest& request,
                                              const PortableContext& context) {
   const int64_t count = InputOf(request, 0).shape.elements();
+  // The mean over rows and numbers is one mean over all elements.
   const double factor = 2.0 / static_cast<double>(count);
   return MakeKernel([=, stream = context.stream](const KernelArguments& at) {
     LaunchFor(stream, count,

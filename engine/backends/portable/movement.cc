@@ -12,13 +12,13 @@
 namespace gpupool::engine::portable {
 namespace {
 
-// One input's copy.
+// The copy of one input.
 struct InputCopy {
   size_t input = 0;
   CopyPlan plan;
 };
 
-// Copies into the output, maybe after a fill.
+// Copies into the output, after a fill if there is one.
 class CopyProgram {
  public:
   explicit CopyProgram(const Value& y)
@@ -48,8 +48,7 @@ class CopyProgram {
   std::vector<InputCopy> copies_;
 };
 
-// A value that is padded, or its gradient, by axis in the result's memory
-// order.
+// The axes of a padded value or of its gradient, in the result's memory order.
 struct PadAxes {
   Grid grid;  // of the result
   std::vector<int> order;

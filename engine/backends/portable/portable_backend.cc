@@ -10,7 +10,7 @@
 namespace gpupool::engine::portable {
 namespace {
 
-// Looks at what the functors reported after each run.
+// A kernel that checks after each run what the functors reported.
 class CheckedKernel : public Kernel {
  public:
   CheckedKernel(std::unique_ptr<Kernel> kernel, const Node& node,

@@ -1,4 +1,4 @@
-// Which family makes the kernel of an op.
+// Maps ops to the families that make their kernels.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -115,6 +115,7 @@ bool AllOutputsEmpty(const CompileRequest& request) {
 
 KernelOr MakePortableKernel(const CompileRequest& request,
                             const PortableContext& context) {
+  // So no family has to handle empty outputs.
   if (AllOutputsEmpty(request)) {
     return MakeKernel([](const KernelArguments&) {});
   }

@@ -11,6 +11,7 @@ KernelOr MakeBatchNormUpdate(const CompileRequest& request,
   RunningFunctor functor;
   functor.type = InputOf(request, 0).dtype;
   functor.momentum = update.momentum;
+  // The batch's variance is biased, the running one is not.
   functor.unbias = count / (count - 1);
   return MakeKernel([=, stream = context.stream,
                      channels = InputOf(request, 0).shape.elements()](

@@ -110,10 +110,9 @@ std::optional<MovementCopies> CopiesOf(const Graph& graph, const Node& node) {
       return MovementCopies{std::nullopt,
                             {SliceCopy(s, node.get<SliceAttributes>(), false)}};
     case Op::kSliceGrad:
+      // A step may skip cells, so all are filled with 0 first.
       return MovementCopies{
-          // A step may skip cells, so the rest is filled with 0 first.
-          0,
-          {SliceCopy(s, node.get<SliceGradAttributes>().slice, true)}};
+          0, {SliceCopy(s, node.get<SliceGradAttributes>().slice, true)}};
     case Op::kPad:
       return MovementCopies{pad->value,
                             {SliceCopy(s, Inside(*pad, s.x.shape), true)}};

@@ -22,7 +22,8 @@ namespace gpupool::engine {
 
 enum class ResizeMode : uint8_t { kNearest, kLinear, kCubic };
 
-// How a cell of the output maps to a position in the input, by ONNX's names.
+// The map from a cell of the output to a position in the input, by ONNX's
+// names.
 enum class ResizeCoordinates : uint8_t {
   kHalfPixel,
   kHalfPixelSymmetric,
@@ -33,7 +34,7 @@ enum class ResizeCoordinates : uint8_t {
   kTfCropAndResize,
 };
 
-// How a position between two cells is rounded.
+// The rounding of a position between two cells.
 enum class ResizeRounding : uint8_t {
   kRoundPreferFloor,
   kRoundPreferCeil,

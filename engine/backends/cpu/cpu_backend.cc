@@ -265,7 +265,7 @@ CpuBackend::~CpuBackend() = default;
 
 absl::StatusOr<std::unique_ptr<Kernel>> CpuBackend::Compile(
     const CompileRequest& request) {
-  // So no kernel has to handle empty outputs.
+  // No other kernel then has to handle empty outputs.
   if (AllOutputsEmpty(request)) {
     return MakeKernel([](const KernelArguments&) {});
   }

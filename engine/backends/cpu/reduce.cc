@@ -143,7 +143,7 @@ HWY_EXPORT(FindReduce);
 
 constexpr int64_t kNumbersPerPart = 64 << 10;
 constexpr int64_t kColumnsPerItem = 1024;
-// So many narrow rows are read as one wide row, which fills vectors.
+// Narrow rows that are read together as one wide row, which fills vectors.
 constexpr int64_t kFold = 16;
 constexpr int64_t kNarrow = kColumnsPerItem / kFold;
 

@@ -1,4 +1,4 @@
-// How long sums are shared among threads. (Host and device; plain C++.)
+// Shares long sums among threads. (Host and device; plain C++.)
 //
 // - If the numbers of a sum are neighbours, a group makes each sum.
 // - If the numbers of neighbouring sums are neighbours, a group makes a tile of

@@ -115,7 +115,7 @@ bool AllOutputsEmpty(const CompileRequest& request) {
 
 KernelOr MakePortableKernel(const CompileRequest& request,
                             const PortableContext& context) {
-  // So no family has to handle empty outputs.
+  // No family then has to handle empty outputs.
   if (AllOutputsEmpty(request)) {
     return MakeKernel([](const KernelArguments&) {});
   }

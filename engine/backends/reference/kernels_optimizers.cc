@@ -24,7 +24,7 @@ bool KeepsEverything(const Operands& o, bool clip) {
   return true;
 }
 
-// As torch.optim.RMSprop.
+// Computes torch.optim.RMSprop.
 void RmspropStep(const Operands& o) {
   const auto& rmsprop = o.node.get<RmspropAttributes>();
   if (KeepsEverything(o, rmsprop.clip)) return;
@@ -50,7 +50,7 @@ void RmspropStep(const Operands& o) {
   }
 }
 
-// As torch.optim.Adagrad.
+// Computes torch.optim.Adagrad.
 void AdagradStep(const Operands& o) {
   const auto& adagrad = o.node.get<AdagradAttributes>();
   if (KeepsEverything(o, adagrad.clip)) return;

@@ -165,7 +165,7 @@ void AllReduceWait(const Operands& o) {
   }
 }
 
-// As torch.optim.SGD. The velocity of the first step is the gradient.
+// Computes torch.optim.SGD. The velocity of the first step is the gradient.
 void SgdStep(const Operands& o) {
   const auto& sgd = o.node.get<SgdAttributes>();
   if (KeepsEverything(o, sgd.clip)) return;
@@ -184,7 +184,7 @@ void SgdStep(const Operands& o) {
   }
 }
 
-// As torch.optim.Adam and AdamW.
+// Computes torch.optim.Adam and AdamW.
 void AdamStep(const Operands& o) {
   const auto& adam = o.node.get<AdamAttributes>();
   if (KeepsEverything(o, adam.clip)) return;

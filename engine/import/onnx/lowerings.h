@@ -12,7 +12,7 @@
 
 namespace gpupool::engine::onnx_import {
 
-// How an operator's outputs depend on its inputs, for docs/operators.md.
+// The dependence of an operator's outputs on its inputs, for docs/operators.md.
 enum class OperatorNeeds : uint8_t {
   kShapesOnly,  // sizes follow from shapes and attributes
   kNumbers,     // some inputs must be known at import, or be bound

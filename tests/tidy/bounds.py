@@ -26,7 +26,9 @@ PARAMETERS = {
 FRAGMENTS = {
     "benchmarks": 3,
     "client": 25,
-    "engine": 313,
+    "engine": 154,
+    "engine/backends": 0,
+    "engine/import": 0,
     "scheduler": 130,
     "server": 154,
     "tests": 110,

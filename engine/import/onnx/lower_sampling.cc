@@ -114,8 +114,8 @@ absl::StatusOr<Taps> LinearTaps(NodeContext& ctx, ValueId x, const Axis& axis) {
   return Taps{first, second};
 }
 
-// Adds Keys' cubic kernel with a = -0.75 at distance |t - k|, for tap k = -1
-// ... 2 (Keys 1981, doi 10.1109/TASSP.1981.1163711).
+// Adds Keys' cubic kernel with a = -0.75 at distance |t - k|, for a tap k from
+// -1 to 2 (Keys 1981, doi 10.1109/TASSP.1981.1163711).
 absl::StatusOr<ValueId> CubicWeight(NodeContext& ctx, ValueId t, int k) {
   constexpr double a = -0.75;
   const bool inner = k == 0 || k == 1;
@@ -217,7 +217,7 @@ absl::StatusOr<ValueId> GatherTaps(NodeContext& ctx, const Image& image,
 using TapRule = absl::StatusOr<Taps> (*)(NodeContext&, ValueId, const Axis&);
 
 absl::StatusOr<TapRule> ReadTapRule(const NodeContext& ctx) {
-  // Opset 20 dropped the "bi" of opset 16.
+  // Opset 20 renamed bilinear to linear, and bicubic to cubic.
   ASSIGN_OR_RETURN(const int mode, Choice(ctx, "mode",
                                           {"bilinear", "linear", "bicubic",
                                            "cubic", "nearest"}));

@@ -30,6 +30,7 @@ CudnnDescriptor::~CudnnDescriptor() {
 void CudnnDescriptor::Set(cudnnBackendAttributeName_t name,
                           cudnnBackendAttributeType_t type, int64_t count,
                           const void* values) {
+  // The first error stays. Finalize() returns it.
   if (!error_.ok()) return;
   error_ = functions_->StatusOf(
       functions_->set_attribute(descriptor_, name, type, count, values),

@@ -25,6 +25,8 @@ KernelSequence::KernelSequence(std::vector<Step> steps, uint64_t scratch_bytes)
       scratch_bytes_(AlignUp(scratch_bytes, kWorkspaceAlignment)) {
   for (const Step& step : steps_) {
     GPUPOOL_CHECK(step.kernel->resident_bytes() == 0);
+    // Steps run one after the other, so they share one workspace behind the
+    // scratch.
     shared_bytes_ = std::max(shared_bytes_, step.kernel->workspace_bytes());
   }
 }

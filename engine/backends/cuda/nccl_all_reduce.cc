@@ -24,6 +24,7 @@ absl::Status QueueCopy(std::byte* to, const std::byte* from, uint64_t bytes,
                   "copying gradients");
 }
 
+// Copies gradients into a flat buffer, then queues their mean over the ranks.
 class StartKernel : public Kernel {
  public:
   StartKernel(std::shared_ptr<NcclGroup> group, const Stream* compute,
@@ -59,6 +60,7 @@ class StartKernel : public Kernel {
   KernelBuffers buffers_;
 };
 
+// Waits for the sums, then copies them to the outputs.
 class WaitKernel : public Kernel {
  public:
   WaitKernel(const Stream* compute, std::vector<std::shared_ptr<Event>> sums,
@@ -123,6 +125,7 @@ absl::StatusOr<std::shared_ptr<NcclGroup>> NcclAllReduce::Join(
 absl::StatusOr<std::unique_ptr<Kernel>> NcclAllReduce::MakeKernel(
     const CompileRequest& request) {
   if (request.options.collective == nullptr) {
+    // A planner joins no group.
     return std::make_unique<PlanOnlyKernel>(KernelSizes{});
   }
   ASSIGN_OR_RETURN(std::shared_ptr<NcclGroup> group, Join(request));

@@ -69,6 +69,8 @@ void FindAll(const SharedLibrary& library, Functions& f) {
   FindOptional(library, "nvmlDeviceGetComputeRunningProcesses_v3", f.processes);
 }
 
+// Returns an empty text if the library does not tell. The buffer's last byte
+// stays 0 and ends the text.
 std::string ReadText(int (*function)(void*, char*, unsigned), void* device) {
   std::array<char, 97> text = {};
   if (function == nullptr ||
@@ -152,6 +154,7 @@ void ReadAll(const Functions& f, NvmlSurvey& survey) {
     if (code == kSuccess) {
       survey.gpus.push_back(ReadGpu(f, device));
     } else {
+      // A GPU that does not answer stays in the list, with its error.
       survey.gpus.push_back({.code = code});
     }
   }

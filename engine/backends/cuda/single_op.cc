@@ -79,6 +79,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSingleOp(
     node.outputs.push_back(graph->AddValue(value));
   }
   graph->AddNode(std::move(node));
+  // The kernel may refer to the graph, so it owns the graph.
   const CompileRequest request{*graph,
                                graph->nodes()[0],
                                std::vector<bool>(single.inputs.size(), false),
@@ -99,6 +100,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeEpilogue(
   if (epilogue.bias) single.inputs.push_back(BiasOf(y));
   if (epilogue.residual) single.inputs.push_back(y);
   const int inputs = static_cast<int>(single.inputs.size());
+  // Steps follow the inputs in the numbering of operands.
   int last = 0;
   const auto add = [&](FusedStep step) {
     fused.steps.push_back(std::move(step));

@@ -121,6 +121,7 @@ CopyPlan PlanCopy(LoopNest loops, int64_t from, int64_t to,
   plan.from = from;
   plan.to = to;
   loops.Collapse();
+  // Blocks have their own words, so only other copies are widened.
   if (!Block(loops, plan)) {
     while (Widen(loops, plan)) {
     }

@@ -129,6 +129,7 @@ bool ProgramBuilder::AddFused() {
             (*dtypes)[request_.node.inputs.size() + s]);
   }
   for (size_t r = 0; r < fused.results.size(); ++r) {
+    // One walk serves all results, so their layouts must agree.
     if (OutputOf(request_, r).layout != OutputOf(request_, 0).layout) {
       return false;
     }
@@ -280,6 +281,7 @@ KernelOr MakeProgram(const CompileRequest& request,
                      const PortableContext& context) {
   ProgramBuilder builder(request);
   if (!builder.AddNode()) return nullptr;
+  // This functor takes all types, but is the slowest.
   ProgramLaunch launch = LaunchNumbers;
   builder.ChooseAccess(1);
   if (builder.IsFloat()) {
@@ -326,6 +328,8 @@ KernelOr MakeCast(const CompileRequest& request,
     return x.dtype == from && y.dtype == to && x.layout == y.layout;
   };
   const LaunchStream stream = context.stream;
+  // Mixed precision casts between these types all the time, so they have
+  // functors of their own.
   if (is(DType::kFloat32, DType::kBFloat16)) {
     return MakeHotCast<float, BFloat16>(stream, count);
   }
@@ -357,6 +361,7 @@ std::unique_ptr<Kernel> MakeDropoutOf(const CompileRequest& request,
     bound.seed = at.in<int64_t>(1);
     bound.step = at.in<int64_t>(2);
     bound.y = at.out<T>(0);
+    // Each call makes four elements from one Philox block.
     LaunchFor(stream, CeilDivide(bound.count, 4), bound);
   });
 }

@@ -112,6 +112,7 @@ KernelOr MakeGatherNd(const CompileRequest& request,
   const int batch_dims = request.node.get<GatherNdAttributes>().batch_dims;
   const TupleIndices tuples = TuplesInto(request, context, batch_dims);
   const AxisView view = ViewOfTuples(x.shape, batch_dims, tuples.length);
+  // Each entry of the batch has its own tuples.
   const int64_t count =
       InputOf(request, 1).shape.elements() / tuples.length / view.before;
   return MakeGatherRows(tuples, false, view.before, count, view.cells,
@@ -170,6 +171,8 @@ KernelOr MakeScatterElements(const CompileRequest& request,
   functor.update_step = from[axis];
   functor.y_step = to[axis];
   functor.error = ErrorPlaceOf(request, context);
+  // One call takes all updates along the axis, so updates of one element apply
+  // in their order.
   LoopNest loops;
   loops.strides.resize(2);
   for (size_t i = 0; i < to.size(); ++i) {
@@ -213,6 +216,8 @@ KernelOr MakeScatterNd(const CompileRequest& request,
         bound.x = at.in<void>(0);
         bound.updates = at.in<void>(2);
         bound.y = at.out<void>(0);
+        // The buckets keep the order of updates, and each element has one
+        // writer.
         bound.buckets = plan.Launch(stream, own, at.workspace<std::byte>());
         LaunchFor(stream, view.cells * view.after, bound);
       },
@@ -266,6 +271,7 @@ KernelOr MakeTopK(const CompileRequest& request, LaunchStream stream) {
   const auto& top = request.node.get<TopKAttributes>();
   const Value& x = InputOf(request, 0);
   const AxisView view = AxisViewOf(x.shape, top.axis);
+  // With many elements to choose, each element finds its own rank instead.
   if (top.k > kMostSelected) {
     RankFunctor functor{};
     functor.type = x.dtype;

@@ -33,6 +33,7 @@ class CopyProgram {
   }
 
   void Run(LaunchStream stream, const KernelArguments& at) const {
+    // Launches of a stream run in order, so the copies overwrite the fill.
     std::byte* to = at.out<std::byte>(0);
     if (fills_) LaunchFill(stream, to, count_, fill_.data(), element_bytes_);
     for (const InputCopy& copy : copies_) {
@@ -117,6 +118,7 @@ KernelOr MakeMovement(const CompileRequest& request,
   const LaunchStream stream = context.stream;
   const Value& y = OutputOf(request, 0);
   const auto movement = CopiesOf(request.graph, node);
+  // The remaining movements are pads that copies cannot express.
   if (!movement.has_value()) {
     return node.op == Op::kPad ? MakePadding(request, stream)
                                : MakePadGrad(request, stream);

@@ -28,6 +28,7 @@ SideResults<T> SideOut(const KernelArguments& at, size_t i, bool wide) {
   return {at.out<void>(i), wide};
 }
 
+// The channels of a value, and the parts of their sums.
 struct ChannelPlan {
   ChannelShape shape;
   Walk<1> channel_of;    // by place in memory
@@ -58,6 +59,8 @@ ChannelPlan PlanChannels(const Value& x, const PortableContext& context) {
   }
   plan.shape.numbers = WalkOf<1>(std::move(numbers));
   plan.channel_of = WalkOf<1>(std::move(channels));
+  // If the stride between channels is large, a channel's numbers are
+  // neighbours.
   plan.shape.parts = ChooseParts(
       strides[1] >= kLeastRun ? SumBy::kRow : SumBy::kColumns, x.shape[1],
       plan.elements / x.shape[1], context.resident_threads);
@@ -188,6 +191,7 @@ std::unique_ptr<Kernel> MakeBatchNormGrad(const CompileRequest& request,
   const bool wide = HasWideSides(request, 2);
   return MakeKernel(
       [=](const KernelArguments& at) {
+        // The slopes lie behind the sums in the workspace.
         auto* slopes = reinterpret_cast<ChannelSlopes<Real_t<T>>*>(
             at.workspace<std::byte>() + sum_bytes);
         LaunchGradSums<T, ChannelSum::kBatchGradient>(stream, plan, epsilon, at,
@@ -239,6 +243,7 @@ std::unique_ptr<Kernel> MakeLayerNormGrad(const CompileRequest& request,
                        at.in<T>(0), at.in<T>(1), SideIn<T>(at, 2, wide),
                        SideIn<T>(at, 3, wide), SideIn<T>(at, 4, wide),
                        at.out<T>(0), epsilon, rows.width});
+        // The columns' sums give dgamma and dbeta. Rows need no slopes.
         LaunchGradSums<T, ChannelSum::kLayerGradient>(stream, plan, epsilon, at,
                                                       wide, nullptr);
       },

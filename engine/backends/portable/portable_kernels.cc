@@ -10,6 +10,7 @@ namespace {
 
 using Maker = KernelOr (*)(const CompileRequest&, const PortableContext&);
 
+// Returns null for ops without portable kernels.
 Maker MakerOf(Op op) {
   switch (op) {
     case Op::kUnary:
@@ -120,6 +121,7 @@ KernelOr MakePortableKernel(const CompileRequest& request,
     return MakeKernel([](const KernelArguments&) {});
   }
   const Node& node = request.node;
+  // A family returns null for a node beyond its limits.
   if (const Maker make = MakerOf(node.op); make != nullptr) {
     ASSIGN_OR_RETURN(auto kernel, make(request, context));
     if (kernel != nullptr) return kernel;

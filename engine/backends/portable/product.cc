@@ -42,6 +42,7 @@ ProductShape ShapeOf(const CompileRequest& request, bool transpose_a,
   ProductShape shape;
   shape.rows = a.rows;
   shape.columns = b.columns;
+  // The product's inner axis is the columns of a and the rows of b.
   shape.inner = a.columns;
   shape.a_row = a.row;
   shape.a_inner = a.column;
@@ -101,6 +102,7 @@ KernelOr MakeMatrixProduct(const CompileRequest& request, LaunchStream stream) {
     scale = matmul.scale;
   }
   const int64_t count = y.shape.elements();
+  // Epilogues and scales exist only for floating types.
   if (!IsFloatingType(y.dtype)) {
     return MakeWholeProduct(shape, count, y.dtype, stream);
   }

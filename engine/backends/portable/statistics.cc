@@ -46,6 +46,7 @@ KernelOr MakeFoldBatchNorm(const CompileRequest& request,
     bound.bias = at.inputs() > 5 ? at.in<void>(5) : nullptr;
     bound.w_out = at.out<void>(0);
     bound.bias_out = at.out<void>(1);
+    // The calls after the weights' compute one bias each.
     LaunchFor(stream, bound.weights + filters, bound);
   });
 }

@@ -35,7 +35,7 @@ class LayerModelSource : public ModelSource {
 
  private:
   const v1::ModelSpec spec_;
-  const ServedSizes served_;  // nothing
+  const ServedSizes served_;  // always empty
 };
 
 }  // namespace

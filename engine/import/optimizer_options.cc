@@ -15,7 +15,7 @@ absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-// low <= value < high; NaN is out of every range.
+// Checks low <= value < high, which is false for NaN.
 absl::Status InRange(absl::string_view what, double value, double low,
                      double high) {
   if (value >= low && value < high) return absl::OkStatus();
@@ -33,7 +33,7 @@ absl::Status Positive(absl::string_view what, double value) {
   return Refuse(what, " ", value, " must be above 0");
 }
 
-// The rate itself is an input of the program.
+// Checks the rate, if there is one. The rate itself is an input of the program.
 template <typename Optimizer>
 absl::Status CheckRate(absl::string_view name, const Optimizer& optimizer) {
   if (!optimizer.has_learning_rate()) return absl::OkStatus();
@@ -55,7 +55,7 @@ absl::StatusOr<SgdAttributes> Convert(const v1::Sgd& sgd) {
                        .nesterov = sgd.nesterov()};
 }
 
-// Adam or AdamW.
+// Converts the options that Adam and AdamW share.
 template <typename AdamProto>
 absl::StatusOr<AdamAttributes> ConvertAdam(absl::string_view name,
                                            const AdamProto& adam) {
@@ -78,6 +78,7 @@ absl::StatusOr<AdamAttributes> ConvertAdam(absl::string_view name,
 absl::StatusOr<AdamAttributes> ConvertAdamW(const v1::AdamW& adamw) {
   ASSIGN_OR_RETURN(AdamAttributes attributes, ConvertAdam("adamw", adamw));
   attributes.decoupled = true;
+  // PyTorch's AdamW has the same default.
   if (!adamw.has_weight_decay()) attributes.weight_decay = 1e-2;
   return attributes;
 }

@@ -1,5 +1,5 @@
-// From the optimizer, the clipping and the loss scaling of a training spec to
-// the options of the step tail. Pure.
+// Converts optimizer, clipping and loss scaling of a training spec to options
+// of the step tail. Pure.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -11,13 +11,13 @@ class TrainingSpec;
 
 namespace gpupool::engine {
 
-// Defaults applied; reads the optimizer, clip_gradient_value,
-// clip_gradient_norm, precision and loss_scaling.
-// InvalidArgument names the field that is missing or out of range.
+// Returns the options with defaults applied. Reads the optimizer,
+// clip_gradient_value, clip_gradient_norm, precision and loss_scaling.
+// INVALID_ARGUMENT names the field that is missing or out of range.
 absl::StatusOr<StepTailOptions> ConvertOptimizer(
     const v1::TrainingSpec& training);
 
-// What each number of the optimizer's state begins as.
+// Returns the initial value of every number of the optimizer's state.
 double InitialOptimizerState(const v1::TrainingSpec& training);
 
 }  // namespace gpupool::engine

@@ -1,6 +1,7 @@
-// Attention and its gradient, a block of queries at a time: the scores of a
+// Attention and its gradient, a block of queries at a time. The scores of a
 // block stay in the cache between the products around them and are never
-// stored. The gradient recomputes them from the log of the sums.
+// stored. The gradient recomputes them from the logarithms of the sums (Dao et
+// al. 2022, arXiv 2205.14135).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/attention.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
@@ -23,7 +24,7 @@ HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
 namespace HWY_NAMESPACE {
 
-// x[i] += mask[i]
+// Computes x[i] += mask[i].
 void AddMaskRow(float* x, const float* mask, int64_t count) {
   const FloatTag d;
   int64_t i = 0;
@@ -33,7 +34,7 @@ void AddMaskRow(float* x, const float* mask, int64_t count) {
   for (; i < count; ++i) x[i] += mask[i];
 }
 
-// x[i] = exp(x[i] - shift); returns the sum.
+// Computes x[i] = exp(x[i] - shift) and returns the sum.
 float ExpRow(float* x, float shift, int64_t count) {
   const FloatTag d;
   const FloatVector centre = hn::Set(d, shift);
@@ -46,6 +47,7 @@ float ExpRow(float* x, float shift, int64_t count) {
   }
   float sum = hn::GetLane(hn::SumOfLanes(d, lanes));
   if (i < count) {
+    // The missing lanes are -infinity and so add exp(-infinity) = 0.
     const FloatVector e =
         ExpOf(hn::Sub(LoadPart(x + i, count - i, -HUGE_VALF), centre));
     sum += hn::GetLane(hn::SumOfLanes(d, e));
@@ -78,7 +80,7 @@ float DotRow(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
-// dp[i] = p[i] * (dp[i] - delta)
+// Computes dp[i] = p[i] * (dp[i] - delta).
 void ScoreGradRow(const float* p, float delta, float* dp, int64_t count) {
   const FloatTag d;
   const FloatVector centre = hn::Set(d, delta);
@@ -108,10 +110,10 @@ HWY_EXPORT(ScoreGradRow);
 constexpr int64_t kScoresPerBlock = 32 << 10;  // numbers: half of a usual L2
 constexpr int64_t kLeastQueries = 16;
 constexpr int64_t kMostQueries = 128;
-// The smaller a block, the fewer scores that nobody sees are worked out.
+// The smaller a block, the fewer scores are computed that no query sees.
 constexpr int64_t kMostCausalQueries = 32;
 
-// Where the operands stand among a node's inputs.
+// The positions of q and the mask among a node's inputs.
 struct Positions {
   size_t q, mask;
 };
@@ -131,7 +133,7 @@ struct Heads {
         const Positions& at);
 
   int64_t blocks() const { return (queries + block - 1) / block; }
-  // Keys that query t sees.
+  // Returns the number of keys that query t sees.
   int64_t Seen(int64_t t) const {
     return causal ? std::clamp<int64_t>(t + keys - queries + 1, 0, keys) : keys;
   }
@@ -165,7 +167,8 @@ Heads::Heads(const CompileRequest& request, const CpuContext& context,
   threads = context.ThreadsForFlops(NodeFlops(request.graph, request.node));
 }
 
-// Where Highway dispatches statically the names are functions, not pointers.
+// decay_t, since with static dispatch Highway's names are functions, not
+// pointers.
 struct RowLoops {
   std::decay_t<decltype(HWY_DYNAMIC_DISPATCH(AddMaskRow))> add_mask =
       HWY_DYNAMIC_DISPATCH(AddMaskRow);
@@ -181,8 +184,8 @@ struct RowLoops {
       HWY_DYNAMIC_DISPATCH(ScoreGradRow);
 };
 
-// Queries [first, first + rows) of one head and the keys that any of them
-// sees. `scores` has `rows` rows of `seen` numbers.
+// Queries [first, first + rows) of one head. They see at most the first `seen`
+// keys. `scores` has `rows` rows of `seen` numbers.
 struct Block {
   int64_t batch, first, rows, seen;
 };
@@ -194,7 +197,8 @@ Block BlockAt(const Heads& h, int64_t batch, int64_t index) {
   return block;
 }
 
-// scale q k^T + mask of the block; what a query does not see is left alone.
+// Computes scale q k^T + mask of the block, also for keys that a query does not
+// see.
 void Scores(const Heads& h, const RowLoops& loops, const Block& b,
             const float* q, const float* k, const float* mask, float* scores) {
   const Gemm gemm{false,   true,    b.rows, b.seen,  h.depth,
@@ -213,9 +217,11 @@ void Scores(const Heads& h, const RowLoops& loops, const Block& b,
   }
 }
 
-// Scores become probabilities; returns the log of the sum of exponentials.
+// Turns scores into probabilities. Returns the logarithm of the sum of
+// exponentials.
 float SoftmaxRow(const RowLoops& loops, float* x, int64_t seen, int64_t count) {
   const float greatest = seen > 0 ? loops.max(x, seen) : -HUGE_VALF;
+  // The query sees no key, or the mask hides all. x - greatest would be NaN.
   if (greatest == -HUGE_VALF) {
     std::fill(x, x + count, 0.0f);
     return -HUGE_VALF;
@@ -230,6 +236,8 @@ void RunForward(const Heads& h, const RowLoops& loops, const Block& b,
                 const KernelArguments& at, bool with_lse, float* scores) {
   const int64_t query = b.batch * h.queries + b.first;
   float* y = at.out(0) + query * h.width;
+  // With the causal rule and more queries than keys, the first queries see no
+  // key.
   if (b.seen == 0) {
     std::fill(y, y + b.rows * h.width, 0.0f);
     if (with_lse) {
@@ -250,8 +258,8 @@ void RunForward(const Heads& h, const RowLoops& loops, const Block& b,
 }
 
 // Inputs of the gradient: dy, q, k, v, y, lse, [mask]. With p the softmax:
-// dv = p^T dy, ds = p * (dy v^T - sum(dy * y)), dq = scale ds k,
-// dk = scale ds^T q.
+//   dv = p^T dy, ds = p * (dy v^T - sum(dy * y)),
+//   dq = scale ds k, dk = scale ds^T q
 void RunGradient(const Heads& h, const RowLoops& loops, const Block& b,
                  const KernelArguments& at, float* p, float* ds) {
   const int64_t query = b.batch * h.queries + b.first;
@@ -272,12 +280,14 @@ void RunGradient(const Heads& h, const RowLoops& loops, const Block& b,
   for (int64_t r = 0; r < b.rows; ++r) {
     float* row = p + r * b.seen;
     const float lse = at.in(5)[query + r];
+    // With lse = -infinity no key was seen, and exp(x - lse) would be infinite.
     const int64_t seen = lse == -HUGE_VALF ? 0 : h.Seen(b.first + r);
     loops.exp(row, lse, seen);
     std::fill(row + seen, row + b.seen, 0.0f);
     const float delta = loops.dot(dy + r * h.width, y + r * h.width, h.width);
     loops.score_grad(row, delta, ds + r * b.seen, b.seen);
   }
+  // dv and dk are sums over all queries of a head, so each block adds to them.
   const Gemm dv{true,   false,   b.seen,  h.width, b.rows,
                 b.seen, h.width, h.width, 1,       1};
   dv.Run(p, dy, at.out(2) + key * h.width);
@@ -335,6 +345,8 @@ KernelOr MakeAttentionGrad(const CompileRequest& request,
   const RowLoops loops;
   const auto run = [=](const KernelArguments& at) {
     UseOneThreadForGemm();
+    // A head belongs to one thread, since all of its blocks add to the same dk
+    // and dv.
     ParallelParts(h.threads, h.batches, 1,
                   [&](int part, int64_t begin, int64_t end) {
                     std::byte* room = at.workspace<std::byte>() +

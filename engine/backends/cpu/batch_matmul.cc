@@ -1,5 +1,6 @@
-// Products over the last two axes with broadcast batches. Each batch is one
-// small product on one thread; few batches are cut into bands of rows.
+// Products over the last two axes with broadcast batches. Each batch is a small
+// product on one thread. If there are fewer batches than threads, each is cut
+// into bands of rows.
 #include <algorithm>
 #include <vector>
 
@@ -18,7 +19,7 @@ std::vector<int64_t> BatchDims(const Shape& shape) {
   return {shape.dims().begin(), shape.dims().end() - 2};
 }
 
-// Where the matrices of each batch begin, in elements.
+// Returns the offset in elements of each batch's matrix.
 std::vector<int64_t> BatchOffsets(const Shape& from, const Shape& y) {
   const Shape batches = *Shape::CreateMaybeEmpty(BatchDims(y));
   const Shape own = *Shape::CreateMaybeEmpty(BatchDims(from));
@@ -70,6 +71,7 @@ KernelOr MakeBatchMatMul(const CompileRequest& request,
         const int64_t first = gemm.m * (i % bands) / bands;
         Gemm band = gemm;
         band.m = gemm.m * (i % bands + 1) / bands - first;
+        // Rows of the result are columns of a transposed operand.
         const int64_t skip = gemm.transpose_a ? first : first * gemm.lda;
         band.Run(at.in(0) + a_offsets[batch] + skip,
                  at.in(1) + b_offsets[batch],

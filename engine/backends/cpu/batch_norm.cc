@@ -1,4 +1,4 @@
-// Batch norm: training, inference and gradient by oneDNN; running statistics
+// Batch norm: training, inference and gradient by oneDNN, running statistics
 // and folding by plain loops over channels.
 #include <cmath>
 #include <utility>
@@ -16,8 +16,8 @@ using Flags = dnnl::normalization_flags;
 
 const Flags kScaleAndShift = Flags::use_scale | Flags::use_shift;
 
-// oneDNN knows ranks 2 and 4 in the layouts used here; [N, C, rest...] of
-// other ranks reads as [N, C, 1, rest].
+// Describes [N, C, rest...] as [N, C, 1, rest], since oneDNN takes only ranks 2
+// and 4 of the layouts that occur here.
 dnnl::memory::desc DataDesc(const Value& x) {
   if (x.shape.rank() == 2 || x.shape.rank() == 4) return DescOf(x);
   const int64_t outer = x.shape[0] * x.shape[1];
@@ -25,7 +25,8 @@ dnnl::memory::desc DataDesc(const Value& x) {
                 x.dtype, Layout::kRowMajor);
 }
 
-// Parameters and statistics are float32 beside bfloat16 too.
+// Describes parameters and statistics, which are float32 also for bfloat16
+// data.
 dnnl::memory::desc ChannelDesc(const Value& x) {
   return DescOf(Shape{x.shape[1]}, DType::kFloat32, Layout::kRowMajor);
 }
@@ -68,6 +69,7 @@ KernelOr MakeGradient(const CompileRequest& request,
   const auto channel = ChannelDesc(value);
   const float epsilon =
       static_cast<float>(request.node.get<NormAttributes>().epsilon);
+  // oneDNN makes a backward primitive only with the forward one as a hint.
   const Forward::primitive_desc hint(
       Forward::desc(dnnl::prop_kind::forward_training, x, epsilon,
                     kScaleAndShift),
@@ -80,7 +82,7 @@ KernelOr MakeGradient(const CompileRequest& request,
                   {{DNNL_ARG_DIFF_DST, x, Where::kInput, 0},
                    {DNNL_ARG_SRC, x, Where::kInput, 1},
                    {DNNL_ARG_SCALE, channel, Where::kInput, 2},
-                   // Demanded but not read.
+                   // Required but not read.
                    {DNNL_ARG_SHIFT, channel, Where::kInput, 2},
                    {DNNL_ARG_MEAN, channel, Where::kInput, 3},
                    {DNNL_ARG_VARIANCE, channel, Where::kInput, 4},
@@ -94,6 +96,7 @@ KernelOr MakeUpdate(const CompileRequest& request) {
   const auto attributes = request.node.get<BatchNormUpdateAttributes>();
   const int64_t channels = InputOf(request, 0).shape.elements();
   const auto momentum = static_cast<float>(attributes.momentum);
+  // The batch's variance is biased, the running one is not.
   const auto unbias = static_cast<float>(static_cast<double>(attributes.count) /
                                          (attributes.count - 1));
   return MakeKernel([=](const KernelArguments& at) {
@@ -106,7 +109,8 @@ KernelOr MakeUpdate(const CompileRequest& request) {
   });
 }
 
-// w' = w * gamma / sqrt(variance + epsilon), and the bias to match.
+// Computes w' = w * gamma / sqrt(variance + epsilon) and the bias that goes
+// with it.
 KernelOr MakeFold(const CompileRequest& request) {
   const Value& w = InputOf(request, 0);
   const int64_t filters = w.shape[0];
@@ -129,7 +133,7 @@ KernelOr MakeFold(const CompileRequest& request) {
 
 KernelOr MakeBatchNorm(const CompileRequest& request,
                        const CpuContext& context) {
-  // Of 16-bit parameters there is no kernel here.
+  // There is no kernel for 16-bit parameters.
   if (InputOf(request, 2).dtype != DType::kFloat32) return nullptr;
   switch (request.node.op) {
     case Op::kBatchNormTraining:

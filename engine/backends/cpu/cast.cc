@@ -8,7 +8,7 @@
 namespace gpupool::engine {
 namespace {
 
-// From 16-bit numbers to float32 or back.
+// Converts 16-bit numbers to float32 or back.
 KernelOr MakeHalfCast(DType from, DType to, int64_t count, int threads) {
   return MakeKernel([=](const KernelArguments& at) {
     ParallelFor(threads, count, 64, [&](int64_t begin, int64_t end) {

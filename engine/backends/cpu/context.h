@@ -1,4 +1,5 @@
-// What all kernels of one CPU back end share. Belongs to the compute thread.
+// State that all kernels of one CPU back end share. Belongs to the compute
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,11 @@ class CpuContext {
         stream_(engine_) {}
 
   int threads() const { return threads_; }
-  // Threads that still look for work take it over in one to two microseconds,
-  // threads that sleep need 25 to 50 (virtual machine, 2 cores): what one
-  // thread does in less than some forty stays there. `flops` and `bytes` are
-  // those of the whole node, read and written.
+  // Return how many threads a node is worth, given its operations or the bytes
+  // that it reads and writes. A thread that still spins takes over work in 1 to
+  // 2 microseconds. A thread that sleeps needs 25 to 50 (measured on a virtual
+  // machine with 2 cores). So a node that takes one thread less than about 40
+  // microseconds stays on that thread.
   int ThreadsForFlops(uint64_t flops) const {
     return flops < kSerialFlops ? 1 : threads_;
   }

@@ -1,6 +1,6 @@
-// Convolutions and their gradients. Weights come and go row-major, [filters,
-// channels / groups, kernel...]; oneDNN chooses its own format for them
-// and reorders stand in between.
+// Convolutions and their gradients. In the graph weights are row-major,
+// [filters, channels / groups, kernel...]. oneDNN chooses its own format for
+// them, so reorders stand before or after the convolution.
 #include <utility>
 
 #include "engine/backends/cpu/dnnl_kernel.h"
@@ -15,7 +15,7 @@ namespace {
 using Forward = dnnl::convolution_forward;
 using Dims = dnnl::memory::dims;
 
-// What the three kinds of convolution share.
+// The common part of the three kinds of convolution.
 struct Geometry {
   dnnl::memory::desc x, w, bias, y;
   Dims stride, dilation, begin, end;
@@ -63,15 +63,16 @@ Forward::desc ForwardDesc(const Geometry& g, dnnl::algorithm algorithm,
   return {kind, algorithm, g.x, w, g.y, g.stride, g.dilation, g.begin, g.end};
 }
 
+// Returns the forward primitive, which backward ones need as a hint.
 Forward::primitive_desc Hint(const Geometry& g, const CpuContext& context) {
   return {ForwardDesc(g, dnnl::algorithm::convolution_direct,
                       dnnl::prop_kind::forward_training, false),
           UserScratchpad(), context.engine()};
 }
 
-// oneDNN's Winograd kernels are for inference only: worth it where enough cells
-// share the weights, which are transformed when they are loaded, and where our
-// own do not go, as with other activations.
+// oneDNN's Winograd kernels are for inference only. They pay where enough cells
+// share the weights, which are transformed when they are loaded. They are used
+// where our own do not apply, such as for other activations.
 constexpr int64_t kWinogradCells = 784;
 constexpr int64_t kWinogradChannels = 64;
 
@@ -87,7 +88,7 @@ bool SuitsOnednnWinograd(const CompileRequest& request) {
          OutputOf(request, 0).layout == Layout::kChannelsLast;
 }
 
-// Null where oneDNN cannot.
+// Returns null when oneDNN has no such kernel.
 std::unique_ptr<Kernel> MakeOnednnWinograd(const CompileRequest& request,
                                            const CpuContext& context,
                                            const Geometry& g, int threads) try {
@@ -95,6 +96,7 @@ std::unique_ptr<Kernel> MakeOnednnWinograd(const CompileRequest& request,
   dnnl::primitive_attr attr = UserScratchpad();
   attr.set_post_ops(EpiloguePostOps(epilogue));
   Geometry own = g;
+  // These kernels want their own formats of x and y, too.
   own.x = AnyFormat(g.x);
   own.y = AnyFormat(g.y);
   const Forward::primitive_desc primitive(
@@ -130,6 +132,7 @@ std::unique_ptr<Kernel> MakeOnednnWinograd(const CompileRequest& request,
 }  // namespace
 
 KernelOr MakeConv2d(const CompileRequest& request, const CpuContext& context) {
+  // Our own Winograd kernels are the fastest where they apply.
   ASSIGN_OR_RETURN(auto own, MakeWinogradConv2d(request, context));
   if (own != nullptr) return own;
   const auto& attributes = request.node.get<Conv2dAttributes>();
@@ -221,6 +224,8 @@ KernelOr MakeConv2dWeightGrad(const CompileRequest& request,
   const Operand plain{DNNL_ARG_DIFF_WEIGHTS, g.w, Where::kOutput, 0};
   Operand result{DNNL_ARG_DIFF_WEIGHTS, primitive.diff_weights_desc(),
                  Where::kOutput, 0};
+  // oneDNN may write the gradient in its own format, but the graph's is
+  // row-major.
   const bool reorder = result.desc != plain.desc;
   if (reorder) {
     result.where = Where::kWorkspace;

@@ -127,7 +127,7 @@ Maker MakerOf(Op op) {
   }
 }
 
-// Ops whose kernels take elements of any type.
+// Returns whether the op's kernel takes elements of any type.
 bool TakesAnyType(Op op) {
   switch (op) {
     case Op::kReshape:
@@ -147,7 +147,7 @@ bool TakesAnyType(Op op) {
   }
 }
 
-// Ops that oneDNN does in bfloat16, where the processor can.
+// Returns whether oneDNN computes the op in bfloat16 if the processor can.
 bool IsNativeInBfloat16(Op op) {
   switch (op) {
     case Op::kMatMul:
@@ -167,8 +167,8 @@ bool IsNativeInBfloat16(Op op) {
   }
 }
 
-// float64 stands for learning rates, which are scalars; integers for labels,
-// indices and counts.
+// Returns whether kernels for float32 take the value as it is. Learning rates
+// are scalars of float64. Labels, indices and counts are integers.
 bool IsSideType(const Value& value) {
   return !IsFloating(value.dtype) || value.dtype == DType::kFloat32 ||
          (value.dtype == DType::kFloat64 && value.shape.rank() == 0);
@@ -176,7 +176,7 @@ bool IsSideType(const Value& value) {
 
 enum class Route : uint8_t {
   kDirect,    // the kernel takes the types as they are
-  kWidened,   // the kernel takes float32 in the place of 16-bit numbers
+  kWidened,   // the kernel takes float32 in place of 16-bit numbers
   kFallback,  // the reference kernel
 };
 
@@ -196,6 +196,7 @@ Route RouteOf(const Graph& graph, const Node& node) {
       std::all_of(node.inputs.begin(), node.inputs.end(), fast) &&
       std::all_of(node.outputs.begin(), node.outputs.end(), fast);
   if (!all_fast) return Route::kFallback;
+  // Tile programs convert 16-bit numbers themselves.
   return half && !tile ? Route::kWidened : Route::kDirect;
 }
 
@@ -206,7 +207,7 @@ bool AllOutputsEmpty(const CompileRequest& request) {
   });
 }
 
-// A null kernel: there is no fast one for these types or shapes.
+// Returns a null kernel when there is no fast one for these types or shapes.
 KernelOr MakeDirect(const CompileRequest& request, const CpuContext& context) {
   try {
     return MakerOf(request.node.op)(request, context);
@@ -214,6 +215,7 @@ KernelOr MakeDirect(const CompileRequest& request, const CpuContext& context) {
     if (error.status == dnnl_out_of_memory) {
       return absl::ResourceExhaustedError("oneDNN ran out of host memory");
     }
+    // Not an error: another kernel takes the node.
     if (error.status == dnnl_unimplemented) return nullptr;
     return absl::InternalError(absl::StrCat("oneDNN: ", error.what()));
   }
@@ -233,6 +235,8 @@ KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
     case Route::kDirect:
       return MakeDirect(request, context);
     case Route::kWidened:
+      // Converts nothing where oneDNN takes bfloat16. It never takes float16
+      // here.
       if (IsNativeInBfloat16(request.node.op) && !HasFloat16(request)) {
         ASSIGN_OR_RETURN(auto kernel, MakeDirect(request, context));
         if (kernel != nullptr) return kernel;
@@ -249,9 +253,10 @@ KernelOr MakeFast(const CompileRequest& request, const CpuContext& context) {
 CpuBackend::CpuBackend(int threads)
     : context_(std::make_unique<CpuContext>(threads)) {
   GPUPOOL_CHECK(threads >= 1);
-  // Kernels keep the addresses of their functions, so Highway must have chosen
-  // its target before: until then an address is that of the slow chooser.
+  // Kernels keep the addresses of their functions. So Highway must choose its
+  // target first: until then, the addresses are those of its slow chooser.
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+// The flag belongs to a thread, so each thread of the team sets it.
 #pragma omp parallel num_threads(threads)
   FlushDenormals();
 }
@@ -260,6 +265,7 @@ CpuBackend::~CpuBackend() = default;
 
 absl::StatusOr<std::unique_ptr<Kernel>> CpuBackend::Compile(
     const CompileRequest& request) {
+  // No other kernel then has to handle empty outputs.
   if (AllOutputsEmpty(request)) {
     return MakeKernel([](const KernelArguments&) {});
   }

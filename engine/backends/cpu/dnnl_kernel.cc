@@ -78,8 +78,8 @@ void AppendAll(std::string& text, const T* numbers, int count) {
   text += '/';
 }
 
-// Everything that decides where an element lies in a blocked format, or what
-// becomes of weights in a Winograd format.
+// Returns a text of everything that determines where an element lies in a
+// blocked format, or how weights look in a Winograd format.
 std::string FormatText(const dnnl::memory::desc& desc) {
   const dnnl_memory_desc_t& d = desc.data;
   if (d.format_kind == dnnl_format_kind_wino) {
@@ -103,6 +103,7 @@ std::string FormatText(const dnnl::memory::desc& desc) {
   return text;
 }
 
+// Returns whether a step is a reorder between operands that are the same bytes.
 bool IsCopyOntoItself(const std::vector<Operand>& operands,
                       const std::vector<dnnl::memory>& memories) {
   return operands[0].argument == DNNL_ARG_FROM &&
@@ -188,6 +189,8 @@ std::byte* DnnlKernel::AddressOf(const Operand& operand,
     case Where::kResident:
       return buffers.resident + operand.at;
     case Where::kScratch:
+      // The steps share the scratchpad, which lies behind the rest of the
+      // workspace.
       return buffers.workspace + workspace_bytes_;
   }
   return nullptr;
@@ -195,6 +198,8 @@ std::byte* DnnlKernel::AddressOf(const Operand& operand,
 
 absl::Status DnnlKernel::Bind(const KernelBuffers& buffers) {
   try {
+    // Memory objects are made here, since making them allocates. Run only
+    // executes.
     for (auto* steps : {&run_steps_, &prepare_steps_}) {
       for (Step& step : *steps) {
         step.memories.clear();
@@ -219,9 +224,11 @@ absl::Status DnnlKernel::Prepare() { return Execute(prepare_steps_); }
 absl::Status DnnlKernel::Run() { return Execute(run_steps_); }
 
 absl::Status DnnlKernel::Execute(std::vector<Step>& steps) {
+  // The primitives were made for a team of this size.
   omp_set_num_threads(threads_);
   for (Step& step : steps) {
     if (step.idle) continue;
+    // The C function takes an array. The C++ one would build a map in each run.
     const dnnl_status_t status = dnnl_primitive_execute(
         step.primitive.get(), context_.stream().get(),
         static_cast<int>(step.arguments.size()), step.arguments.data());
@@ -260,6 +267,7 @@ dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc) {
 
 dnnl::post_ops EpiloguePostOps(const Epilogue& epilogue) {
   dnnl::post_ops post_ops;
+  // Post-ops run in the order in which they are added: first the sum.
   if (epilogue.residual) post_ops.append_sum(1.0f);
   AppendActivation(post_ops, epilogue);
   return post_ops;

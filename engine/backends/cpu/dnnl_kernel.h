@@ -1,9 +1,9 @@
-// A kernel made of oneDNN primitives that run one after another: mostly one,
-// with reorders around it where oneDNN wants weights in its own format.
-// Primitives are made once; a run only executes them.
+// A kernel that runs oneDNN primitives one after another. Most have one, with
+// reorders around it where oneDNN wants weights in its own format. Primitives
+// are made once. A run only executes them.
 //
-// oneDNN's C++ classes throw dnnl::error: the makers of kernels and Bind are
-// the boundary that turns it into a Status (CpuBackend::Compile, Bind here).
+// oneDNN's C++ classes throw dnnl::error. CpuBackend::Compile and Bind below
+// catch it and return a Status.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace gpupool::engine {
 
-// Where an operand's bytes are.
+// The buffer that holds an operand's bytes.
 enum class Where : uint8_t {
   kInput,      // `at` is the node's input
   kOutput,     // `at` is the node's output
@@ -36,24 +36,25 @@ enum class When : uint8_t { kRun, kPrepare };
 
 class DnnlKernel : public Kernel {
  public:
-  // `threads` as omp_get_max_threads() when the primitives were made.
+  // `threads` must be omp_get_max_threads() at the time the primitives were
+  // made.
   DnnlKernel(const CpuContext& context, int threads)
       : context_(context), threads_(threads) {}
 
-  // Room between steps of one run; returns its offset.
+  // Reserves memory that steps of one run share. Returns its offset.
   uint64_t AddWorkspace(uint64_t bytes);
-  // Room for weights packed once; returns its offset.
+  // Reserves memory for weights that are packed once. Returns its offset.
   uint64_t AddResident(const dnnl::memory::desc& desc);
   void AddStep(When when, const dnnl::primitive& primitive,
                const dnnl::memory::desc& scratchpad,
                std::vector<Operand> operands);
-  // Returns where the operand is in `wanted` format: itself when it already
-  // has it, else a packed copy that a reorder makes, once for stable weights
-  // and with each run otherwise.
+  // Returns the operand in the `wanted` format: `plain` itself when it has that
+  // format, else a packed copy that a reorder makes. The reorder runs once for
+  // stable weights, else with each run.
   Operand Packed(const Operand& plain, const dnnl::memory::desc& wanted,
                  bool stable);
-  // Adds the reorder of `from` into `to`; nothing runs where both turn out to
-  // be the same bytes in the same format.
+  // Adds a reorder of `from` into `to`. It is skipped when both are the same
+  // bytes in the same format.
   void AddReorder(When when, const Operand& from, const Operand& to);
 
   uint64_t workspace_bytes() const override;
@@ -69,7 +70,7 @@ class DnnlKernel : public Kernel {
     std::vector<Operand> operands;
     std::vector<dnnl::memory> memories;
     std::vector<dnnl_exec_arg_t> arguments;
-    bool idle = false;  // a copy of bytes onto themselves
+    bool idle = false;  // true for a copy of bytes onto themselves
   };
   std::byte* AddressOf(const Operand& operand,
                        const KernelBuffers& buffers) const;
@@ -78,15 +79,15 @@ class DnnlKernel : public Kernel {
   const CpuContext& context_;
   int threads_;
   uint64_t workspace_bytes_ = 0;  // without the scratchpad
-  uint64_t scratch_bytes_ = 0;    // the largest
+  uint64_t scratch_bytes_ = 0;    // of the step that needs most
   uint64_t resident_bytes_ = 0;
   std::string resident_format_;
   std::vector<Step> run_steps_;
   std::vector<Step> prepare_steps_;
 };
 
-// Sets the team's size while primitives are made: their scratchpads and
-// blocking depend on it.
+// Sets the size of the team while primitives are made, since their scratchpads
+// and blocking depend on it. Restores the size afterwards.
 class ScopedThreads {
  public:
   explicit ScopedThreads(int threads);
@@ -98,20 +99,22 @@ class ScopedThreads {
   int before_;
 };
 
-// Attributes that every primitive here uses: the caller brings the scratchpad.
+// Returns the attributes of every primitive here: the caller provides the
+// scratchpad.
 dnnl::primitive_attr UserScratchpad();
 
-// oneDNN's name of an element type that it knows.
+// Returns oneDNN's element type. `dtype` must be one that oneDNN knows.
 dnnl::memory::data_type DnnlType(DType dtype);
-// The plain format of a value of rank 1, 2, 4 or 5: its dtype, shape, layout.
+// Returns the plain format of a value of rank 1, 2, 4 or 5.
 dnnl::memory::desc DescOf(const Value& value);
 dnnl::memory::desc DescOf(const Shape& shape, DType dtype, Layout layout);
-// The same with the format left to oneDNN.
+// Returns the same dimensions and type with the format left to oneDNN.
 dnnl::memory::desc AnyFormat(const dnnl::memory::desc& desc);
 
-// Post-ops "+ residual" and the activation. The residual is added to what the
-// result's buffer holds before: see DnnlKernel::AddReorder. (Binary post-ops
-// would save the copy, but oneDNN 2.6.3 miscomputes some of them.)
+// Returns the post-ops "+ residual" and the activation. oneDNN adds the
+// residual from the result's buffer, so copy it there first
+// (DnnlKernel::AddReorder). Binary post-ops would save the copy, but oneDNN
+// 2.6.3 computes some of them wrong.
 dnnl::post_ops EpiloguePostOps(const Epilogue& epilogue);
 
 }  // namespace gpupool::engine

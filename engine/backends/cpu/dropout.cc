@@ -1,4 +1,5 @@
-// Dropout by Philox4x32-10, sixteen blocks of four numbers at a time. The
+// Dropout by Philox4x32-10 (Salmon et al. 2011, "Parallel Random Numbers: As
+// Easy as 1, 2, 3"), up to sixteen blocks of four numbers at a time. The
 // gradient of a dropout is the same node on another input.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/dropout.cc"
@@ -30,7 +31,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using WordTag = hn::CappedTag<uint32_t, 16>;
 using Words = hn::Vec<WordTag>;
 
-// The upper halves of the lanes' 64-bit products with `factor`.
+// Returns the upper halves of the lanes' 64-bit products with `factor`.
 #if HWY_TARGET == HWY_SCALAR
 HWY_INLINE Words MulHigh(Words x, uint32_t factor) {
   const uint64_t product = uint64_t{hn::GetLane(x)} * factor;
@@ -41,6 +42,8 @@ HWY_INLINE Words MulHigh(Words x, uint32_t factor) {
   const WordTag d;
   const hn::Repartition<uint64_t, WordTag> wide;
   const Words factors = hn::Set(d, factor);
+  // MulEven multiplies only even lanes. Odd lanes are first shifted down to
+  // them.
   const auto even = hn::MulEven(x, factors);
   const Words shifted =
       hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, x)));
@@ -75,15 +78,16 @@ HWY_INLINE void PhiloxRounds(uint64_t seed, Counter& c) {
   }
 }
 
-// Elements [begin, end), both multiples of 64 or `end` the last one.
+// Drops elements [begin, end). Both must be multiples of 64, but `end` may be
+// the last element.
 void DropoutRange(const float* x, float* y, int64_t begin, int64_t end,
                   const DropoutKey& key, uint32_t threshold, float scale) {
   const WordTag d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   HWY_ALIGN uint32_t words[4 * 16];
   for (int64_t i = begin; i < end; i += 4 * lanes) {
-    // A vector's blocks share the upper half of the block number, since
-    // blocks come in aligned groups of a power of two.
+    // The blocks of a vector share the upper half of the block number, since a
+    // vector starts at a multiple of its lanes, a power of two.
     const uint64_t block = key.first_block | static_cast<uint64_t>(i) / 4;
     Counter c;
     c.x0 = hn::Iota(d, static_cast<uint32_t>(block));
@@ -91,6 +95,7 @@ void DropoutRange(const float* x, float* y, int64_t begin, int64_t end,
     c.x2 = hn::Set(d, static_cast<uint32_t>(key.stream));
     c.x3 = hn::Set(d, static_cast<uint32_t>(key.stream >> 32));
     PhiloxRounds(key.seed, c);
+    // Puts the four words of each block next to each other.
     hn::StoreInterleaved4(c.x0, c.x1, c.x2, c.x3, d, words);
     const int64_t count = end - i < 4 * lanes ? end - i : 4 * lanes;
     for (int64_t k = 0; k < count; ++k) {
@@ -113,7 +118,7 @@ KernelOr MakeDropout(const CompileRequest& request, const CpuContext& context) {
   const auto attributes = request.node.get<DropoutAttributes>();
   const int64_t count = OutputOf(request, 0).shape.elements();
   const int threads = context.ThreadsForBytes(OutputOf(request, 0).bytes());
-  // u >= p for u = k / 2^24 is k >= p * 2^24, exactly.
+  // u = k / 2^24 >= p means k >= p * 2^24. float32 represents both exactly.
   const auto threshold = static_cast<uint32_t>(
       std::ceil(static_cast<float>(attributes.probability) * 0x1p24));
   const auto scale = static_cast<float>(1.0 / (1.0 - attributes.probability));

@@ -10,14 +10,15 @@
 namespace gpupool::engine {
 namespace {
 
-// x [outer, cells, inner], indices [count] -> [outer, count, inner].
+// x [outer, cells, inner] and indices [count] give [outer, count, inner].
 struct GatherShape {
   int64_t outer = 1, cells = 1, inner = 1, count = 1;
   int64_t inner_bytes = 0;
   bool wide = false;  // indices are int64
   int threads = 1;
 
-  // Position i of the indices; cells when it is outside.
+  // Returns index i of the indices counted from 0, or `cells` when it is
+  // outside.
   int64_t Index(const std::byte* indices, int64_t i) const {
     const int64_t index =
         wide ? reinterpret_cast<const int64_t*>(indices)[i]
@@ -63,8 +64,9 @@ void CopyRows(const GatherShape& g, const std::byte* x,
   });
 }
 
-// Each thread owns a range of dx's rows and adds what points there, in the
-// order of the indices: the sum does not depend on the number of threads.
+// Adds dy to the rows that the indices point to. Each thread owns a range of
+// dx's rows and adds to it in the order of the indices, so the sum does not
+// depend on the number of threads.
 void AddRows(const GatherShape& g, const float* dy, const std::byte* indices,
              float* dx) {
   ParallelFor(g.threads, g.outer * g.cells, 1, [&](int64_t begin, int64_t end) {
@@ -96,6 +98,7 @@ KernelOr MakeGather(const CompileRequest& request, const CpuContext& context) {
     g.threads = context.ThreadsForBytes(OutputOf(request, 0).bytes());
     return MakeKernel([g](const KernelArguments& at) {
       absl::Status status = CheckIndices(g, at.in<std::byte>(1));
+      // An index outside was refused above. CopyRows does not check.
       if (!status.ok()) return status;
       CopyRows(g, at.in<std::byte>(0), at.in<std::byte>(1),
                at.out<std::byte>(0));

@@ -33,6 +33,9 @@ void BfloatFromFloats(const float* from, uint16_t* to, int64_t count) {
   const auto one = hn::Set(bits, 1);
   const auto quiet = hn::Set(bits, 0x40);
   int64_t i = 0;
+  // Adding 0x7fff plus the lowest kept bit rounds to nearest, ties to even.
+  // That could turn a NaN into infinity, so NaN is cut off and made quiet
+  // instead.
   for (; i + FloatLanes() <= count; i += FloatLanes()) {
     const auto x = hn::LoadU(d, from + i);
     const auto b = hn::BitCast(bits, x);
@@ -47,7 +50,7 @@ void BfloatFromFloats(const float* from, uint16_t* to, int64_t count) {
   for (; i < count; ++i) to[i] = BFloat16FromFloat(from[i]);
 }
 
-// By instructions where there are some.
+// Whether the target has instructions for these conversions.
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 #define GPUPOOL_HALF_LOOP_ 1
 #else

@@ -1,5 +1,6 @@
-// Rows of 16-bit floating numbers from and to float32, by SIMD. Rounds to
-// nearest, ties to even; infinities and NaN stay, denormal float16 numbers too.
+// Converts rows of 16-bit floating numbers from and to float32 with SIMD.
+// Rounds to nearest, ties to even. Keeps infinities, NaN and the denormal
+// numbers of float16.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@ inline bool IsHalf(DType dtype) {
   return dtype == DType::kFloat16 || dtype == DType::kBFloat16;
 }
 
-// `dtype` is one of the two. Rows may lie anywhere and do not overlap; nothing
-// behind them is touched.
+// Convert `count` numbers. `dtype` must be a 16-bit floating type. Rows need no
+// alignment and must not overlap. Nothing behind the rows is touched.
 void FloatsFromHalf(DType dtype, const uint16_t* from, float* to,
                     int64_t count);
 void HalfFromFloats(DType dtype, const float* from, uint16_t* to,

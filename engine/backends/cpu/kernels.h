@@ -1,10 +1,10 @@
-// One maker of kernels per op family. All are called by CpuBackend::Compile
-// with float32 data where an op is not mere movement; they touch no tensor
-// memory. A maker gives a null kernel where it has none for the shapes or
-// types at hand: the reference kernel takes over.
+// One maker of kernels per op family, for CpuBackend::Compile. Data is float32,
+// except for ops that only move elements. Makers touch no tensor memory. A
+// maker returns a null kernel for shapes or types that it does not support:
+// then the reference kernel runs.
 //
 // Buffers are aligned to kAlignmentBytes and padded to a multiple of it, so
-// element-wise kernels may read and write whole vectors up to that padding.
+// elementwise kernels may read and write whole vectors up to the padding's end.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace gpupool::engine {
 
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// Types and shapes of a node's values, by position.
+// Return a node's input or output by position, for its type and shape.
 inline const Value& InputOf(const CompileRequest& request, size_t i) {
   return request.graph.value(request.node.inputs[i]);
 }
@@ -25,8 +25,8 @@ inline const Value& OutputOf(const CompileRequest& request, size_t i) {
   return request.graph.value(request.node.outputs[i]);
 }
 
-// What a node reads and writes, operand by operand: what a choice of threads
-// by bytes goes by.
+// Returns the bytes that a node reads and writes, from which kernels choose
+// their number of threads.
 inline uint64_t MovedBytes(const CompileRequest& request) {
   uint64_t bytes = 0;
   for (const ValueIds* ids : {&request.node.inputs, &request.node.outputs}) {
@@ -41,14 +41,14 @@ KernelOr MakeConv2dInputGrad(const CompileRequest& request,
                              const CpuContext& context);
 KernelOr MakeConv2dWeightGrad(const CompileRequest& request,
                               const CpuContext& context);
-// Max and average pools and their gradients.
+// Makes max and average pools and their gradients.
 KernelOr MakePool(const CompileRequest& request, const CpuContext& context);
-// Global average pool and its gradient.
+// Makes the global average pool and its gradient.
 KernelOr MakeGlobalPool(const CompileRequest& request,
                         const CpuContext& context);
-// Resize and its gradient.
+// Makes resize and its gradient.
 KernelOr MakeResize(const CompileRequest& request, const CpuContext& context);
-// Training, inference, gradient, running statistics and folding.
+// Makes batch norm: training, inference, gradient, running statistics, folding.
 KernelOr MakeBatchNorm(const CompileRequest& request,
                        const CpuContext& context);
 KernelOr MakeLayerNorm(const CompileRequest& request,
@@ -57,12 +57,12 @@ KernelOr MakeSoftmax(const CompileRequest& request, const CpuContext& context);
 KernelOr MakeScaleShift(const CompileRequest& request,
                         const CpuContext& context);
 KernelOr MakeCast(const CompileRequest& request, const CpuContext& context);
-// Reductions over any axes, positions of extremes, running sums.
+// Makes reductions over any axes, positions of extremes and running sums.
 KernelOr MakeReduce(const CompileRequest& request, const CpuContext& context);
-// Transpose, slice, pad, concat, broadcast, layout conversion and gradients of
-// slice and pad, for any element type.
+// Makes transpose, slice, pad, concat, broadcast, layout conversion and the
+// gradients of slice and pad, for any element type.
 KernelOr MakeMovement(const CompileRequest& request, const CpuContext& context);
-// Gather, for any element type, and its gradient.
+// Makes gather for any element type, and its gradient.
 KernelOr MakeGather(const CompileRequest& request, const CpuContext& context);
 KernelOr MakeBatchMatMul(const CompileRequest& request,
                          const CpuContext& context);
@@ -71,17 +71,17 @@ KernelOr MakeAttention(const CompileRequest& request,
 KernelOr MakeAttentionGrad(const CompileRequest& request,
                            const CpuContext& context);
 KernelOr MakeDropout(const CompileRequest& request, const CpuContext& context);
-// Losses, their gradients, and the count of right answers.
+// Makes losses, their gradients and the count of correct answers.
 KernelOr MakeLoss(const CompileRequest& request, const CpuContext& context);
-// Column sum and clip coefficient.
+// Makes the column sum and the clip coefficient.
 KernelOr MakeReduction(const CompileRequest& request,
                        const CpuContext& context);
 KernelOr MakeOptimizer(const CompileRequest& request,
                        const CpuContext& context);
-// RMSprop, Adagrad, Lion and running averages.
+// Makes RMSprop, Adagrad, Lion and running averages.
 KernelOr MakeAdaptiveOptimizer(const CompileRequest& request,
                                const CpuContext& context);
-// Reshape that is not a view, and layout conversion.
+// Makes layout conversion, and reshape where it is not a view.
 KernelOr MakeLayout(const CompileRequest& request, const CpuContext& context);
 
 }  // namespace gpupool::engine

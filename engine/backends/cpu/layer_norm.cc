@@ -1,4 +1,4 @@
-// Layer norm over the last dimension and its gradient; oneDNN 2.6 has only a
+// Layer norm over the last dimension and its gradient. oneDNN 2.6 has only a
 // reference kernel for it.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/layer_norm.cc"
@@ -20,7 +20,8 @@ HWY_INLINE float LanesSum(FloatVector v) {
   return hn::GetLane(hn::SumOfLanes(FloatTag(), v));
 }
 
-// Two passes: the mean first, so that the variance does not cancel.
+// Computes the mean first and the variance in a second pass, so that no large
+// numbers cancel.
 void LayerNormMoments(const float* x, int64_t count, float* mean,
                       float* variance) {
   const float n = static_cast<float>(count);
@@ -59,9 +60,9 @@ void LayerNormRow(const float* x, const float* gamma, const float* beta,
   }
 }
 
-// With xh the normalised x and g = dy * gamma:
+// With xh the normalised x and g = dy * gamma, computes
 //   dx = (g - mean(g) - xh * mean(g * xh)) / deviation
-// and dgamma += dy * xh, dbeta += dy.
+// and adds dy * xh to dgamma and dy to dbeta.
 void LayerNormGradRow(const float* dy, const float* x, const float* gamma,
                       float mean, float inverse, float* dx, float* dgamma,
                       float* dbeta, int64_t count) {
@@ -89,6 +90,7 @@ void LayerNormGradRow(const float* dy, const float* x, const float* gamma,
   }
   sum /= static_cast<float>(count);
   product /= static_cast<float>(count);
+  // dx needs both means of the row, hence a second pass.
   for (i = 0; i + FloatLanes() <= count; i += FloatLanes()) {
     const FloatVector xh = hn::Mul(hn::Sub(hn::LoadU(d, x + i), centre), scale);
     const FloatVector g =
@@ -115,8 +117,8 @@ HWY_EXPORT(LayerNormMoments);
 HWY_EXPORT(LayerNormRow);
 HWY_EXPORT(LayerNormGradRow);
 
-// Rows that add up into one partial sum of dgamma and dbeta. Fixed, so that
-// the result does not depend on the number of threads.
+// Rows that are summed into one part of dgamma and dbeta. The number is fixed,
+// so that the result does not depend on the number of threads.
 constexpr int64_t kRowsPerPart = 64;
 
 struct Rows {
@@ -167,6 +169,7 @@ KernelOr MakeGradient(const Rows& r) {
         }
       }
     });
+    // One thread joins the parts in their order.
     for (int64_t c = 0; c < r.columns; ++c) {
       float dgamma = 0, dbeta = 0;
       for (int64_t part = 0; part < parts; ++part) {

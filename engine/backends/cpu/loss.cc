@@ -1,5 +1,6 @@
-// Losses with their gradients, and the count of right answers. Rows' losses
-// are summed in row order in double precision, whatever the threads.
+// Losses with their gradients, and the count of correct answers. The rows'
+// losses are summed in row order in double precision, for any number of
+// threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/loss.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
@@ -21,14 +22,15 @@ HWY_INLINE FloatVector SumLanes(FloatVector a, FloatVector b) {
   return hn::Add(a, b);
 }
 
-// log(sum(exp(x)))
+// Returns log(sum(exp(x))). Subtracts the greatest number first, since exp
+// overflows.
 double LogSumExp(const float* x, int64_t count) {
   const float greatest = MaxOf(x, count);
   const FloatVector centre = hn::Set(FloatTag(), greatest);
   const FloatVector lanes = ReduceLanes(
       x, count, -HUGE_VALF, [&](FloatVector sum, FloatVector v) HWY_ATTR {
         const FloatVector e = ExpOf(hn::Sub(v, centre));
-        // The start value stands for an empty sum.
+        // -infinity is the start value and means an empty sum.
         return hn::Add(hn::IfThenElseZero(
                            hn::Gt(sum, hn::Set(FloatTag(), -HUGE_VALF)), sum),
                        e);
@@ -44,7 +46,8 @@ double RowSum(const float* x, int64_t count) {
                                   HWY_ATTR { return SumLanes(a, b); })));
 }
 
-// (softmax(x) - smooth) * scale; the label's share is taken off by the caller.
+// Computes (softmax(x) - smooth) * scale. The caller subtracts the label's
+// share.
 void CrossEntropyGradRow(const float* x, float log_sum, float smooth,
                          float scale, float* dx, int64_t count) {
   const FloatTag d;
@@ -71,13 +74,14 @@ struct Table {
   int threads;
 };
 
-// Rows that count: row_count, when given, cut to the batch.
+// Returns the number of rows that count: row_count if given, at most the batch.
 int64_t CountedRows(const KernelArguments& at, int64_t rows) {
   if (at.inputs() < 3) return rows;
   return std::clamp<int64_t>(*at.in<int64_t>(2), 0, rows);
 }
 
-// How many rows have a label that counts.
+// Returns the number of rows whose label counts. INVALID_ARGUMENT for a label
+// that is no class.
 template <typename Label>
 absl::StatusOr<int64_t> CheckLabels(const Label* labels, int64_t rows,
                                     int64_t classes, int64_t ignored) {
@@ -94,7 +98,8 @@ absl::StatusOr<int64_t> CheckLabels(const Label* labels, int64_t rows,
   return counted;
 }
 
-// What sums of row losses are multiplied by; finite also where none counts.
+// Returns the factor of the summed losses. It is finite even when no row
+// counts.
 double RowScale(const LossAttributes& loss, int64_t rows) {
   return loss.reduction == Reduction::kMean
              ? 1.0 / static_cast<double>(std::max<int64_t>(rows, 1))

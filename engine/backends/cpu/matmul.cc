@@ -30,7 +30,7 @@ KernelOr MakeMatMul(const CompileRequest& request, const CpuContext& context) {
   const auto y = MatrixDesc(OutputOf(request, 0), false);
   const dnnl::memory::desc bias({1, y.dims()[1]}, y.data_type(),
                                 dnnl::memory::format_tag::ab);
-  // Packing pays only where it happens once.
+  // Packing pays only when it happens once.
   const bool stable = request.stable_inputs[1];
   const auto b_wanted = stable ? AnyFormat(b) : b;
 
@@ -50,6 +50,7 @@ KernelOr MakeMatMul(const CompileRequest& request, const CpuContext& context) {
   if (epilogue.bias) {
     operands.push_back({DNNL_ARG_BIAS, bias, Where::kInput, next++});
   }
+  // oneDNN adds the residual from the result's buffer.
   if (epilogue.residual) {
     kernel->AddReorder(When::kRun, {0, y, Where::kInput, next},
                        {0, y, Where::kOutput, 0});

@@ -1,6 +1,6 @@
-// Ops that copy elements from place to place, whatever their type: transpose,
-// slice, pad, concat, broadcast, and the gradients of slice and pad. Each is
-// a list of strided copies, some after a fill.
+// Ops that move elements of any type: transpose, slice, pad, concat, broadcast,
+// and the gradients of slice and pad. Each is a list of strided copies, some
+// after a fill.
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -14,7 +14,7 @@
 namespace gpupool::engine {
 namespace {
 
-// Cells of a transposition's blocks along each side: a cache line of 4-byte
+// Cells along each side of a transposition's blocks: a cache line of 4-byte
 // elements.
 constexpr int64_t kBlock = 16;
 
@@ -36,8 +36,8 @@ void CopyCells(const T* from, T* to, const Plane& p) {
   }
 }
 
-// A full block of a transposition. Each line is read at once and written at
-// once: lines a power of two apart would push each other out of the cache.
+// Transposes a full block. Reads each line once and writes each line once:
+// lines that are a power of two apart would evict each other from the cache.
 template <typename T>
 void TransposeBlock(const T* from, T* to, const Plane& p) {
   T lines[kBlock][kBlock];
@@ -88,6 +88,7 @@ void CopyPlane(const std::byte* from_bytes, std::byte* to_bytes,
     }
     return;
   }
+  // The source is contiguous along rows, the target along columns.
   if (p.to_column == 1 && p.from_row == 1) return TransposePlane(from, to, p);
   CopyCells(from, to, p);
 }
@@ -107,7 +108,8 @@ PlaneFunction PlaneFunctionOf(uint64_t element_bytes) {
   }
 }
 
-// A copy as a plane and the loops around it, cut into pieces for threads.
+// A copy as a plane inside outer loops. The plane is cut into pieces for
+// threads.
 struct PreparedCopy {
   size_t input;
   int64_t from, to;
@@ -116,15 +118,15 @@ struct PreparedCopy {
   int64_t pieces;  // along the plane's rows
 };
 
-// Takes loop `at` out of the nest.
+// Removes loop `at` from the nest.
 void Remove(LoopNest& loops, size_t at) {
   const auto offset = static_cast<std::ptrdiff_t>(at);
   loops.sizes.erase(loops.sizes.begin() + offset);
   for (auto& strides : loops.strides) strides.erase(strides.begin() + offset);
 }
 
-// The loop that goes with the innermost one: in a transposition the one along
-// which the source is contiguous.
+// Returns the loop that forms a plane with the innermost one. In a
+// transposition it is the loop along which the source is contiguous.
 size_t RowLoop(const LoopNest& loops) {
   for (size_t i = 0; i < loops.sizes.size(); ++i) {
     if (loops.strides[0][i] == 1) return i;
@@ -153,6 +155,7 @@ PreparedCopy Prepare(StridedCopy copy, int threads) {
     Remove(loops, row);
   }
   const int64_t outer = loops.count();
+  // Without enough outer iterations for all threads, the plane is cut as well.
   if (outer < threads) prepared.pieces = std::min<int64_t>(threads, plane.rows);
   prepared.outer = std::move(loops);
   return prepared;
@@ -166,7 +169,7 @@ class CopyProgram {
         threads_(context.ThreadsForBytes(OutputOf(request, 0).bytes())),
         plane_function_(PlaneFunctionOf(element_bytes_)) {}
 
-  // The output is filled with the number first.
+  // Fills the output with the number before the copies.
   void Fill(DType dtype, double number) {
     fill_.resize(element_bytes_);
     WriteFromDoubles(dtype, {number}, 1, fill_.data());

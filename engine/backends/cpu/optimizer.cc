@@ -1,5 +1,5 @@
 // SGD, Adam and AdamW steps, as in PyTorch's torch/optim/{sgd,adam,adamw}.py.
-// Results may overwrite their inputs; buffers are padded, so there are no
+// Results may overwrite their inputs. Buffers are padded, so loops have no
 // tails.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/optimizer.cc"
@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
 namespace HWY_NAMESPACE {
 
-// Elements [begin, end), `begin` a multiple of 16.
+// Updates elements [begin, end). `begin` must be a multiple of 16.
 void SgdRange(const SgdStep& s, int64_t begin, int64_t end) {
   const FloatTag d;
   const FloatVector rate = hn::Set(d, s.learning_rate);
@@ -94,6 +94,7 @@ KernelOr MakeSgd(const SgdAttributes& attributes, int64_t count, int threads) {
     s.learning_rate = static_cast<float>(*at.in<double>(2));
     s.weight_decay = static_cast<float>(attributes.weight_decay);
     s.momentum = static_cast<float>(attributes.momentum);
+    // In the first step the velocity is the gradient, without dampening.
     s.keep_velocity = first ? 0.0f : s.momentum;
     s.take_gradient =
         first ? 1.0f : static_cast<float>(1 - attributes.dampening);
@@ -126,6 +127,7 @@ KernelOr MakeAdam(const AdamAttributes& attributes, int64_t count,
     s.one_minus_beta1 = static_cast<float>(1 - attributes.beta1);
     s.one_minus_beta2 = static_cast<float>(1 - attributes.beta2);
     const double decay = attributes.weight_decay;
+    // AdamW shrinks the parameter. Adam adds the decay to the gradient.
     s.weight_decay = attributes.decoupled ? 0.0f : static_cast<float>(decay);
     s.shrink =
         attributes.decoupled ? static_cast<float>(1 - rate * decay) : 1.0f;

@@ -1,6 +1,6 @@
 // RMSprop, Adagrad, Lion steps and running averages of parameters
 // (engine/autodiff/step_tail.h has the formulas). Results may overwrite their
-// inputs; buffers are padded, so there are no tails.
+// inputs. Buffers are padded, so loops have no tails.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/optimizer_adaptive.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
@@ -17,14 +17,14 @@ namespace HWY_NAMESPACE {
 
 using V = FloatVector;
 
-// clip * g + weight_decay * p
+// Returns clip * g + weight_decay * p.
 HWY_INLINE V DecayedGradient(const AdaptiveStep& s, V p, int64_t i) {
   const FloatTag d;
   return hn::MulAdd(hn::Set(d, s.weight_decay), p,
                     hn::Mul(hn::Set(d, s.clip), hn::Load(d, s.g + i)));
 }
 
-// Elements [begin, end), `begin` a multiple of 16.
+// Updates elements [begin, end). `begin` must be a multiple of 16.
 void RmspropRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
   const FloatTag d;
   const V keep = hn::Set(d, s.keep), take = hn::Set(d, s.take);
@@ -38,6 +38,7 @@ void RmspropRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
       const V mean =
           hn::MulAdd(keep, hn::Load(d, s.mean + i), hn::Mul(take, g));
       hn::Store(mean, d, s.mean_out + i);
+      // The variance: the mean square less the square of the mean.
       square = hn::NegMulAdd(mean, mean, square);
     }
     V move = hn::Div(g, hn::Add(hn::Sqrt(square), hn::Set(d, s.epsilon)));
@@ -70,6 +71,7 @@ void LionRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
     const V g = hn::Mul(hn::Set(d, s.clip), hn::Load(d, s.g + i));
     const V blend = hn::MulAdd(hn::Set(d, s.blend_keep), m,
                                hn::Mul(hn::Set(d, s.blend_take), g));
+    // rate * sign(blend), which is 0 for 0 and NaN.
     const V move = hn::Sub(hn::IfThenElseZero(hn::Gt(blend, zero), rate),
                            hn::IfThenElseZero(hn::Lt(blend, zero), rate));
     const V p = hn::Mul(hn::Load(d, s.p + i), hn::Set(d, s.shrink));
@@ -79,7 +81,7 @@ void LionRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
   }
 }
 
-// state' = keep * state + take * p
+// Computes state' = keep * state + take * p.
 void AverageRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
   const FloatTag d;
   const V keep = hn::Set(d, s.keep), take = hn::Set(d, s.take);
@@ -108,7 +110,8 @@ struct Count {
   int threads;
 };
 
-// The operands that all have; the first state is input 4 and output 1.
+// Returns a step with the operands that all kinds have. The first state is
+// input 4 and output 1.
 AdaptiveStep StepOf(const KernelArguments& at, bool clip) {
   AdaptiveStep s;
   s.p = at.in(0);
@@ -137,6 +140,7 @@ KernelOr MakeRmsprop(const RmspropAttributes& rmsprop, const Count& count) {
     s.take = static_cast<float>(1 - rmsprop.alpha);
     s.epsilon = static_cast<float>(rmsprop.epsilon);
     s.momentum = static_cast<float>(rmsprop.momentum);
+    // The states that a job has follow in this order: square, mean, velocity.
     size_t state = 5;
     if (rmsprop.centered) {
       s.mean = at.in(state);
@@ -158,6 +162,7 @@ KernelOr MakeAdagrad(const AdagradAttributes& adagrad, const Count& count) {
     AdaptiveStep s = StepOf(at, adagrad.clip);
     s.weight_decay = static_cast<float>(adagrad.weight_decay);
     s.epsilon = static_cast<float>(adagrad.epsilon);
+    // Steps count from 1, but the first one has no decay.
     const auto steps = static_cast<double>(*at.in<int64_t>(3) - 1);
     s.rate =
         static_cast<float>(*at.in<double>(2) / (1 + steps * adagrad.lr_decay));

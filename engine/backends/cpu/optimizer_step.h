@@ -1,4 +1,4 @@
-// The numbers and addresses of one optimizer step, for the SIMD loops.
+// Numbers and addresses of one optimizer step, for the SIMD loops.
 #pragma once
 
 #include <cmath>
@@ -9,14 +9,14 @@
 
 namespace gpupool::engine {
 
-// The clip coefficient of an optimizer node, its last input; 1 where the node
-// has none.
+// Returns the clip coefficient of an optimizer node, which is its last input.
+// Returns 1 when the node has none.
 inline float ClipOf(const KernelArguments& at, bool clip) {
   return clip ? *at.in(at.inputs() - 1) : 1.0f;
 }
 
-// Whether that coefficient is not a number: then the parameter and the states,
-// `count` numbers each, go through as they are, which this does.
+// Returns whether the clip coefficient is NaN. If so, copies the parameter and
+// the states, of `count` numbers each, to the outputs unchanged.
 inline bool KeepsEverything(const KernelArguments& at, bool clip,
                             int64_t count) {
   if (!std::isnan(ClipOf(at, clip))) return false;
@@ -45,8 +45,8 @@ struct SgdStep {
   bool nesterov = false;
 };
 
-// p' = shrink * p - rate * m' / (sqrt(v') * root_scale + epsilon), with the
-// bias corrections inside rate and root_scale.
+// p' = shrink * p - rate * m' / (sqrt(v') * root_scale + epsilon). The bias
+// corrections are part of rate and root_scale.
 struct AdamStep {
   const float* p = nullptr;
   const float* g = nullptr;
@@ -65,8 +65,8 @@ struct AdamStep {
   float epsilon = 0;
 };
 
-// RMSprop, Adagrad and Lion: `state` is the running square, the sum of
-// squares or the momentum.
+// RMSprop, Adagrad and Lion. `state` is the running square, the sum of squares
+// or the momentum, in this order.
 struct AdaptiveStep {
   const float* p = nullptr;
   const float* g = nullptr;
@@ -79,7 +79,7 @@ struct AdaptiveStep {
   float* velocity_out = nullptr;
   float clip = 1;
   float weight_decay = 0;
-  float keep = 0, take = 1;  // of the state, of what is new
+  float keep = 0, take = 1;  // factors of the state and of the new number
   float blend_keep = 0, blend_take = 1;
   float momentum = 0;
   float shrink = 1;

@@ -7,9 +7,9 @@
 
 namespace gpupool::engine {
 
-// Calls body(part, begin, end) for at most `threads` parts of [0, count), in
-// parallel; `part` counts from 0, and parts begin at multiples of `grain`.
-// `body` must not throw and must write apart from the other parts.
+// Calls body(part, begin, end) in parallel for at most `threads` parts of [0,
+// count). `part` counts from 0. Each part but the first begins at a multiple of
+// `grain`. `body` must not throw, and parts must not write the same memory.
 template <typename Body>
 void ParallelParts(int threads, int64_t count, int64_t grain,
                    const Body& body) {
@@ -27,7 +27,7 @@ void ParallelParts(int threads, int64_t count, int64_t grain,
   }
 }
 
-// The same with body(begin, end).
+// Does the same with body(begin, end).
 template <typename Body>
 void ParallelFor(int threads, int64_t count, int64_t grain, const Body& body) {
   ParallelParts(threads, count, grain,

@@ -1,4 +1,4 @@
-// An image or a volume as [N, C, area], whatever its layout. A plain value.
+// Views an image or a volume of either layout as [N, C, area]. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct Planes {
     cell_stride = last ? channels : 1;
   }
 
-  // Of a cell of plane n * channels + c.
+  // Returns the offset in elements of a cell. Plane n * channels + c is channel
+  // c of image n.
   int64_t offset(int64_t plane, int64_t cell) const {
     return plane / channels * channels * area +
            plane % channels * channel_stride + cell * cell_stride;

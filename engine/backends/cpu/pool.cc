@@ -1,6 +1,6 @@
-// Max and average pools with their gradients by oneDNN, whose workspace for
-// max pools is the graph's argmax; where its type differs (windows near 256
-// cells) plain loops stand in. Global average pools are loops.
+// Max and average pools with their gradients by oneDNN. Its workspace for max
+// pools is the graph's argmax. Where the types differ (windows near 256 cells),
+// plain loops take over. Global average pools are loops.
 #include <algorithm>
 #include <utility>
 
@@ -27,17 +27,19 @@ dnnl::algorithm AlgorithmOf(Op op, const Pool2dAttributes& pool) {
                               : dnnl::algorithm::pooling_avg_include_padding;
 }
 
-// Cells that the last window needs behind the input.
+// Returns the cells that the last window needs behind the input.
 int64_t EndNeeded(const WindowAxis& axis) {
   const int64_t last = (axis.output() - 1) * axis.stride + axis.reach();
   return std::max(axis.end, last - axis.begin - axis.input);
 }
 
-// Whether oneDNN's pools compute what the attributes say.
+// Returns whether oneDNN's pools compute what the attributes specify.
 bool OneDnnKnows(Op op, const Pool2dAttributes& pool, const Shape& x) {
   for (const WindowAxis& axis : WindowOf(pool, x)) {
     if (axis.dilation != 1) return false;
     const bool average = op == Op::kAvgPool || op == Op::kAvgPoolGrad;
+    // oneDNN would count cells behind the padding in the divisor, but the op
+    // does not.
     if (average && !pool.exclude_padding && EndNeeded(axis) != axis.end) {
       return false;
     }
@@ -106,6 +108,7 @@ KernelOr MakeGradient(const CompileRequest& request,
   const ScopedThreads scope(threads);
   if (!OneDnnKnows(op, pool, x.shape)) return MakePlainPool(request, threads);
   Pool2dAttributes forward = pool;
+  // Only a max pool with a workspace is a valid hint for the gradient.
   forward.with_argmax = true;
   const auto hint =
       ForwardPrimitive(op == Op::kMaxPoolGrad ? Op::kMaxPool : Op::kAvgPool,
@@ -131,8 +134,8 @@ KernelOr MakeGradient(const CompileRequest& request,
 
 constexpr int64_t kChannelRun = 64;
 
-// The means of `count` channels, which lie side by side, from the first cell
-// of the first on.
+// Computes the means of `count` neighbouring channels. x points to the first
+// cell of the first channel.
 void AverageChannels(const Planes& planes, int64_t count, const float* x,
                      float* y) {
   std::fill(y, y + count, 0.0f);
@@ -153,7 +156,7 @@ void SpreadChannels(const Planes& planes, int64_t count, const float* dy,
   }
 }
 
-// The same for planes, one behind the other.
+// Computes the same for planes that follow each other.
 void AveragePlanes(const Planes& planes, int64_t count, const float* x,
                    float* y) {
   const float scale = 1.0f / static_cast<float>(planes.area);
@@ -192,7 +195,7 @@ KernelOr MakeGlobalPool(const CompileRequest& request,
       x.layout == Layout::kChannelsLast ? AverageChannels : AveragePlanes;
   const auto spread =
       x.layout == Layout::kChannelsLast ? SpreadChannels : SpreadPlanes;
-  // A part is one image's run of channels.
+  // A part is a run of channels of one image.
   const int64_t runs = (planes.channels + kChannelRun - 1) / kChannelRun;
   return MakeKernel([=](const KernelArguments& at) {
     ParallelFor(

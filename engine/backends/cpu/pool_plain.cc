@@ -12,15 +12,16 @@
 namespace gpupool::engine {
 namespace {
 
-// Everything about a pool but its addresses.
+// Everything about a pool except its addresses.
 struct Plan {
   Pool2dAttributes pool;
   Window window;
   Planes x, y;
   int threads;
 
-  // Calls body(first, end, y cell) for a range of planes (n * channels + c)
-  // and each cell of the output; a plane belongs to one thread.
+  // Calls body(first, end, y cell) for a range of planes (n * channels + c) and
+  // each cell of the output. A plane belongs to one thread, so gradients may
+  // add to it.
   template <typename Body>
   void ForEach(const Body& body) const {
     ParallelFor(threads, x.images * x.channels, 1,
@@ -38,10 +39,11 @@ Plan PlanOf(const Pool2dAttributes& pool, const Value& x, const Value& y,
           Planes(y.shape, y.layout), threads};
 }
 
-// What an average over the window of output cell `y` divides by.
+// Returns the divisor of an average over the window of output cell `y`.
 float Divisor(const Plan& plan, int64_t y) {
   Window window = plan.window;
   if (!plan.pool.exclude_padding) {
+    // Padding counts as if it were input.
     for (WindowAxis& axis : window) {
       axis.input += axis.begin + axis.end;
       axis.begin = axis.end = 0;
@@ -71,6 +73,7 @@ KernelOr MaxPool(const Plan& plan) {
         for (int64_t p = first; p < end; ++p) {
           const int64_t to = plan.y.offset(p, y);
           const float value = at.in(0)[plan.x.offset(p, cell)];
+          // The first cell always counts, since it may be -infinity or NaN.
           if (seen && !(value > at.out(0)[to])) continue;
           at.out(0)[to] = value;
           if (with_argmax) at.out<Index>(1)[to] = static_cast<Index>(k);

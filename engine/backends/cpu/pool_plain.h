@@ -1,15 +1,15 @@
-// Pools by plain loops, for what oneDNN does not do: dilated windows, windows
-// of an average that reach beyond the padding, an int32 argmax. Any layout.
+// Pools in plain loops, for what oneDNN does not support: dilated windows,
+// average windows that reach beyond the padding, an int32 argmax. Any layout.
 #pragma once
 
 #include "engine/backends/cpu/kernels.h"
 
 namespace gpupool::engine {
 
-// The attributes of the forward node of a pool or of its gradient.
+// Returns the attributes of a pool, given the pool or its gradient node.
 const Pool2dAttributes& PoolOf(const Node& node);
 
-// A kernel for any pool but the global ones, forward or gradient.
+// Makes any pool or pool gradient except the global ones.
 KernelOr MakePlainPool(const CompileRequest& request, int threads);
 
 }  // namespace gpupool::engine

@@ -51,7 +51,7 @@ struct MinCombine {
   float operator()(float a, float b) const { return a != a || a < b ? a : b; }
 };
 
-// All of x[0 .. count). Four chains hide the latency.
+// Reduces x[0 .. count). Four independent chains hide the latency.
 template <class F>
 HWY_ATTR float ReduceRow(const float* x, int64_t count) {
   const FloatTag d;
@@ -76,7 +76,7 @@ HWY_ATTR float ReduceRow(const float* x, int64_t count) {
   return result;
 }
 
-// y[c] = combine(y[c], x[r * stride + c] for all r).
+// Computes y[c] = combine(y[c], x[r * stride + c] for all r).
 template <class F>
 HWY_ATTR void ReduceColumns(const float* x, int64_t rows, int64_t stride,
                             float* y, int64_t columns) {
@@ -143,25 +143,27 @@ HWY_EXPORT(FindReduce);
 
 constexpr int64_t kNumbersPerPart = 64 << 10;
 constexpr int64_t kColumnsPerItem = 1024;
-// Narrow rows are taken so many at a time, as one wide row.
+// Narrow rows that are read together as one wide row, which fills vectors.
 constexpr int64_t kFold = 16;
 constexpr int64_t kNarrow = kColumnsPerItem / kFold;
 
-// x [outer_rows, groups, rows, columns] with outer_rows and rows reduced.
+// x as [outer_rows, groups, rows, columns]. outer_rows and rows are reduced.
 struct ReduceShape {
   int64_t outer_rows = 1, groups = 1, rows = 1, columns = 1;
 };
 
-// False when the reduced axes are too scattered for that form, or when the
-// kept ones lie in another order than in the result.
+// Returns false when the reduced axes are too scattered for this form, or when
+// the kept axes have another order in the result.
 bool ShapeOf(const Value& x, const Value& y, const std::vector<int>& axes,
              ReduceShape* shape) {
   int64_t* const parts[] = {&shape->outer_rows, &shape->groups, &shape->rows,
                             &shape->columns};
   const bool images = y.shape.rank() == x.shape.rank() && y.layout == x.layout;
   const std::vector<int> order = MemoryOrder(x.shape.rank(), x.layout);
+  // Walks from the innermost axis outwards. Neighbouring axes that are both
+  // kept or both reduced form one part: 3 and 1 are kept, 2 and 0 reduced.
   int part = 3;
-  int next = x.shape.rank();  // the axis kept last
+  int next = x.shape.rank();  // the last kept axis so far
   for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
     if (x.shape[*axis] == 1) continue;
     const bool reduced =
@@ -174,7 +176,7 @@ bool ShapeOf(const Value& x, const Value& y, const std::vector<int>& axes,
     if (part < 0) return false;
     *parts[part] *= x.shape[*axis];
   }
-  // What is kept but not the innermost may as well be columns.
+  // Kept axes that are not the innermost can be columns, too.
   if (shape->outer_rows == 1 && shape->rows == 1 && shape->columns == 1) {
     std::swap(shape->groups, shape->columns);
   }
@@ -191,7 +193,7 @@ class ReduceProgram {
     if (attributes.function == ReduceFunction::kMean) {
       scale_ = 1.0f / static_cast<float>(s_.outer_rows * s_.rows);
     }
-    // Few results of many numbers: partial results first.
+    // Few results of many numbers: partial results keep all threads busy.
     const int64_t per_row = s_.groups * s_.columns;
     if (s_.outer_rows == 1 && s_.rows * s_.columns > 2 * kNumbersPerPart &&
         per_row <= kColumnsPerItem) {
@@ -245,13 +247,14 @@ class ReduceProgram {
       } else if (s_.columns > 1) {
         loops_.columns(from, rows, s_.columns, to, columns);
       } else {
+        // Joins both by the loops' own operation, which keeps NaN.
         const float pair[2] = {*to, loops_.row(from, rows)};
         *to = loops_.row(pair, 2);
       }
     }
   }
 
-  // to[c] = combine(to[c], x[r * columns + c] for all r).
+  // Computes to[c] = combine(to[c], x[r * columns + c] for all r).
   void AddNarrow(const float* x, int64_t rows, float* to) const {
     const int64_t wide = kFold * s_.columns;
     const int64_t folded = rows / kFold;
@@ -274,7 +277,7 @@ class ReduceProgram {
   int64_t parts_ = 1;
 };
 
-// x [outer, cells, inner] along one axis.
+// x as [outer, cells, inner] around one axis.
 struct AxisShape {
   int64_t outer = 1, cells = 1, inner = 1;
 };
@@ -287,6 +290,8 @@ AxisShape AxisShapeOf(const Shape& x, int axis) {
   return s;
 }
 
+// Returns whether x is nearer to the wanted end than `best`. NaN beats every
+// number.
 bool Better(const ArgReduceAttributes& reduce, float x, float best) {
   if (best != best) return reduce.last && x != x;
   if (x != x) return true;

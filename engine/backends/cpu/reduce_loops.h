@@ -6,9 +6,9 @@
 namespace gpupool::engine {
 
 struct ReduceLoops {
-  // All of x[0 .. count).
+  // Reduces x[0 .. count) to one number.
   float (*row)(const float* x, int64_t count);
-  // Combines y[c] with x[r * stride + c] for all rows r.
+  // Combines x[r * stride + c] of all rows r into y[c].
   void (*columns)(const float* x, int64_t rows, int64_t stride, float* y,
                   int64_t columns);
   float neutral;

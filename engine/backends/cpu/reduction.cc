@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
 namespace HWY_NAMESPACE {
 
-// Columns [begin, end) of x [rows, columns].
+// Sums up columns [begin, end) of x [rows, columns].
 void ColumnSumRange(const float* x, float* y, int64_t rows, int64_t columns,
                     int64_t begin, int64_t end) {
   const FloatTag d;
@@ -93,6 +93,7 @@ KernelOr MakeGlobalNorm(const CompileRequest& request,
         sums[i] = sum_of_squares(at.in(part.input) + part.begin, part.count);
       }
     });
+    // In the order of the parts, whichever thread made them.
     double total = 0;
     for (int64_t i = 0; i < count; ++i) total += sums[i];
     *at.out(0) = static_cast<float>(std::sqrt(total));

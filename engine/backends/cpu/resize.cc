@@ -1,6 +1,6 @@
-// Resize and its gradient, one axis after the other: along an axis an image is
-// [outer, axis, inner] in memory, whatever its layout, and a cell of the
-// output is a weighted sum of rows of `inner` numbers.
+// Resize and its gradient, one axis after the other. Along an axis an image of
+// any layout is [outer, axis, inner] in memory, and a cell of the output is a
+// weighted sum of rows of `inner` numbers.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -15,8 +15,8 @@
 namespace gpupool::engine {
 namespace {
 
-// One axis of a resize: from `input` cells to `output` cells or, in the
-// gradient, the other way round.
+// One axis of a resize, from `input` to `output` cells. The gradient goes the
+// other way.
 struct Pass {
   int64_t outer, inner, input, output;
   int taps;
@@ -31,7 +31,8 @@ struct Pass {
   }
 };
 
-// The passes in the order of the forward computation: axes that shrink first.
+// Returns the passes in the order of the forward computation. Axes that shrink
+// most come first, so that later passes have less to do.
 std::vector<Pass> PassesOf(const ResizeAttributes& resize, const Shape& input,
                            Layout layout) {
   std::vector<ResizeAxis> axes = resize.axes;
@@ -66,7 +67,7 @@ void AddScaled(const float* from, float weight, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] += weight * from[i];
 }
 
-// One output cell from the taps of its row.
+// Computes one output cell from the taps of its row.
 float WeightedSum(const Pass& pass, const float* x, int64_t cell) {
   float sum = 0;
   for (int64_t t = cell * pass.taps; t < (cell + 1) * pass.taps; ++t) {
@@ -109,7 +110,7 @@ void Forward(const Pass& pass, int threads, const float* x, float* y) {
   });
 }
 
-// Rows that several cells use are summed up, so a thread owns whole blocks.
+// Several cells may add to one row, so a thread owns whole blocks.
 void Backward(const Pass& pass, int threads, const float* dy, float* dx) {
   ParallelFor(threads, pass.outer, 1, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
@@ -139,7 +140,7 @@ KernelOr MakeResize(const CompileRequest& request, const CpuContext& context) {
   if (passes.empty()) return nullptr;
   const int threads =
       context.ThreadsForBytes(std::max(y.bytes(), InputOf(request, 0).bytes()));
-  // Results of all passes but the last lie in two halves of the workspace.
+  // Passes before the last one write to the halves of the workspace in turn.
   uint64_t half = 0;
   for (size_t i = 0; i + 1 < passes.size(); ++i) {
     const int64_t elements = passes[i].to_elements(gradient);

@@ -16,7 +16,7 @@ namespace HWY_NAMESPACE {
 
 HWY_INLINE FloatVector Constant(float x) { return hn::Set(FloatTag(), x); }
 
-// alpha and beta in all lanes.
+// alpha and beta, repeated in all lanes.
 struct RowConstants {
   FloatVector alpha;
   FloatVector beta;
@@ -26,7 +26,7 @@ HWY_INLINE RowConstants ConstantsOf(const RowNumbers& numbers) {
   return {Constant(numbers.alpha), Constant(numbers.beta)};
 }
 
-// F()(x, constants)
+// Stores F()(x, constants) for each element.
 template <class F>
 HWY_ATTR void UnaryRow(const float* const* x, float* y, int64_t count,
                        const RowNumbers& numbers) {
@@ -41,7 +41,7 @@ HWY_ATTR void UnaryRow(const float* const* x, float* y, int64_t count,
   StorePart(F()(LoadPart(a + i, rest, 0.0f), constants), y + i, rest);
 }
 
-// F()(a, b, constants)
+// Stores F()(a, b, constants) for each pair of elements.
 template <class F>
 HWY_ATTR void BinaryRow(const float* const* x, float* y, int64_t count,
                         const RowNumbers& numbers) {
@@ -66,14 +66,14 @@ HWY_INLINE FloatVector Truth(Mask mask) {
   return hn::IfThenElseZero(mask, Constant(1));
 }
 
-// exp(x) - 1 for x <= 0, and 0 above.
+// Returns exp(x) - 1 for x <= 0, and 0 for x > 0.
 HWY_INLINE FloatVector NegativeExpm1Of(FloatVector x) {
   const FloatVector low =
       hn::IfThenElse(hn::Gt(x, Constant(0)), Constant(0), x);
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Expm1(FloatTag(), low));
 }
 
-// max(x, 0) + log(1 + exp(-|x|))
+// Returns max(x, 0) + log(1 + exp(-|x|)).
 HWY_INLINE FloatVector SoftplusOf(FloatVector x) {
   const FloatVector decay = ExpOf(hn::Neg(hn::Abs(x)));
   const FloatVector above =
@@ -81,7 +81,7 @@ HWY_INLINE FloatVector SoftplusOf(FloatVector x) {
   return hn::Add(above, hn::Log1p(FloatTag(), decay));
 }
 
-// tanh(log(1 + exp(x))): with w = exp(x) it is (w^2 + 2w) / (w^2 + 2w + 2).
+// Returns tanh(log(1 + exp(x))) = (w^2 + 2w) / (w^2 + 2w + 2) with w = exp(x).
 HWY_INLINE FloatVector TanhSoftplusOf(FloatVector x) {
   const FloatVector limit = Constant(20);
   const FloatVector w = ExpOf(hn::IfThenElse(hn::Gt(x, limit), limit, x));

@@ -11,7 +11,7 @@ namespace {
 constexpr int kTranscendentalFlops = 30;
 constexpr int kScalarFlops = 400;
 
-// One number after the other, for what no vector code exists.
+// Computes one number after the other, for functions without vector code.
 void ScalarUnary(const float* const* x, float* y, int64_t count,
                  const RowNumbers& numbers) {
   for (int64_t i = 0; i < count; ++i) {
@@ -37,7 +37,7 @@ void ScalarBinary(const float* const* x, float* y, int64_t count,
   }
 }
 
-// Mostly the exponent is one number, and mostly 2 or 1/2.
+// Usually the exponent is one number for the whole row, and usually 2 or 3.
 void PowerRow(const float* const* x, float* y, int64_t count,
               const RowNumbers&) {
   const float* base = x[0];

@@ -9,7 +9,7 @@
 
 namespace gpupool::engine {
 
-// What a row function may need besides its operands.
+// The attributes that a row function may read.
 struct RowNumbers {
   float alpha = 0;
   float beta = 0;
@@ -17,24 +17,26 @@ struct RowNumbers {
   BinaryFunction binary = BinaryFunction::kAdd;
 };
 
-// y[i] = f(x[0][i], x[1][i], ...) for i < count. y may be one of the operands;
-// nothing needs to be aligned, and nothing beyond the rows is touched.
+// Computes y[i] = f(x[0][i], x[1][i], ...) for i < count. y may be one of the
+// operands. Rows need no alignment, and nothing beyond them is touched.
 using RowFunction = void (*)(const float* const* x, float* y, int64_t count,
                              const RowNumbers& numbers);
 
-// The function of an op and its numbers; null when the op is not elementwise.
+// The function of an op and its attributes. The function is null for an op that
+// is not elementwise.
 struct RowStep {
   RowFunction function = nullptr;
   RowNumbers numbers;
-  int flops = 1;  // about, per element
+  int flops = 1;  // approximate operations per element
 };
 RowStep RowStepOf(Op op, const Attributes& attributes);
 
-// Those of one family; null: none with vectors.
+// Return the SIMD function of one family, or null when there is none.
 RowFunction UnaryRowFunction(UnaryFunction function);
 RowFunction UnaryGradRowFunction(UnaryFunction function);
 RowFunction BinaryRowFunction(BinaryFunction function);
-// Activations, their gradients, where and casts between float32 and bool.
+// Returns the function of an activation, its gradient, where, or a cast between
+// float32 and bool.
 RowFunction PlainRowFunction(Op op, const Attributes& attributes);
 
 }  // namespace gpupool::engine

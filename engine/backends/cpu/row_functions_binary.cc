@@ -24,7 +24,7 @@ struct MultiplyFunction {
 struct DivideFunction {
   HWY_INLINE V operator()(V a, V b, const C&) const { return hn::Div(a, b); }
 };
-// `y`, but NaN where a or b is NaN.
+// Returns y, but NaN where a or b is NaN.
 HWY_INLINE V KeepNan(V a, V b, V y) {
   return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, y));
 }
@@ -119,7 +119,7 @@ constexpr float kInverseSqrtTwoPi = 0.39894228040143268f;
 constexpr float kGeluTanhScale = 0.79788456080286536f;  // sqrt(2 / pi)
 constexpr float kGeluTanhCube = 0.044715f;
 
-// tanh(sqrt(2/pi) (x + 0.044715 x^3))
+// Returns tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
 HWY_INLINE V GeluTanhPart(V x) {
   const V cube = hn::Mul(hn::Mul(x, x), x);
   return TanhOf(hn::Mul(Constant(kGeluTanhScale),
@@ -136,6 +136,7 @@ struct TruthFunction {
 };
 struct ReluFunction {
   HWY_INLINE V operator()(V x, const C&) const {
+    // Compares instead of taking the maximum, so that NaN stays.
     return hn::IfThenElse(hn::Lt(x, Constant(0)), Constant(0), x);
   }
 };
@@ -174,7 +175,7 @@ struct TanhSlope {
     return hn::Mul(dy, hn::NegMulAdd(y, y, Constant(1)));
   }
 };
-// d/dx = (1 + erf(x / sqrt 2)) / 2 + x e^(-x^2/2) / sqrt(2 pi)
+// The slope is (1 + erf(x / sqrt 2)) / 2 + x e^(-x^2/2) / sqrt(2 pi).
 struct GeluSlope {
   HWY_INLINE V operator()(V dy, V x, const C&) const {
     const V z = hn::Mul(x, Constant(kSqrtHalf));
@@ -184,7 +185,7 @@ struct GeluSlope {
     return hn::Mul(dy, hn::MulAdd(x, density, half));
   }
 };
-// With t = tanh(u(x)): (1 + t) / 2 + x (1 - t^2) u'(x) / 2
+// With t = tanh(u(x)) the slope is (1 + t) / 2 + x (1 - t^2) u'(x) / 2.
 struct GeluTanhSlope {
   HWY_INLINE V operator()(V dy, V x, const C&) const {
     const V t = GeluTanhPart(x);
@@ -213,7 +214,7 @@ void WhereRow(const float* const* x, float* y, int64_t count,
   for (; i < count; ++i) y[i] = x[0][i] != 0 ? x[1][i] : x[2][i];
 }
 
-// Of ops whose attributes do not matter but for GELU's form.
+// Returns the function of an op whose only relevant attribute is GELU's form.
 RowFunction FindPlain(Op op, bool tanh_form) {
   switch (op) {
     case Op::kAdd:

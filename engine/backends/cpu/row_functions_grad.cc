@@ -94,7 +94,7 @@ struct HardSwishSlope {
     return hn::Mul(dy, slope);
   }
 };
-// s (1 + x (1 - s)), s = sigmoid(x)
+// The slope is s (1 + x (1 - s)) with s = sigmoid(x).
 struct SiluSlope {
   HWY_INLINE V operator()(V dy, V x, const C&) const {
     const V s = SigmoidOf(x);
@@ -102,7 +102,7 @@ struct SiluSlope {
     return hn::Mul(dy, hn::Mul(s, rest));
   }
 };
-// t + x (1 - t^2) sigmoid(x), t = tanh(softplus(x))
+// The slope is t + x (1 - t^2) sigmoid(x) with t = tanh(softplus(x)).
 struct MishSlope {
   HWY_INLINE V operator()(V dy, V x, const C&) const {
     const V t = TanhSoftplusOf(x);

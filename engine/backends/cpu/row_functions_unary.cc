@@ -40,6 +40,7 @@ struct LogFunction {
   HWY_INLINE V operator()(V x, const C&) const {
     const V zero = Constant(0);
     const V infinity = Constant(HUGE_VALF);
+    // Highway's Log takes only positive finite numbers.
     V y = hn::Log(FloatTag(), x);
     y = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), y);
     y = hn::IfThenElse(hn::Lt(x, zero), hn::NaN(FloatTag()), y);
@@ -94,7 +95,7 @@ struct SoftsignFunction {
     return hn::Div(x, hn::Add(Constant(1), hn::Abs(x)));
   }
 };
-// x bounded to 0 .. 1; NaN stays.
+// Returns x bounded to 0 .. 1. NaN stays.
 HWY_INLINE V Unit(V x) {
   return hn::IfThenElse(hn::IsNaN(x), x,
                         hn::Min(hn::Max(x, Constant(0)), Constant(1)));

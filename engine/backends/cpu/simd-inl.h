@@ -1,4 +1,4 @@
-// SIMD helpers for kernel sources that Highway compiles once per target.
+// SIMD functions for kernel sources that Highway compiles once per target.
 #if defined(GPUPOOL_ENGINE_BACKENDS_CPU_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef GPUPOOL_ENGINE_BACKENDS_CPU_SIMD_INL_H_
@@ -19,7 +19,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Vectors are at most as wide as buffers are padded: 64 bytes.
+// At most 64 bytes, to which buffers are padded.
 using FloatTag = hn::CappedTag<float, 16>;
 using FloatVector = hn::Vec<FloatTag>;
 
@@ -27,8 +27,8 @@ HWY_INLINE int64_t FloatLanes() {
   return static_cast<int64_t>(hn::Lanes(FloatTag()));
 }
 
-// The first `count` < lanes numbers at `from`, and `fill` in the rest; reads
-// nothing beyond them.
+// Loads `count` < lanes numbers and sets the other lanes to `fill`. Reads
+// nothing beyond the numbers.
 HWY_INLINE FloatVector LoadPart(const float* from, int64_t count, float fill) {
 #if !HWY_MEM_OPS_MIGHT_FAULT
   const FloatTag d;
@@ -54,14 +54,15 @@ HWY_INLINE void StorePart(FloatVector v, float* to, int64_t count) {
 #endif
 }
 
-// e^x for any x: NaN stays NaN, and below -87 it is 0. With n the nearest whole
-// number to x / ln 2 it is 2^n e^r, |r| <= ln(2) / 2; the polynomial is that of
-// Cephes' expf, good to 2 units in the last place. Shorter than Highway's Exp,
-// which is not made for large and not for special numbers.
+// Returns e^x for any x. NaN stays NaN, and the result is 0 below -87. With n
+// the whole number nearest to x / ln 2, e^x is 2^n e^r, |r| <= ln(2) / 2. The
+// polynomial for e^r is that of Cephes' expf, with an error of at most 2 units
+// in the last place. It is shorter than Highway's Exp, which does not handle
+// large or special numbers.
 HWY_INLINE FloatVector ExpOf(FloatVector x) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> whole;
-  const FloatVector most = hn::Set(d, 89.5f);  // gives infinity
+  const FloatVector most = hn::Set(d, 89.5f);  // larger numbers give infinity
   const FloatVector bounded = hn::IfThenElse(hn::Gt(x, most), most, x);
   const FloatVector n =
       hn::Round(hn::Mul(bounded, hn::Set(d, 1.44269504088896341f)));
@@ -74,7 +75,7 @@ HWY_INLINE FloatVector ExpOf(FloatVector x) {
   p = hn::MulAdd(p, r, hn::Set(d, 1.6666665459e-1f));
   p = hn::MulAdd(p, r, hn::Set(d, 5.0000001201e-1f));
   p = hn::MulAdd(hn::Mul(p, r), r, hn::Add(r, hn::Set(d, 1.0f)));
-  // 2^n as 2 * 2^(n - 1), since 2^128 is no float.
+  // 2^n is computed as 2 * 2^(n - 1), since 2^128 does not fit float32.
   const auto exponent = hn::Add(hn::ConvertTo(whole, n), hn::Set(whole, 126));
   const FloatVector scale = hn::BitCast(d, hn::ShiftLeft<23>(exponent));
   const FloatVector y = hn::Mul(hn::Add(p, p), scale);
@@ -92,8 +93,9 @@ HWY_INLINE FloatVector TanhOf(FloatVector x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(FloatTag(), bounded));
 }
 
-// The error function to 1.5e-7 (Abramowitz and Stegun, Handbook of
-// Mathematical Functions, 7.1.26). `decay` is exp(-x^2).
+// Returns the error function of x with an error of at most 1.5e-7 (Abramowitz
+// and Stegun, Handbook of Mathematical Functions, 7.1.26). `decay` must be
+// exp(-x^2).
 HWY_INLINE FloatVector ErfOf(FloatVector x, FloatVector decay) {
   const FloatTag d;
   const FloatVector one = hn::Set(d, 1.0f);
@@ -107,8 +109,8 @@ HWY_INLINE FloatVector ErfOf(FloatVector x, FloatVector decay) {
   return hn::CopySign(hn::NegMulAdd(hn::Mul(p, t), decay, one), x);
 }
 
-// Sum, maximum, and so on over `count` numbers in lanes, then across lanes:
-// the order depends on the target only.
+// Reduces `count` numbers, first within lanes and then across them. The order
+// depends only on the target.
 template <class Combine>
 HWY_INLINE FloatVector ReduceLanes(const float* x, int64_t count, float start,
                                    const Combine& combine) {
@@ -129,7 +131,8 @@ HWY_INLINE float MaxOf(const float* x, int64_t count) {
   return hn::GetLane(hn::MaxOfLanes(FloatTag(), lanes));
 }
 
-// Calls body(offset, vector) and stores what it gives, over `count` numbers.
+// Calls body(offset, vector) over `count` numbers of x and stores the results
+// in y.
 template <class Body>
 HWY_INLINE void MapRow(const float* x, float* y, int64_t count,
                        const Body& body) {

@@ -1,5 +1,5 @@
 // Single-threaded float32 products of row-major matrices, for kernels that
-// split their work among threads themselves.
+// split their own work among threads.
 #pragma once
 
 #include <omp.h>
@@ -9,8 +9,8 @@
 
 namespace gpupool::engine {
 
-// c [m, n] = alpha op(a) op(b) + beta c; op(a) is [m, k]. The leading
-// dimensions are elements from row to row as the matrices lie in memory.
+// c [m, n] = alpha op(a) op(b) + beta c, where op(a) is [m, k]. A leading
+// dimension is the distance in elements between rows of the matrix in memory.
 struct Gemm {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
@@ -23,8 +23,8 @@ struct Gemm {
   }
 };
 
-// Called before Gemm::Run outside of parallel regions: oneDNN would take the
-// whole team there.
+// Must be called before Gemm::Run outside of parallel regions: oneDNN would use
+// the whole team there.
 inline void UseOneThreadForGemm() { omp_set_num_threads(1); }
 
 }  // namespace gpupool::engine

@@ -1,5 +1,5 @@
-// Softmax and its logarithm over the last dimension and their gradients, row
-// by row.
+// Softmax and its logarithm over the last dimension and their gradients, row by
+// row.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/softmax.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
@@ -20,7 +20,7 @@ void SoftmaxRow(const float* x, const float*, float* y, int64_t count) {
   const FloatTag d;
   const int64_t lanes = FloatLanes();
   const FloatVector greatest = hn::Set(d, MaxOf(x, count));
-  // Two chains of additions hide their latency.
+  // Two independent chains of additions hide their latency.
   FloatVector even = hn::Zero(d), odd = even;
   int64_t i = 0;
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
@@ -33,6 +33,7 @@ void SoftmaxRow(const float* x, const float*, float* y, int64_t count) {
   }
   for (; i < count; i += lanes) {
     const int64_t rest = std::min(lanes, count - i);
+    // The missing lanes are -infinity and so add exp(-infinity) = 0.
     const FloatVector v =
         rest == lanes ? hn::LoadU(d, x + i) : LoadPart(x + i, rest, -HUGE_VALF);
     const FloatVector e = ExpOf(hn::Sub(v, greatest));
@@ -49,7 +50,7 @@ void SoftmaxRow(const float* x, const float*, float* y, int64_t count) {
          [&](FloatVector v) HWY_ATTR { return hn::Mul(v, scale); });
 }
 
-// dx = y * (dy - sum(dy * y))
+// Computes dx = y * (dy - sum(dy * y)).
 void SoftmaxGradRow(const float* dy, const float* y, float* dx, int64_t count) {
   const FloatTag d;
   FloatVector lanes = hn::Zero(d);
@@ -66,7 +67,7 @@ void SoftmaxGradRow(const float* dy, const float* y, float* dx, int64_t count) {
   for (; i < count; ++i) dx[i] = y[i] * (dy[i] - sum);
 }
 
-// y = x - log(sum(exp(x)))
+// Computes y = x - log(sum(exp(x))).
 void LogSoftmaxRow(const float* x, const float*, float* y, int64_t count) {
   const FloatTag d;
   const float greatest = MaxOf(x, count);
@@ -86,7 +87,7 @@ void LogSoftmaxRow(const float* x, const float*, float* y, int64_t count) {
          [&](FloatVector v) HWY_ATTR { return hn::Sub(v, shift); });
 }
 
-// dx = dy - exp(y) * sum(dy)
+// Computes dx = dy - exp(y) * sum(dy).
 void LogSoftmaxGradRow(const float* dy, const float* y, float* dx,
                        int64_t count) {
   const FloatTag d;
@@ -141,6 +142,8 @@ KernelOr MakeSoftmax(const CompileRequest& request, const CpuContext& context) {
   const int64_t rows = y.shape.elements() / columns;
   const int threads = context.ThreadsForFlops(
       static_cast<uint64_t>(y.shape.elements()) * kFlopsPerElement);
+  // y of a gradient. Softmax itself has one input, which its row function
+  // ignores.
   const size_t second = request.node.inputs.size() - 1;
   const Row row = RowOf(request.node.op);
   return MakeKernel([=](const KernelArguments& at) {

@@ -17,14 +17,14 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr int64_t kTile = 1024;         // numbers: 4 KiB a row
-constexpr int64_t kLargestTile = 4096;  // where a whole row of a matrix fits
-constexpr int kDirect = -1;             // "row": the output's own memory
+constexpr int64_t kTile = 1024;         // numbers; 4 KiB per row
+constexpr int64_t kLargestTile = 4096;  // to hold a whole row of a matrix
+constexpr int kDirect = -1;             // as a row: the output's own memory
 constexpr int kNone = -2;
 
 struct Input {
   enum class Kind : uint8_t {
-    kLinear,    // as the output
+    kLinear,    // as the output is
     kRepeated,  // the same numbers in every tile
     kWalked,    // collected for each tile
   };
@@ -46,7 +46,8 @@ struct Result {
   DType dtype = DType::kFloat32;
 };
 
-// Doubles what is there until the row is full: as fast as a copy.
+// Fills a row with a number. Doubles the filled part, which is as fast as a
+// copy.
 void Repeat(float number, float* to, int64_t count) {
   int64_t done = std::min<int64_t>(count, 16);
   std::fill(to, to + done, number);
@@ -57,7 +58,7 @@ void Repeat(float number, float* to, int64_t count) {
   }
 }
 
-// Copies `count` elements to numbers; truth values become 1 and 0.
+// Copies `count` elements as numbers. Truth values become 1 and 0.
 void CollectTruth(const uint8_t* from, int64_t stride, int64_t count,
                   float* to) {
   for (int64_t i = 0; i < count; ++i) {
@@ -90,7 +91,7 @@ void CollectFloats(const float* from, int64_t stride, int64_t count,
   }
 }
 
-// Elements `at`, `at` + stride, ... of those at `from`.
+// Copies elements `at`, `at` + stride, ... as numbers.
 void Collect(const std::byte* from, DType dtype, int64_t at, int64_t stride,
              int64_t count, float* to) {
   if (dtype == DType::kBool) {
@@ -104,7 +105,7 @@ void Collect(const std::byte* from, DType dtype, int64_t at, int64_t stride,
   }
 }
 
-// Numbers to elements [at, at + count).
+// Stores numbers as elements [at, at + count).
 void StoreRow(const float* from, DType dtype, int64_t at, int64_t count,
               std::byte* to) {
   if (dtype == DType::kBool) {
@@ -131,9 +132,11 @@ class TileProgram {
   void AddSteps(const CompileRequest& request);
   void ChooseTile();
   void AssignRows();
-  // Elements after which the input's numbers come again; 0: never.
+  // Returns the number of elements after which the input repeats, or 0 for
+  // never.
   int64_t PeriodOf(const Input& input) const;
-  // The input's numbers of [begin, end): in place, or collected in `row`.
+  // Returns the input's numbers for [begin, end): in place, or collected in
+  // `row`.
   const float* Read(const Input& input, const std::byte* from, int64_t begin,
                     int64_t end, float* row) const;
   void RunPart(const KernelArguments& at, std::byte* scratch, int64_t begin,
@@ -144,7 +147,7 @@ class TileProgram {
   LoopNest loops_;  // operands: inputs, output 0
   int64_t count_ = 0;
   int64_t tile_ = kTile;
-  int64_t row_pitch_ = 0;  // numbers from row to row
+  int64_t row_pitch_ = 0;  // numbers between rows
   int rows_ = 0;
   int threads_ = 1;
   int flops_ = 0;  // per element
@@ -224,6 +227,8 @@ int64_t TileProgram::PeriodOf(const Input& input) const {
   const std::vector<int64_t>& linear = loops_.strides.back();
   int64_t period = 1;
   size_t loop = linear.size();
+  // The innermost loops must walk as the output does, and the outer ones
+  // repeat.
   while (loop > 0 && input.strides[loop - 1] == linear[loop - 1]) {
     period *= loops_.sizes[--loop];
   }
@@ -232,8 +237,9 @@ int64_t TileProgram::PeriodOf(const Input& input) const {
 }
 
 void TileProgram::ChooseTile() {
-  // A row vector that is added to a matrix decides: short rows repeat within
-  // a tile, long ones are read in place when no tile crosses their end.
+  // A row vector that is added to a matrix determines the tile. A short one
+  // repeats within the tile. A long one is read in place, when no tile crosses
+  // its end.
   for (const Input& input : inputs_) {
     if (input.kind == Input::Kind::kLinear) continue;
     const int64_t period = PeriodOf(input);
@@ -252,12 +258,13 @@ void TileProgram::ChooseTile() {
   }
 }
 
-// Rows are given to values from their first to their last use.
+// Gives values rows from their first to their last use.
 void TileProgram::AssignRows() {
   std::vector<size_t> last(inputs_.size() + steps_.size(), 0);
   for (size_t s = 0; s < steps_.size(); ++s) {
     for (const size_t operand : steps_[s].operands) last[operand] = s;
   }
+  // Results are stored after the last step.
   for (const Result& result : results_) last[result.operand] = steps_.size();
   std::vector<int> free;
   const auto take = [&] {
@@ -271,10 +278,13 @@ void TileProgram::AssignRows() {
       input.row = take();
     }
   }
+  // The last step writes a single float32 result straight to the output.
   const bool direct = results_.size() == 1 &&
                       results_[0].dtype == DType::kFloat32 &&
                       results_[0].operand == inputs_.size() + steps_.size() - 1;
   for (size_t s = 0; s < steps_.size(); ++s) {
+    // Operands with their last use here free their rows before the step takes
+    // its own: a row function may write over an operand.
     std::vector<size_t> operands = steps_[s].operands;
     std::sort(operands.begin(), operands.end());
     operands.erase(std::unique(operands.begin(), operands.end()),
@@ -284,6 +294,8 @@ void TileProgram::AssignRows() {
       if (operand >= inputs_.size()) {
         free.push_back(steps_[operand - inputs_.size()].row);
       } else if (inputs_[operand].row >= 0 &&
+                 // Repeated inputs are collected once, so their rows stay
+                 // taken.
                  inputs_[operand].kind != Input::Kind::kRepeated) {
         free.push_back(inputs_[operand].row);
       }
@@ -313,6 +325,7 @@ const float* TileProgram::Read(const Input& input, const std::byte* from,
       rest /= loops_.sizes[loop - 1];
     }
     const int64_t run = std::min(inner - i % inner, end - i);
+    // The whole tile is contiguous in the input.
     if (i == begin && run == end - begin && stride == 1 &&
         input.dtype == DType::kFloat32) {
       return reinterpret_cast<const float*>(from) + at;

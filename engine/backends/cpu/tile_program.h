@@ -1,16 +1,18 @@
-// Elementwise nodes on the CPU: one op or a fused expression, run tile by tile
-// so that what a step makes is still in the cache when the next one reads it.
-// float32, 16-bit floats and bool; any broadcasting and layout.
+// Kernels of elementwise nodes: one op or a fused expression. They work tile by
+// tile, so that the result of a step is still in the cache when the next step
+// reads it. They take float32, 16-bit floats and bool with any broadcasting and
+// layout.
 #pragma once
 
 #include "engine/backends/cpu/kernels.h"
 
 namespace gpupool::engine {
 
-// Element types that tiles hold.
+// Returns whether tiles can hold elements of the type.
 bool IsTileType(DType dtype);
 
-// A null kernel when an element type is another one.
+// Makes the kernel of an elementwise node. Null when a tile cannot hold one of
+// its element types.
 KernelOr MakeTileProgram(const CompileRequest& request,
                          const CpuContext& context);
 

@@ -1,11 +1,12 @@
-// Forward convolution and its gradient by images, so that what is written is
-// read again from a thread's own cache where possible.
+// Forward convolution and its gradient by images. Both try to read what they
+// write from a thread's own cache.
 //
-// Where there are few kernels they are transformed first; then each thread
-// takes its share of the tiles, and a small group of them at a time goes
-// through all three steps. Where there are many kernels and few tiles, the
-// threads transform a group of tiles together; then each takes its share of the
-// panels of the results' channels, transforms their kernels and multiplies.
+// - Few kernels: they are transformed first. Then each thread takes its share
+//   of the tiles, and each small group of tiles goes through all three steps.
+// - Many kernels and few tiles: the threads transform a group of tiles
+//   together. Then each takes its share of the panels of the results' channels,
+//   transforms their kernels and multiplies.
+//
 // Stable weights are transformed once, in Prepare.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/winograd.cc"
@@ -25,33 +26,36 @@
 #define GPUPOOL_ENGINE_BACKENDS_CPU_WINOGRAD_CC_
 namespace gpupool::engine {
 
-// What is convolved. The weights' numbers for a channel of the results and one
-// of the image lie at multiples of two distances, nine together.
+// The sizes of one convolution. `weight_result` and `weight_channel` are the
+// distances in numbers between the 3x3 kernels of neighbouring channels of the
+// results and of the images.
 struct WinogradPlan {
   WinogradTiles tiles;
   int64_t results = 0;  // channels
   int64_t result_height = 0, result_width = 0;
   int64_t weight_result = 0, weight_channel = 0;
-  bool turned = false;  // kernels, by half a turn
+  bool turned = false;  // whether kernels are rotated by 180 degrees
   bool relu = false;
   // Whether each thread transforms its own tiles and convolves them in its own
   // cache, with kernels that were transformed before.
   bool local = false;
   int64_t group = 0;  // tiles that are transformed at a time
   int64_t part = 0;   // tiles that are multiplied at a time
-  int64_t panel = 0;  // channels of the results that are multiplied at a time
+  int64_t panel = 0;  // channels of the results in one product
 
   WinogradMatrices images() const { return {tiles.channels, group}; }
   int64_t panels() const { return (results + panel - 1) / panel; }
   int64_t columns(int64_t p) const {
     return std::min(panel, results - p * panel);
   }
-  // Numbers from one frequency's kernels, and results, to the next.
+  // Return the distance in numbers between the kernels of two frequencies, and
+  // between their results.
   int64_t kernel_stride(int64_t block, int64_t p) const {
     return images().width(block) * columns(p) + kWinogradSkew;
   }
   int64_t result_stride() const { return part * panel + kWinogradSkew; }
-  // The transformed kernels of a panel, and where a block's begin.
+  // Return the size of a panel's transformed kernels, and the offset of a block
+  // in them.
   int64_t kernel_size() const {
     return kWinogradFrequencies *
            (tiles.channels * panel + images().blocks() * kWinogradSkew);
@@ -68,7 +72,7 @@ struct WinogradBuffers {
   const float* bias = nullptr;      // or null
   const float* residual = nullptr;  // or null
   float* y = nullptr;
-  float* kernels = nullptr;  // transformed, of all panels; or null
+  float* kernels = nullptr;  // transformed; null: made when needed
   float* zeros = nullptr;
   float* images = nullptr;   // transformed
   float* scratch = nullptr;  // of one thread: kernels, results
@@ -85,8 +89,8 @@ constexpr int64_t kGatheredChannels = 16;
 
 int64_t PanelWidth() { return PanelColumns(); }
 
-// Brings the kernels of `count` channels and a panel's results together, as
-// [channel, cell, result].
+// Gathers the kernels of `count` channels and a panel's results, as [channel,
+// cell, result].
 void GatherKernels(const WinogradPlan& plan, const float* w, int64_t count,
                    int64_t columns, float* to) {
   const auto copy = [&](int64_t c, int64_t k) {
@@ -98,6 +102,8 @@ void GatherKernels(const WinogradPlan& plan, const float* w, int64_t count,
       for (int i = 0; i < 9; ++i) cell[i * columns] = from[i];
     }
   };
+  // Follows the shorter distance in the inner loop, so that cache lines are
+  // used up.
   if (plan.weight_channel < plan.weight_result) {
     for (int64_t k = 0; k < columns; ++k) {
       for (int64_t c = 0; c < count; ++c) copy(c, k);
@@ -109,8 +115,8 @@ void GatherKernels(const WinogradPlan& plan, const float* w, int64_t count,
   }
 }
 
-// The kernels of a block of channels and a panel: 36 matrices [channels,
-// results].
+// Transforms the kernels of a block of channels and a panel, to 36 matrices
+// [channels, results].
 void TransformKernels(const WinogradPlan& plan, const float* w, int64_t block,
                       int64_t panel, float* to) {
   HWY_ALIGN float cells[kGatheredChannels * 9 * 2 * kWinogradLanes];
@@ -149,7 +155,7 @@ void TransformImages(const WinogradPlan& plan, const WinogradBuffers& at,
                              plan.images(), at.images);
 }
 
-// Stores one tile of results, `channel` and the vector's following ones.
+// Stores one tile of results, for the channels of one vector from `channel` on.
 HWY_INLINE void StoreResults(const WinogradPlan& plan,
                              const WinogradBuffers& at, int64_t tile,
                              int64_t channel, const float* cells) {
@@ -181,8 +187,8 @@ HWY_INLINE void StoreResults(const WinogradPlan& plan,
   }
 }
 
-// One panel of the results of the tiles [begin, end); `first` is the first of
-// the group.
+// Computes one panel of the results of the tiles [begin, end). `first` is the
+// first tile of the group.
 void MultiplyTiles(const WinogradPlan& plan, const WinogradBuffers& at,
                    int64_t panel, int64_t first, int64_t begin, int64_t end,
                    float* products) {
@@ -218,10 +224,12 @@ void MultiplyTiles(const WinogradPlan& plan, const WinogradBuffers& at,
   }
 }
 
-// Items [begin, end) of a group's work: panel by panel, part by part.
+// Computes items [begin, end) of a group's work, panel by panel and part by
+// part.
 void MultiplyItems(const WinogradPlan& plan, const WinogradBuffers& at,
                    int64_t first, int64_t count, int64_t begin, int64_t end) {
   const int64_t parts = (count + plan.part - 1) / plan.part;
+  // Kernels that are made when needed lie before the products.
   float* products = at.scratch;
   if (at.kernels == nullptr) {
     products +=
@@ -234,8 +242,9 @@ void MultiplyItems(const WinogradPlan& plan, const WinogradBuffers& at,
   }
 }
 
-// All panels of the results of the groups [begin, end), each in the cache of
-// the thread: its scratch memory also holds the transformed images.
+// Computes all panels of the results of the groups [begin, end), each in the
+// thread's cache. The thread's scratch memory also holds the transformed
+// images.
 void ConvolveGroups(const WinogradPlan& plan, const WinogradBuffers& buffers,
                     int64_t begin, int64_t end) {
   WinogradBuffers at = buffers;
@@ -267,10 +276,11 @@ HWY_EXPORT(ConvolveGroups);
 
 constexpr int64_t kGroupBytes = 8 << 20;  // of transformed images
 constexpr int64_t kPartTiles = 136;
-// Channels of tiles, or kernels, that one thread transforms before two met.
+// Numbers (tiles or kernels, times channels) up to which one thread transforms
+// alone, since starting a second one costs more.
 constexpr int64_t kSerialNumbers = 8192;
-// Numbers of transformed kernels with which a thread can work from its cache,
-// and bytes of transformed images beside them.
+// Most numbers of transformed kernels with which a thread can work from its
+// cache, and most bytes of transformed images next to them.
 constexpr int64_t kLocalKernels = 1 << 20;
 constexpr int64_t kLocalBytes = 160 << 10;
 
@@ -351,7 +361,8 @@ class WinogradKernel : public Kernel {
                   });
   }
 
-  // To transform so many tiles, or kernels of so many results.
+  // Returns the threads for transforming `count` tiles, or kernels of `count`
+  // results.
   int ThreadsFor(int64_t count) const {
     return count * plan_.tiles.channels < kSerialNumbers ? 1 : threads_;
   }
@@ -374,7 +385,8 @@ class WinogradKernel : public Kernel {
           });
   }
 
-  // Sizes of parts of the workspace, in numbers; `scratch` is one thread's.
+  // Return sizes of parts of the workspace in numbers. `scratch` is one
+  // thread's.
   int64_t transformed() const {
     return Aligned(plan_.panels() * plan_.kernel_size());
   }
@@ -406,8 +418,9 @@ class WinogradKernel : public Kernel {
       convolve_groups_ = HWY_DYNAMIC_DISPATCH(ConvolveGroups);
 };
 
-// Images are transformed in the cache where the kernels leave them room and are
-// used often enough to be written to memory and read again.
+// Chooses the sizes. Images are transformed in the cache if the kernels leave
+// room for them and there are enough tiles to pay for transforming all kernels
+// first.
 void Choose(WinogradPlan& plan, int threads, bool stable) {
   plan.panel = HWY_DYNAMIC_DISPATCH(PanelWidth)();
   const int64_t channels = plan.tiles.channels;
@@ -454,8 +467,8 @@ KernelOr MakeWinogradConv2d(const CompileRequest& request,
   return MakeKernel(plan, epilogue, request, context);
 }
 
-// The gradient by images is the convolution of dy with kernels that are turned
-// by half, padded so that all windows that hold a cell of x are met.
+// The gradient by images is the convolution of dy with rotated kernels. It is
+// padded so that all windows that hold a cell of x take part.
 KernelOr MakeWinogradInputGrad(const CompileRequest& request,
                                const CpuContext& context) {
   const auto& conv = request.node.get<Conv2dGradAttributes>().conv;

@@ -15,12 +15,13 @@ HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
 namespace HWY_NAMESPACE {
 
-// Columns of a panel: two vectors of them and the rows of a group fill the
-// registers, and each number that is loaded is used often enough.
+// Returns the columns of a panel. Two vectors of columns times the rows of a
+// group fill the registers, which reuses each loaded number enough.
 HWY_INLINE int64_t PanelColumns() { return 2 * FloatLanes(); }
 
-// c [rows, columns] = a [rows, depth] b [depth, columns], or += where `add`.
-// The other numbers are distances from one row, or step of depth, to the next.
+// c [rows, columns] = a [rows, depth] b [depth, columns], or += with `add`. The
+// other members are distances in numbers between rows or between steps of
+// depth.
 struct PanelProduct {
   int64_t rows, depth;
   int64_t a_row, a_depth, b_depth, c_row;
@@ -82,7 +83,7 @@ HWY_INLINE void MultiplyColumns(const PanelProduct& p, const float* a,
   }
 }
 
-// `columns` is one or two vectors.
+// Multiplies one panel. `columns` must be one or two vectors.
 HWY_INLINE void MultiplyPanel(const PanelProduct& p, int64_t columns,
                               const float* a, const float* b, float* c) {
   if (columns == PanelColumns()) return MultiplyColumns<2>(p, a, b, c);

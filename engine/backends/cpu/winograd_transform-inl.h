@@ -1,8 +1,11 @@
-// The linear maps of Winograd's algorithm F(4x4, 3x3), over as many channels as
-// a vector has lanes. Along one axis, with the points 0, a, -a, b, -b and
-// infinity: a value at point p is sum_i p^i x_i (matrix A, and G but for its
-// scale 1 / N_p, N_p = product over the other points q of (p - q)); row p of
-// B^T holds the coefficients of the product over the other points of (x - q).
+// The linear maps of Winograd's algorithm F(4x4, 3x3). A vector holds one cell
+// of as many channels as it has lanes. Along one axis, with the points 0, a,
+// -a, b, -b and infinity:
+// - The value at point p is sum_i p^i x_i. This is matrix A. G is the same with
+//   the scale 1 / N_p, where N_p is the product of (p - q) over the other
+//   points q.
+// - Row p of B^T holds the coefficients of the product of (x - q) over the
+//   other points q.
 #if defined(GPUPOOL_ENGINE_BACKENDS_CPU_WINOGRAD_TRANSFORM_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef GPUPOOL_ENGINE_BACKENDS_CPU_WINOGRAD_TRANSFORM_INL_H_
@@ -30,7 +33,7 @@ HWY_INLINE FloatVector Constant(double number) {
   return hn::Set(FloatTag(), static_cast<float>(number));
 }
 
-// B^T
+// B^T, for a window.
 struct WindowLine {
   static constexpr int kIn = 6, kOut = 6;
   static HWY_INLINE void Apply(const FloatVector* x, FloatVector* y) {
@@ -50,7 +53,7 @@ struct WindowLine {
   }
 };
 
-// A^T
+// A^T, for a tile of results.
 struct ResultLine {
   static constexpr int kIn = 6, kOut = 4;
   static HWY_INLINE void Apply(const FloatVector* x, FloatVector* y) {
@@ -66,7 +69,7 @@ struct ResultLine {
   }
 };
 
-// A
+// A, for the gradient of a tile of results.
 struct ResultGradLine {
   static constexpr int kIn = 4, kOut = 6;
   static HWY_INLINE void Apply(const FloatVector* x, FloatVector* y) {
@@ -83,7 +86,7 @@ struct ResultGradLine {
   }
 };
 
-// G
+// G, for a kernel.
 struct KernelLine {
   static constexpr int kIn = 3, kOut = 6;
   static HWY_INLINE void Apply(const FloatVector* x, FloatVector* y) {
@@ -100,7 +103,7 @@ struct KernelLine {
   }
 };
 
-// G^T
+// G^T, for the gradient of a kernel.
 struct KernelGradLine {
   static constexpr int kIn = 6, kOut = 3;
   static HWY_INLINE void Apply(const FloatVector* x, FloatVector* y) {
@@ -118,7 +121,7 @@ struct KernelGradLine {
   }
 };
 
-// Where the vectors of a square lie, row by row.
+// The places of a square's vectors, row by row.
 struct StridedCells {
   const float* first;
   int64_t stride;
@@ -130,7 +133,7 @@ struct ScatteredCells {
   HWY_INLINE const float* operator()(int i) const { return cells[i] + offset; }
 };
 
-// Applies a map along both axes: y = L x L^T, kOut x kOut vectors that lie
+// Applies a map along both axes: y = L x L^T. y has kOut x kOut vectors,
 // `stride` numbers apart.
 template <class Line, class Cells>
 HWY_INLINE void TransformSquare(const Cells& x, float* y, int64_t stride) {
@@ -162,8 +165,8 @@ HWY_INLINE void TransformSquare(const Cells& x, float* y, int64_t stride) {
 }
 
 // Transforms the squares of Line::kIn cells at the tiles [begin, end) into the
-// rows [begin - first, ...) of the matrices. `zeros` stands for the cells
-// outside of the image: as many as it has channels.
+// rows [begin - first, ...) of the matrices. `zeros` must hold a zero for each
+// channel. It is read in place of cells outside of the image.
 template <class Line>
 HWY_INLINE void TransformTiles(const float* x, const WinogradTiles& tiles,
                                const float* zeros, int64_t first, int64_t begin,

@@ -1,10 +1,12 @@
 // The gradient of a convolution by its weights. Each thread takes its share of
-// the rectangles [channels, filters] of the weights. For a few tiles at a time
-// it transforms those channels of the images and those filters of the results'
-// gradients, and adds 36 products to sums that stay in its cache; at the end it
-// transforms the sums. To transform tiles again for each rectangle costs less
-// than to keep them further away than the cache. Each weight is summed by one
-// thread in a fixed order.
+// the rectangles [channels, filters] of the weights. For each rectangle:
+// 1. For a few tiles at a time, it transforms those channels of the images and
+//    those filters of the results' gradients, and adds their 36 products to
+//    sums.
+// 2. At the end it transforms the sums, which stay in its cache.
+//
+// Transforming tiles again for each rectangle costs less than keeping them
+// outside of the cache. One thread sums up each weight, in a fixed order.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/winograd_weights.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
@@ -33,7 +35,7 @@ struct WinogradWeightPlan {
   int64_t rectangles() const {
     return (dy.channels + filters - 1) / filters * rows();
   }
-  // Numbers from one frequency's sums to the next.
+  // Returns the distance in numbers between the sums of two frequencies.
   int64_t sum_stride() const { return channels * filters + kWinogradSkew; }
   int64_t sum_size() const { return kWinogradFrequencies * sum_stride(); }
 };
@@ -47,7 +49,7 @@ struct WinogradWeightBuffers {
   float* scratch = nullptr;  // of one thread: sums, images, gradients
 };
 
-// A part of the weights.
+// A rectangle of the weights.
 struct WinogradRectangle {
   int64_t channel = 0, channels = 0;
   int64_t filter = 0, filters = 0;
@@ -60,8 +62,8 @@ HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
 namespace HWY_NAMESPACE {
 
-// Stores the gradient of the kernels of a rectangle, a few channels at a time
-// so that whole cache lines are written.
+// Stores the gradient of a rectangle's kernels, a few channels at a time so
+// that whole cache lines are written.
 void StoreRectangle(const WinogradWeightPlan& plan, const float* sums,
                     const WinogradRectangle& part, float* dw) {
   constexpr int64_t kChannels = 8;
@@ -85,7 +87,7 @@ void StoreRectangle(const WinogradWeightPlan& plan, const float* sums,
   }
 }
 
-// Adds what the tiles [first, last) give to the sums.
+// Adds the products of the tiles [first, last) to the sums.
 void AddTiles(const WinogradWeightPlan& plan, const WinogradWeightBuffers& at,
               const WinogradRectangle& part, int64_t first, int64_t last) {
   const WinogradMatrices images{part.channels, plan.group};
@@ -108,7 +110,8 @@ void AddTiles(const WinogradWeightPlan& plan, const WinogradWeightBuffers& at,
   }
 }
 
-// Rectangles [begin, end); those with the same filters follow each other.
+// Computes rectangles [begin, end). Those with the same filters follow each
+// other.
 void MultiplyRectangles(const WinogradWeightPlan& plan,
                         const WinogradWeightBuffers& at, int64_t begin,
                         int64_t end) {
@@ -126,7 +129,7 @@ void MultiplyRectangles(const WinogradWeightPlan& plan,
   }
 }
 
-// db[k] = sum over cells of dy, for the channels [begin, end).
+// Computes db[k] = sum over cells of dy, for the channels [begin, end).
 void SumCells(const WinogradWeightPlan& plan, const float* dy, int64_t begin,
               int64_t end, float* db) {
   const FloatTag d;
@@ -135,6 +138,7 @@ void SumCells(const WinogradWeightPlan& plan, const float* dy, int64_t begin,
     FloatVector sum = hn::Zero(d);
     for (int64_t row = 0; row < plan.dy.images * plan.dy.height; ++row) {
       const float* from = dy + row * plan.dy.width * step + k;
+      // Each row of cells has its own sum, which keeps rounding errors small.
       FloatVector part = hn::Zero(d);
       for (int64_t i = 0; i < plan.dy.width; ++i) {
         part = hn::Add(part, hn::LoadU(d, from + i * step));
@@ -156,8 +160,8 @@ namespace {
 HWY_EXPORT(MultiplyRectangles);
 HWY_EXPORT(SumCells);
 
-// Of transformed tiles beside the sums: more leave those no room in the cache,
-// fewer touch them too often.
+// Most bytes of transformed tiles next to the sums. With more, the sums leave
+// the cache. With fewer, the sums are read and written too often.
 constexpr int64_t kGroupBytes = 640 << 10;
 
 int64_t Aligned(int64_t numbers) {
@@ -204,7 +208,8 @@ class WinogradWeightKernel : public Kernel {
   }
 
  private:
-  // Sizes of parts of the workspace, in numbers; `scratch` is one thread's.
+  // Return sizes of parts of the workspace in numbers. `scratch` is one
+  // thread's.
   int64_t zeros() const {
     return std::max(plan_.x.channels, plan_.dy.channels);
   }
@@ -223,7 +228,7 @@ class WinogradWeightKernel : public Kernel {
       HWY_DYNAMIC_DISPATCH(SumCells);
 };
 
-// Rectangles are as large as the cache allows, but there is one for each
+// Makes rectangles as large as the cache allows, but at least one for each
 // thread.
 WinogradWeightPlan PlanOf(const Conv2dAttributes& conv, const Value& x,
                           const Value& dy, int threads) {

@@ -1,5 +1,5 @@
-// Nodes' times out of what a device did: each piece of work carries the number
-// of the call that queued it, and each call belongs to a node. Pure.
+// Computes nodes' times from records of a device's work. Each piece of work has
+// the number of the call that queued it, and each call belongs to a node. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace gpupool::engine::cuda {
 
 class ActivityTimes {
  public:
-  // Records come in any order.
+  // Add a record. Records may come in any order.
   void AddCall(uint32_t call, int node) { nodes_[call] = node; }
   void AddWork(uint32_t call, int64_t begin_nanos, int64_t end_nanos) {
     works_.push_back({call, begin_nanos, end_nanos});
   }
 
-  // For each node from the beginning of its first piece of work to the end of
-  // its last; in the order of beginnings. Work of no known call is left out.
+  // Returns a time for each node, from the begin of its first piece of work to
+  // the end of its last, ordered by begin. Ignores work whose call is unknown.
   std::vector<NodeTime> Times() const;
 
  private:

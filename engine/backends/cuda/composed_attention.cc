@@ -35,8 +35,9 @@ Sizes SizesOf(const CompileRequest& request) {
   return {q[0] * q[1], q[2], v[2], q[3], v[3]};
 }
 
-// Whether the operands of `count` heads are a multiple of what kernels may
-// count on, so that every part begins at one.
+// Returns whether the operands of `count` heads take a multiple of
+// kAlignmentBytes, so that every part begins at an aligned address, as kernels
+// expect.
 bool KeepsAlignment(const Sizes& s, int64_t count) {
   for (const int64_t rows : {s.queries, s.keys}) {
     for (const int64_t columns : {s.depth, s.width}) {
@@ -47,7 +48,7 @@ bool KeepsAlignment(const Sizes& s, int64_t count) {
   return true;
 }
 
-// The most heads whose scores fit, of the numbers that divide all of them.
+// Returns the largest divisor of the number of heads whose scores fit.
 absl::StatusOr<int64_t> HeadsAtOnce(const Sizes& s, uint64_t bytes_of_one,
                                     const ComposedAttentionLimits& limits) {
   if (bytes_of_one > limits.most_scratch) {
@@ -70,7 +71,7 @@ absl::StatusOr<int64_t> HeadsAtOnce(const Sizes& s, uint64_t bytes_of_one,
       " bytes. Use a batch with more divisors, or a smaller one"));
 }
 
-// Builds the steps for one part after another.
+// Builds the steps of one part after another.
 class Composer {
  public:
   Composer(const CompileRequest& request,
@@ -83,7 +84,7 @@ class Composer {
 
   KernelOr Make(const ComposedAttentionLimits& limits) {
     const bool forward = request_.node.op == Op::kAttention;
-    const uint64_t kept = forward ? 1 : 2;  // matrices of each head
+    const uint64_t kept = forward ? 1 : 2;  // score matrices per head
     ASSIGN_OR_RETURN(count_,
                      HeadsAtOnce(sizes_, kept * sizes_.score_bytes(), limits));
     part_bytes_ = AlignUp(static_cast<uint64_t>(count_) * sizes_.score_bytes(),
@@ -96,7 +97,8 @@ class Composer {
   }
 
  private:
-  // Bytes before the part in an operand with `numbers` a head.
+  // Returns the bytes before the part in an operand with `numbers` numbers per
+  // head.
   uint64_t Before(int64_t numbers) const {
     return static_cast<uint64_t>(first_ * numbers) * sizeof(float);
   }
@@ -118,6 +120,8 @@ class Composer {
 
   absl::Status AddProduct(const Matrix& a, const Matrix& b, const Matrix& y,
                           const BatchMatMulAttributes& matmul) {
+    // The product is a node in a graph of its own, since makers take requests.
+    // The kernel must not refer to it.
     Graph graph;
     Node node;
     node.op = Op::kBatchMatMul;
@@ -148,6 +152,7 @@ class Composer {
     const Matrix v{Input(2, s.keys * s.width), s.keys, s.width};
     const Matrix y{Output(0, s.queries * s.width), s.queries, s.width};
     const Matrix scores{Place::Scratch(0), s.queries, s.keys};
+    // y = softmax(scale q k^T + mask) v. The softmax replaces the scores.
     RETURN_IF_ERROR(AddProduct(q, k, scores, {false, true, scale()}));
     Places made{scores.place};
     if (request_.node.outputs.size() > 1) made.push_back(Output(1, s.queries));
@@ -156,8 +161,9 @@ class Composer {
     return AddProduct(scores, v, y, {});
   }
 
-  // With p the softmax: dv = p^T dy, ds = p * (dy v^T - sum(dy * y)),
-  // dq = scale ds k, dk = scale ds^T q.
+  // With p the softmax:
+  //   dv = p^T dy, ds = p * (dy v^T - sum(dy * y)),
+  //   dq = scale ds k, dk = scale ds^T q
   absl::Status AddGradient() {
     const Sizes& s = sizes_;
     const Matrix dy{Input(0, s.queries * s.width), s.queries, s.width};
@@ -181,7 +187,7 @@ class Composer {
     return AddProduct(ds, q, dk, {true, false, scale()});
   }
 
-  // The whole mask if the node has one.
+  // Returns the place of the whole mask, if the node has one.
   Places Mask(size_t index) const {
     if (request_.node.inputs.size() <= index) return {};
     return {Place::Input(index)};
@@ -191,7 +197,7 @@ class Composer {
   const portable::PortableContext& context_;
   const ProductMaker& products_;
   const Sizes sizes_;
-  int64_t first_ = 0, count_ = 0;  // heads of the part at hand
+  int64_t first_ = 0, count_ = 0;  // heads of the current part
   uint64_t part_bytes_ = 0;        // of a part's scores
   std::vector<KernelSequence::Step> steps_;
 };

@@ -1,4 +1,4 @@
-// cuBLASLt, found at run time. Prototypes are those of its header.
+// cuBLASLt, found at run time. The prototypes come from its header.
 #pragma once
 
 #include <cublasLt.h>
@@ -31,15 +31,18 @@ struct CublasLtFunctions {
       nullptr;
 };
 
-// `folders` as SharedLibrary::Open. NOT_FOUND without the library,
+// Finds the library as SharedLibrary::Open does. NOT_FOUND without the library,
 // FAILED_PRECONDITION when it lacks a function.
 absl::StatusOr<CublasLtFunctions> FindCublasLt(const std::string& folders);
 
-// "13.1.0"
+// Returns the version as in "13.1.0".
 std::string CublasLtVersion(const CublasLtFunctions& functions);
 
-// OK, RESOURCE_EXHAUSTED, UNIMPLEMENTED for what the library does not offer,
-// or INTERNAL with the code. `what` names the call's aim.
+// Returns the status of a call. `what` names the call's aim.
+//   OK
+//   RESOURCE_EXHAUSTED  memory ran out
+//   UNIMPLEMENTED       the library does not offer this
+//   INTERNAL            everything else, with the code
 absl::Status StatusOf(cublasStatus_t code, absl::string_view what);
 
 }  // namespace gpupool::engine::cuda

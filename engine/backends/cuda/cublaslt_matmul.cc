@@ -19,8 +19,9 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// At most. NVIDIA's advice for Hopper and Blackwell (cublasSetWorkspace in the
-// cuBLAS manual); on other GPUs the library asks for less.
+// Most bytes of workspace. NVIDIA recommends it for Hopper and Blackwell
+// (cublasSetWorkspace in the cuBLAS manual). The library asks for less on other
+// GPUs.
 constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;
 constexpr uint64_t kWorkspaceAlignment = 256;
 constexpr int kCandidates = 8;
@@ -53,7 +54,8 @@ cublasLtEpilogue_t EpilogueOf(const ProductEpilogue& epilogue) {
   return static_cast<cublasLtEpilogue_t>(code);
 }
 
-// Library objects that go with their owner; setters keep the first error.
+// Library objects, which their destructors destroy. Setters keep the first
+// error.
 
 class Operation {
  public:
@@ -159,7 +161,8 @@ std::string KeyOf(const CublasLt& library, const MatmulProblem& problem) {
   return absl::StrCat(library.name(), ": ", problem.Text());
 }
 
-// Of what is noted about scratch memory, which depends on options too.
+// Returns the key of a note about scratch memory, which also depends on
+// options.
 std::string NoteKeyOf(const CublasLt& library, const MatmulProblem& problem,
                       const KernelOptions& options) {
   return absl::StrCat(KeyOf(library, problem),
@@ -168,6 +171,7 @@ std::string NoteKeyOf(const CublasLt& library, const MatmulProblem& problem,
 }
 
 uint64_t PaddedWorkspace(uint64_t bytes) {
+  // The kernel aligns its workspace itself, which may skip some bytes.
   return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
 }
 
@@ -185,9 +189,9 @@ class MatmulKernel : public Kernel {
         second_(f_, problem_, problem_.second),
         result_(f_, problem_, problem_.result) {}
 
-  // Asks the library; UNIMPLEMENTED when it has no algorithm.
+  // Chooses algorithms. UNIMPLEMENTED when the library has none.
   absl::Status Choose();
-  // Runs behind the product, in place.
+  // Sets a kernel that runs after the product, in place.
   void SetFollower(std::unique_ptr<Kernel> follower) {
     follower_ = std::move(follower);
   }
@@ -195,7 +199,7 @@ class MatmulKernel : public Kernel {
   uint64_t workspace_bytes() const override {
     return PaddedWorkspace(workspace_);
   }
-  // That the library asked for.
+  // Returns the bytes that the library asked for.
   uint64_t algorithm_bytes() const { return workspace_; }
   absl::Status Bind(const KernelBuffers& buffers) override;
   absl::Status Prepare() override;
@@ -212,7 +216,8 @@ class MatmulKernel : public Kernel {
 
   std::string Key() const { return KeyOf(*library_, problem_); }
   absl::Status Ask();
-  // Takes the kept choice; false when there is none that still works.
+  // Restores the kept choice. Returns false when there is none that still
+  // works.
   bool Restore();
   absl::Status RunProduct(const Candidate& candidate);
 
@@ -223,8 +228,8 @@ class MatmulKernel : public Kernel {
   bool measures_;
   Operation operation_;
   const MatrixLayout first_, second_, result_;
-  std::vector<Candidate> candidates_;  // the one to use first
-  uint64_t workspace_ = 0;             // of the hungriest candidate
+  std::vector<Candidate> candidates_;  // the first one is used
+  uint64_t workspace_ = 0;             // largest of the candidates
   std::unique_ptr<Kernel> follower_;
   KernelBuffers buffers_;
 };
@@ -250,6 +255,7 @@ bool MatmulKernel::Restore() {
   Candidate candidate;
   if (!kept.ok() || kept->size() != sizeof(candidate.algorithm)) return false;
   std::memcpy(&candidate.algorithm, kept->data(), kept->size());
+  // The driver or the library may have changed since the algorithm was kept.
   cublasLtMatmulHeuristicResult_t checked;
   const cublasStatus_t code = f_->check(
       library_->handle(), operation_.get(), first_.get(), second_.get(),
@@ -265,6 +271,7 @@ bool MatmulKernel::Restore() {
 
 absl::Status MatmulKernel::Ask() {
   Preference preference(f_);
+  // The library's A is the node's second operand (matmul_problem.h).
   preference.Set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
   preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
                  problem_.AlignmentOf(&ProductOffsets::b));
@@ -274,7 +281,8 @@ absl::Status MatmulKernel::Ask() {
   preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, result);
   preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, result);
   if (deterministic_) {
-    // Parts of a sum meet in the workspace, never in the output.
+    // The parts of a sum are joined in the workspace, in a fixed order. Joining
+    // them in the output by atomic additions would depend on the timing.
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     preference.Set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
   }
@@ -314,6 +322,7 @@ absl::Status MatmulKernel::Bind(const KernelBuffers& buffers) {
 
 absl::Status MatmulKernel::Prepare() {
   if (!measures_) return absl::OkStatus();
+  // Only the first Prepare measures.
   measures_ = false;
   if (candidates_.size() == 1) return absl::OkStatus();
   ASSIGN_OR_RETURN(
@@ -333,6 +342,7 @@ absl::Status MatmulKernel::RunProduct(const Candidate& candidate) {
   const auto bytes = static_cast<int64_t>(SizeOf(problem_.type));
   for (const ProductOffsets& at : problem_.calls) {
     std::byte* y = buffers_.outputs[0] + at.y * bytes;
+    // Without an addend the library does not read C.
     const std::byte* c = y;
     if (problem_.epilogue.residual) {
       c = buffers_.inputs[problem_.epilogue.bias ? 3 : 2];

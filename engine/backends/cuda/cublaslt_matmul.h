@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt.
+// Makes kernels of matrix products by cuBLASLt.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,16 @@
 
 namespace gpupool::engine::cuda {
 
-// The library, started for the current device. Work is queued on `stream`.
+// The library, opened for the current device. Work is queued on `stream`.
 class CublasLt {
  public:
-  // `device` names it in the keys of `cache`, which must outlive this.
+  // Opens the library. `device` names the device in the keys of `cache`, which
+  // must outlive this object.
   static absl::StatusOr<std::unique_ptr<CublasLt>> Open(
       const CublasLtFunctions& functions, cudaStream_t stream,
       absl::string_view device, PlanCache* cache);
-  // Makes kernels that have sizes and cannot run; touches no device.
+  // Returns a library whose kernels have sizes but cannot run. Touches no
+  // device.
   static std::unique_ptr<CublasLt> ForPlanning(
       const CublasLtFunctions& functions, absl::string_view device,
       PlanCache* cache);
@@ -45,15 +47,18 @@ class CublasLt {
   cublasLtHandle_t handle_ = nullptr;
 };
 
-// kMatMul and kBatchMatMul. Null where the library has no product of these
-// types or shapes. The library must outlive the kernel.
+// Makes kernels of kMatMul and kBatchMatMul. Null where the library has no
+// product of these types or shapes. The library must outlive the kernel.
 //
-// With `benchmark` the candidates are measured when the kernel is prepared for
-// the first time, and the choice is kept in the cache; with `deterministic`
-// only sums in a fixed order are taken, nothing is measured, so that another
-// process chooses the same. The library tells its workspace only with a device:
-// a planner takes what a process with one noted, else the most that is asked
-// for, 32 MiB.
+// With `benchmark`, the candidates are measured when the kernel is prepared for
+// the first time, and the choice is kept in the cache.
+//
+// With `deterministic`, only sums in a fixed order are taken and nothing is
+// measured, so that another process makes the same choice.
+//
+// The library tells the size of its workspace only with a device. So a planner
+// takes the size that a process with a device has noted, or else 32 MiB, which
+// is the most that a kernel asks for.
 portable::KernelOr MakeCublasLtMatmul(const CublasLt* library,
                                       const CompileRequest& request,
                                       const portable::PortableContext& context);

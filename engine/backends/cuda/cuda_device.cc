@@ -38,7 +38,7 @@ std::unique_ptr<CudaLibraries> CudaDevice::OpenLibraries(
 
 absl::Status CudaDevice::Start() {
   RETURN_IF_ERROR(MakeCurrent());
-  // Makes the context now, where an error has a name.
+  // Creates the context now, so that its errors name the GPU.
   RETURN_IF_ERROR(StatusOf(cudaFree(nullptr),
                            absl::StrCat("opening GPU ", options_.index)));
   ASSIGN_OR_RETURN(const DriverFunctions driver, FindDriverFunctions());
@@ -81,6 +81,7 @@ LaunchTimer* CudaDevice::timer() {
   if (made.ok()) {
     timer_ = *std::move(made);
   } else {
+    // Events are less precise, but need no further library.
     timer_ = std::make_unique<EventTimer>(&streams_.compute);
   }
   return timer_.get();
@@ -88,6 +89,7 @@ LaunchTimer* CudaDevice::timer() {
 
 void CudaDevice::StartReadings() {
   absl::MutexLock lock(&nvml_mutex_);
+  // A GPU without readings can still work, so errors here are only kept.
   auto nvml = Nvml::OpenFrom(options_.vendor_library_dirs);
   no_readings_ = nvml.status();
   if (!nvml.ok()) return;

@@ -7,6 +7,7 @@ namespace gpupool::engine::cuda {
 
 absl::Status StatusOf(cudaError_t error, absl::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
+  // Clears the thread's last error. An error that is sticky stays.
   cudaGetLastError();
   return FaultStatus(static_cast<int>(error), cudaGetErrorName(error),
                      cudaGetErrorString(error), what);

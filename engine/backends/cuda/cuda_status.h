@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime and driver as statuses.
+// Turns errors of the CUDA runtime and driver into statuses.
 #pragma once
 
 #include <cuda.h>
@@ -9,10 +9,11 @@
 
 namespace gpupool::engine::cuda {
 
-// Of a runtime call; forgets the error where the context is still sound, so
-// that the next call does not report it again. `what` names the call's aim.
+// Returns the status of a runtime call. `what` names the call's aim. Clears the
+// error if the context is still sound, so that the next call does not report it
+// again.
 absl::Status StatusOf(cudaError_t error, absl::string_view what);
-// Of a driver call. The codes that matter are the runtime's.
+// Returns the status of a driver call. The codes that matter are the runtime's.
 absl::Status StatusOf(CUresult error, absl::string_view what);
 
 }  // namespace gpupool::engine::cuda

@@ -35,6 +35,9 @@ absl::StatusOr<Moment> CudaTimeline::Advance(StreamId stream) {
   const uint64_t next = queued_[stream] + 1;
   RETURN_IF_ERROR(
       StatusOf(driver_.write_value(handles_[stream],
+                                   // By default a memory barrier precedes the
+                                   // write: whatever the stream wrote before is
+                                   // visible first.
                                    address_ + stream * sizeof(uint64_t), next,
                                    CU_STREAM_WRITE_VALUE_DEFAULT),
                "queueing a stream counter"));
@@ -44,7 +47,7 @@ absl::StatusOr<Moment> CudaTimeline::Advance(StreamId stream) {
 
 uint64_t CudaTimeline::Completed(StreamId stream) const {
   GPUPOOL_CHECK(stream < kStreams);
-  // Whoever sees the counter sees what was written before it.
+  // acquire: whoever sees the counter also sees everything written before it.
   return std::atomic_ref<uint64_t>(page_[stream])
       .load(std::memory_order_acquire);
 }

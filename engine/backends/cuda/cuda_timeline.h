@@ -1,7 +1,8 @@
-// How far a device's streams are, in a pinned page: after the work that it
-// stands for, the stream itself writes its counter there.
+// Progress of a device's streams. Each stream writes a counter to a pinned page
+// when the work before the counter is done.
 //
-// Thread-safety: as TimelineSource; Advance belongs to the thread that queues.
+// Thread-safety: as TimelineSource. Only the thread that queues work calls
+// Advance.
 #pragma once
 
 #include <array>
@@ -29,8 +30,8 @@ class CudaTimeline : public TimelineSource {
   CudaTimeline(const CudaTimeline&) = delete;
   CudaTimeline& operator=(const CudaTimeline&) = delete;
 
-  // Queues the next counter of the stream; the moment at which all that was
-  // queued there before is done.
+  // Queues the next counter of the stream. Returns the moment at which all work
+  // that was queued on the stream before is done.
   absl::StatusOr<Moment> Advance(StreamId stream);
 
   uint64_t Completed(StreamId stream) const override;
@@ -46,7 +47,7 @@ class CudaTimeline : public TimelineSource {
   const std::array<cudaStream_t, kStreams> handles_;
   std::array<uint64_t, kStreams> queued_ = {};
   uint64_t* page_ = nullptr;  // one counter for each stream
-  CUdeviceptr address_ = 0;   // of the page, for the device
+  CUdeviceptr address_ = 0;   // the page's address on the device
 };
 
 }  // namespace gpupool::engine::cuda

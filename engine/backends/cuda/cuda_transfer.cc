@@ -27,6 +27,7 @@ class PinnedRange : public HostRegistration {
   PinnedRange(HostRanges* registered, absl::Span<std::byte> host)
       : registered_(registered), host_(host) {}
   ~PinnedRange() override {
+    // Unpins first: after Remove the same pages may be registered again.
     cudaHostUnregister(host_.data());
     registered_->Remove(host_);
   }
@@ -81,6 +82,7 @@ absl::Status CudaTransfer::Mark() {
 }
 
 absl::Status CudaTransfer::Await(Transfer& other) {
+  // All transfers of a GPU are of this class.
   auto& earlier = static_cast<CudaTransfer&>(other);
   RETURN_IF_ERROR(earlier.Mark());
   return earlier.mark_->Await(*stream_);
@@ -89,6 +91,7 @@ absl::Status CudaTransfer::Await(Transfer& other) {
 absl::StatusOr<std::unique_ptr<StagingBuffer>> CudaTransfer::AllocateStaging(
     uint64_t bytes) {
   void* data = nullptr;
+  // Never 0 bytes, for which there may be no address.
   const uint64_t least = std::max(bytes, kAlignmentBytes);
   RETURN_IF_ERROR(
       StatusOf(cudaHostAlloc(&data, least, cudaHostAllocPortable),
@@ -98,6 +101,7 @@ absl::StatusOr<std::unique_ptr<StagingBuffer>> CudaTransfer::AllocateStaging(
 
 absl::StatusOr<std::unique_ptr<HostRegistration>> CudaTransfer::Register(
     absl::Span<std::byte> host) {
+  // Reserved before it is pinned, since CUDA refuses to pin pages twice.
   if (!registered_->Add(host)) {
     return absl::InvalidArgumentError(
         absl::StrCat(host.size(), " bytes of host memory cannot be pinned: ",

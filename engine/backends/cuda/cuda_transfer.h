@@ -1,8 +1,8 @@
-// Copies between the host and a GPU, queued on the stream that computes or on
-// the one that copies beside it, and pinned memory for them.
+// Copies between the host and a GPU, and pinned memory for them. They are
+// queued on the stream that computes or on one for copies.
 //
 // Thread-safety: one thread at a time. The stream and the ranges must outlive
-// it.
+// the transfer.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ namespace gpupool::engine::cuda {
 
 class CudaTransfer : public Transfer {
  public:
-  // `registered`: of the GPU, which all its transfers share. `beside`, which
-  // may be null, must outlive it; that one is made first.
+  // All transfers of the GPU share `registered`. `beside` may be null and must
+  // outlive this transfer.
   CudaTransfer(const Stream* stream, HostRanges* registered,
                CudaTransfer* beside = nullptr)
       : stream_(stream), registered_(registered), beside_(beside) {}
@@ -31,12 +31,12 @@ class CudaTransfer : public Transfer {
   absl::Status Clear(std::byte* to, uint64_t bytes) override;
   absl::Status Synchronize() override;
   Transfer* beside() override { return beside_; }
-  // By an event; not within a capture.
+  // Waits on the device, by an event. Not allowed in a capture.
   absl::Status Await(Transfer& other) override;
-  // Pinned.
+  // Returns pinned memory.
   absl::StatusOr<std::unique_ptr<StagingBuffer>> AllocateStaging(
       uint64_t bytes) override;
-  // Pins all of its pages at once, those too that nobody has touched.
+  // Pins all pages at once, including untouched ones.
   absl::StatusOr<std::unique_ptr<HostRegistration>> Register(
       absl::Span<std::byte> host) override;
   bool IsRegistered(absl::Span<const std::byte> host) const override {
@@ -46,13 +46,13 @@ class CudaTransfer : public Transfer {
  private:
   absl::Status Copy(void* to, const void* from, uint64_t bytes,
                     cudaMemcpyKind kind);
-  // Marks the present end of the stream.
+  // Records the present end of the stream in mark_.
   absl::Status Mark();
 
   const Stream* const stream_;
   HostRanges* const registered_;
   CudaTransfer* const beside_;
-  std::optional<Event> mark_;  // made when it is first wanted
+  std::optional<Event> mark_;  // made on first use
 };
 
 }  // namespace gpupool::engine::cuda

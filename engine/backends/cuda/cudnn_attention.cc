@@ -18,15 +18,15 @@ using portable::KernelOr;
 using portable::OutputOf;
 using Id = CudnnGraph::Id;
 
-// Before it the gradient wants help: sums that are cleared (9.6), keys that are
-// padded (9.16).
+// Earlier versions need help with the gradient: sums must be cleared (until
+// 9.6) and keys padded (until 9.16).
 constexpr size_t kLeastVersion = 91600;
 constexpr int64_t kMostDepth = 256;
 constexpr int kRank = 4;
-// Keys that the gradient takes at a time. With a mask, 64 keys in the last such
+// Keys that the gradient processes at a time. With a mask, 64 keys in the last
 // block make it add up infinities (pytorch issue 196678).
 constexpr int64_t kKeyBlock = 128;
-// More than any rounding error, and finite: a sum with it stays a number.
+// Far below every score but finite, so that sums with it are numbers.
 constexpr float kHidden = -std::numeric_limits<float>::max();
 
 struct Sizes {
@@ -37,7 +37,7 @@ Sizes SizesOf(const Shape& q, const Shape& v) {
   return {q[0], q[1], q[2], v[2], q[3], v[3]};
 }
 
-// What the engines are asked for: where operands stand among the node's inputs.
+// The positions of q and the mask among a node's inputs.
 struct Positions {
   size_t q, mask;
 };
@@ -49,7 +49,7 @@ bool HasMask(const CompileRequest& request, const Positions& at) {
   return request.node.inputs.size() > at.mask;
 }
 
-// Whether there is something to compute, in 16 bits.
+// Returns whether the operands are 16-bit and not empty.
 bool Concerns(const CompileRequest& request, const Positions& at) {
   const Value& query = InputOf(request, at.q);
   const bool half =
@@ -71,7 +71,8 @@ absl::Status CheckSizes(const Sizes& s, bool causal) {
                    " keys; cuDNN is asked for as many keys as queries"));
 }
 
-// What the gradient's engines take but get wrong.
+// Returns UNIMPLEMENTED for sizes for which the gradient's engines give wrong
+// results.
 absl::Status CheckGradient(const Sizes& s, bool masked) {
   if (s.queries == 1) {
     return absl::UnimplementedError(
@@ -101,7 +102,7 @@ absl::Status Check(const CudnnLibrary& library, const CompileRequest& request,
   return CheckGradient(s, HasMask(request, at));
 }
 
-// A value of rank 4 with its last two axes exchanged; the bytes stay.
+// Adds a value of rank 4 with its last two axes exchanged. Copies no bytes.
 Id AddTransposed(CudnnGraph& graph, const Value& value) {
   const Shape& s = value.shape;
   CudnnTensor tensor;
@@ -111,7 +112,7 @@ Id AddTransposed(CudnnGraph& graph, const Value& value) {
   return graph.Add(tensor);
 }
 
-// [B, H, T, 1] in float32, in memory.
+// Adds a float32 tensor [B, H, T, 1] in memory.
 Id AddRows(CudnnGraph& graph, const Sizes& s) {
   CudnnTensor tensor;
   tensor.dims = {s.batch, s.heads, s.queries, 1};
@@ -119,7 +120,7 @@ Id AddRows(CudnnGraph& graph, const Sizes& s) {
   return graph.Add(tensor);
 }
 
-// A mask with all four axes, those it repeats along being 1.
+// Returns a mask with four axes. Axes along which it repeats have size 1.
 CudnnTensor MaskTensor(const Value& mask) {
   CudnnTensor tensor;
   tensor.type = CudnnTypeOf(mask.dtype);
@@ -132,19 +133,19 @@ CudnnTensor MaskTensor(const Value& mask) {
   return tensor;
 }
 
-// The parts that forward and gradient share.
+// Builds the parts that forward and gradient share.
 class Builder {
  public:
   Builder(CudnnGraph& graph, const Sizes& s, CudnnKernel::Parts& parts)
       : graph_(graph), s_(s), parts_(parts) {}
 
-  // Scratch memory of the kernel.
+  // Reserves scratch memory of the kernel.
   OperandPlace Reserve(uint64_t bytes) {
     const OperandPlace place = OperandPlace::Scratch(parts_.scratch_bytes);
     parts_.scratch_bytes += AlignUp(bytes, kWorkspaceAlignment);
     return place;
   }
-  // scores + the node's input `index`, without -infinity.
+  // Adds scores + the node's input `index`, in which -infinity is replaced.
   Id AddMask(Id scores, const CompileRequest& request, size_t index,
              portable::LaunchStream stream) {
     const Value& value = InputOf(request, index);
@@ -174,7 +175,7 @@ class Builder {
     graph_.Pointwise(mode, x, b, y);
     return y;
   }
-  // Keys behind the query count nothing.
+  // Gives keys after the query the score kHidden.
   Id HideLater(Id scores) {
     const Id rows = Scores(CUDNN_DATA_INT32);
     const Id columns = Scores(CUDNN_DATA_INT32);
@@ -193,7 +194,7 @@ class Builder {
   CudnnKernel::Parts& parts_;
 };
 
-// Rows that see no key are made what the op promises.
+// Sets rows that see no key to what the op promises.
 void RepairBlindRows(const CompileRequest& request,
                      portable::LaunchStream stream, CudnnKernel::Parts& parts) {
   CudnnKernel::Companion repair;
@@ -228,6 +229,7 @@ KernelOr MakeForward(const CudnnLibrary* library, const CompileRequest& request,
   }
   if (attention.causal) scores = build.HideLater(scores);
 
+  // The softmax in the form that the library recognises: exp(x - max) / sum.
   const Id most = build.Rows();
   graph.Reduce(CUDNN_REDUCE_TENSOR_MAX, scores, most);
   const Id below = build.Apply(CUDNN_POINTWISE_SUB, scores, most);
@@ -253,12 +255,13 @@ KernelOr MakeForward(const CudnnLibrary* library, const CompileRequest& request,
                            request.options.benchmark);
 }
 
-// With p the softmax and delta each row's sum of dy * y: dv = p' dy,
-// ds = p * (dy v' - delta), dq = scale ds k, dk = scale ds' q (Dao et al. 2022,
-// arXiv 2205.14135, appendix B.4). The library wants delta in memory, and a
-// float32 dq, to which blocks of keys are added in the order in which they
-// come: without that it keeps ds in its workspace, and dq is the same in every
-// run.
+// With p the softmax and delta each row's sum of dy * y: dv = p' dy, ds = p *
+// (dy v' - delta), dq = scale ds k, dk = scale ds' q (Dao et al. 2022, arXiv
+// 2205.14135, appendix B.4). The library wants delta in memory.
+//
+// It also wants a float32 dq, to which blocks of keys are added in the order in
+// which they finish. Without such a dq it keeps ds in its workspace, and dq is
+// the same in every run.
 class GradientBuilder {
  public:
   GradientBuilder(const CudnnLibrary* library, const CompileRequest& request,
@@ -284,7 +287,7 @@ class GradientBuilder {
   }
 
  private:
-  // Inputs and outputs, and what lies in scratch memory.
+  // Adds inputs, outputs and tensors in scratch memory.
   void AddOperands() {
     const auto place = [&](Id id, OperandPlace at) {
       parts_.tensors.push_back({id, at});
@@ -310,7 +313,8 @@ class GradientBuilder {
         static_cast<float>(request_.node.get<AttentionAttributes>().scale));
   }
 
-  // Where the logarithms lie: with a mask some may be -infinity.
+  // Returns the place of the logarithms. With a mask some may be -infinity, so
+  // it is a copy without these.
   OperandPlace Logarithms() {
     if (!HasMask(request_, kGradient)) return OperandPlace::Input(5);
     const OperandPlace copy = build_.Reserve(rows() * sizeof(float));
@@ -321,7 +325,7 @@ class GradientBuilder {
     return copy;
   }
 
-  // delta, and the softmax of the forward pass out of its logarithms.
+  // Computes delta, and the softmax of the forward pass from its logarithms.
   Id AddShares() {
     const Sizes& s = sizes_;
     const Id weighted = graph_.AddVirtual(
@@ -353,6 +357,7 @@ class GradientBuilder {
     const Id k =
         graph_.Add(Packed(half(), sizes_.keys, CudnnTensor::Kind::kVirtual));
     graph_.Reshape(k_, k);
+    // Without sums in memory, the blocks of keys are added in a fixed order.
     if (request_.options.deterministic) {
       graph_.MatMul(slopes, k, dq_);
       return;
@@ -366,7 +371,7 @@ class GradientBuilder {
     graph_.Pointwise(CUDNN_POINTWISE_IDENTITY, sums, 0, dq_);
   }
 
-  // [B, H, S, T] out of [B, H, T, S], in the operands' type.
+  // Transposes [B, H, T, S] to [B, H, S, T] in the operands' type.
   Id Turned(Id x) {
     const Sizes& s = sizes_;
     CudnnTensor tensor;
@@ -380,7 +385,7 @@ class GradientBuilder {
     return y;
   }
 
-  // [B, H, `rows`, D], row-major.
+  // Returns a row-major tensor [B, H, `rows`, D].
   CudnnTensor Packed(cudnnDataType_t type, int64_t rows,
                      CudnnTensor::Kind kind) const {
     const Sizes& s = sizes_;
@@ -407,7 +412,7 @@ class GradientBuilder {
   CudnnGraph graph_;
   CudnnKernel::Parts parts_;
   Builder build_;
-  // k and v transposed.
+  // k_ and v_ are transposed.
   Id dy_ = 0, q_ = 0, k_ = 0, v_ = 0, y_ = 0, lse_ = 0, scale_ = 0;
   Id dq_ = 0, dk_ = 0, dv_ = 0, delta_ = 0;
 };

@@ -14,7 +14,7 @@ using portable::InputOf;
 using portable::KernelOr;
 using portable::OutputOf;
 
-// Of images two axes, of volumes three.
+// Returns the window of an image (two axes) or a volume (three axes).
 CudnnWindow WindowFor(const Conv2dAttributes& conv, const Shape& x,
                       const Shape& w) {
   const Window window = WindowOf(conv, x, w);
@@ -33,14 +33,14 @@ std::vector<int64_t> DimsOf(const Value& value) {
   return {value.shape.dims().begin(), value.shape.dims().end()};
 }
 
-// Whether this cuDNN graph can hold the whole epilogue. Other activations
-// would be evaluated by formulas of the library's own.
+// Returns whether a cuDNN graph can hold the whole epilogue. The library
+// evaluates other activations by different formulas.
 bool Fuses(const Epilogue& epilogue) {
   return epilogue.activation == Activation::kNone ||
          epilogue.activation == Activation::kRelu;
 }
 
-// The bias of a convolution as cuDNN wants it: [1, C, 1, ...].
+// Returns the bias in the shape that cuDNN wants, [1, C, 1, ...].
 Value BiasValue(const Value& y) {
   Value bias;
   bias.dtype = y.dtype;
@@ -49,8 +49,8 @@ Value BiasValue(const Value& y) {
   return bias;
 }
 
-// The node's epilogue as operations behind the product; adds the operands'
-// places. What is between them is float32 and never stored.
+// Adds the node's epilogue as operations after the product, and the places of
+// its operands. Intermediate tensors are float32 and never stored.
 void AddEpilogue(const Epilogue& epilogue, const Value& value,
                  CudnnGraph::Id product, CudnnGraph::Id y, CudnnGraph& graph,
                  CudnnKernel::Parts& parts) {
@@ -80,7 +80,7 @@ void AddEpilogue(const Epilogue& epilogue, const Value& value,
   }
 }
 
-// How a convolution ends.
+// The end of a convolution.
 struct Ending {
   Epilogue fused;  // part of the plan
   std::vector<CudnnKernel::Companion> after;
@@ -111,7 +111,7 @@ KernelOr MakeForward(const CudnnLibrary* library, const CompileRequest& request,
                            request.options.benchmark);
 }
 
-// The product alone, and a portable kernel for all that is to be done to it.
+// Makes the product alone and a portable kernel for the whole epilogue.
 KernelOr MakeInTwo(const CudnnLibrary* library, const CompileRequest& request,
                    const portable::PortableContext& context) {
   const Epilogue& epilogue = request.node.get<Conv2dAttributes>().epilogue;
@@ -138,6 +138,7 @@ KernelOr MakeConvolution(const CudnnLibrary* library,
     Ending ending;
     ending.fused = epilogue;
     KernelOr fused = MakeForward(library, request, std::move(ending));
+    // Without an epilogue, MakeInTwo would only repeat the refusal.
     if (fused.ok() || epilogue == Epilogue{}) return fused;
   }
   return MakeInTwo(library, request, context);
@@ -162,7 +163,7 @@ KernelOr MakeInputGrad(const CudnnLibrary* library,
                            request.options.benchmark);
 }
 
-// The sum of dy over all but its channels.
+// Makes a kernel that sums dy over all axes except the channels.
 absl::StatusOr<CudnnKernel::Companion> BiasGrad(
     const CompileRequest& request, const portable::PortableContext& context) {
   const Value& dy = InputOf(request, 0);

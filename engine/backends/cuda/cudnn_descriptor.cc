@@ -15,6 +15,7 @@ CudnnDescriptor::CudnnDescriptor(const CudnnFunctions* functions,
       absl::StrCat("making a descriptor of type ", static_cast<int>(type)));
 }
 
+// Swapping leaves the old object to the other's destructor.
 CudnnDescriptor& CudnnDescriptor::operator=(CudnnDescriptor&& other) noexcept {
   std::swap(functions_, other.functions_);
   std::swap(descriptor_, other.descriptor_);
@@ -29,6 +30,7 @@ CudnnDescriptor::~CudnnDescriptor() {
 void CudnnDescriptor::Set(cudnnBackendAttributeName_t name,
                           cudnnBackendAttributeType_t type, int64_t count,
                           const void* values) {
+  // The first error stays. Finalize() returns it.
   if (!error_.ok()) return;
   error_ = functions_->StatusOf(
       functions_->set_attribute(descriptor_, name, type, count, values),
@@ -104,6 +106,7 @@ absl::StatusOr<int64_t> CudnnDescriptor::Integer(
 
 absl::StatusOr<std::string> CudnnDescriptor::Text(
     cudnnBackendAttributeName_t name) const {
+  // The first call returns only the size.
   int64_t size = 0;
   RETURN_IF_ERROR(GetRaw(name, CUDNN_TYPE_CHAR, 0, size, nullptr));
   std::string text(static_cast<size_t>(size), '\0');

@@ -1,8 +1,9 @@
-// One object of cuDNN's backend interface, given back when it goes.
+// An object of cuDNN's backend interface. The destructor destroys it.
 //
-// Attributes are set without looking at each call: the first error stays, later
-// calls do nothing, and Finalize tells.
-// Thread-safety: one thread at a time. The functions must outlive it.
+// Set calls return no status. The first error is kept, later calls do nothing,
+// and Finalize returns the error.
+//
+// Thread-safety: one thread at a time. The functions must outlive the object.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace gpupool::engine::cuda {
 
 class CudnnDescriptor {
  public:
-  CudnnDescriptor() = default;  // none
+  CudnnDescriptor() = default;  // holds no object
   CudnnDescriptor(const CudnnFunctions* functions,
                   cudnnBackendDescriptorType_t type);
   CudnnDescriptor(CudnnDescriptor&& other) noexcept {
@@ -45,15 +46,16 @@ class CudnnDescriptor {
   void SetDescriptors(cudnnBackendAttributeName_t name,
                       absl::Span<const cudnnBackendDescriptor_t> values);
 
-  // The first error of all, `what` in front.
+  // Returns the first error of all calls, prefixed with `what`.
   absl::Status Finalize(absl::string_view what);
 
   absl::StatusOr<int64_t> Integer(cudnnBackendAttributeName_t name) const;
   absl::StatusOr<std::string> Text(cudnnBackendAttributeName_t name) const;
-  // Fills `into`, which is of the attribute's descriptor type.
+  // Fills `into`, whose type must be the attribute's descriptor type.
   absl::Status Get(cudnnBackendAttributeName_t name,
                    CudnnDescriptor& into) const;
-  // At most `most` values of an enumeration.
+  // Returns at most `most` values of an attribute that is a list of an
+  // enumeration.
   template <typename T>
   absl::StatusOr<std::vector<T>> Values(cudnnBackendAttributeName_t name,
                                         cudnnBackendAttributeType_t type,

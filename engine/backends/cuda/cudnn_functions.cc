@@ -8,8 +8,8 @@ namespace gpupool::engine::cuda {
 namespace {
 
 absl::StatusOr<SharedLibrary> OpenCudnn(const std::string& folders) {
-  // cuDNN opens the compiler by its bare name: where it lies in one of the
-  // folders, it must be there already.
+  // cuDNN opens the compiler by its bare name. If the compiler is in one of the
+  // folders, it must be loaded already.
   SharedLibrary::Open("libnvrtc.so.13", folders).IgnoreError();
   return SharedLibrary::Open("libcudnn.so.9", folders);
 }
@@ -23,6 +23,8 @@ absl::Status CudnnFunctions::StatusOf(cudnnStatus_t code,
   last_error(reason, sizeof(reason));
   const std::string text =
       absl::StrCat(what, ": cuDNN says ", static_cast<int>(code), ", ", reason);
+  // Codes come in groups of a thousand: 3000 "not supported", 4000 internal
+  // errors, 5000 failed executions.
   switch (CUDNN_STATUS_CATEGORY(static_cast<int>(code))) {
     case 3000:
       return absl::UnimplementedError(text);

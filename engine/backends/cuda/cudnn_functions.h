@@ -1,4 +1,4 @@
-// cuDNN's graph interface, found at run time. Prototypes are those of its
+// cuDNN's graph interface, found at run time. The prototypes come from its
 // header.
 #pragma once
 
@@ -25,17 +25,21 @@ struct CudnnFunctions {
   decltype(&::cudnnBackendFinalize) finalize = nullptr;
   decltype(&::cudnnBackendExecute) execute = nullptr;
 
-  // OK, UNIMPLEMENTED for what the library does not offer, RESOURCE_EXHAUSTED,
-  // UNAVAILABLE where the driver failed, or INTERNAL; with the library's own
-  // reason. `what` names the call's aim.
+  // Returns the status of a call, with the library's own reason. `what` names
+  // the call's aim.
+  //   OK
+  //   UNIMPLEMENTED       the library does not offer this
+  //   RESOURCE_EXHAUSTED  memory ran out
+  //   UNAVAILABLE         the driver failed
+  //   INTERNAL            everything else
   absl::Status StatusOf(cudnnStatus_t code, absl::string_view what) const;
 };
 
-// `folders` as SharedLibrary::Open. NOT_FOUND without the library,
+// Finds the library as SharedLibrary::Open does. NOT_FOUND without the library,
 // FAILED_PRECONDITION when it lacks a function or is older than 9.0.
 absl::StatusOr<CudnnFunctions> FindCudnn(const std::string& folders);
 
-// "9.19.0"
+// Returns the version as in "9.19.0".
 std::string CudnnVersion(const CudnnFunctions& functions);
 
 }  // namespace gpupool::engine::cuda

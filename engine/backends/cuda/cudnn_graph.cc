@@ -9,7 +9,8 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// What the engine's allocator and plans promise for every value.
+// Alignment in bytes that the engine's allocator and plans guarantee for every
+// value.
 constexpr int64_t kTensorAlignment = 64;
 
 std::vector<int64_t> RowMajorStrides(const std::vector<int64_t>& dims) {
@@ -53,6 +54,8 @@ CudnnGraph::Id CudnnGraph::Add(const CudnnTensor& tensor) {
                tensor.kind == CudnnTensor::Kind::kByValue);
   Note(made.Finalize("describing a tensor"));
   tensors_.push_back(std::move(made));
+  // The text identifies the graph in the plan cache, so it must list all that
+  // decides a plan.
   absl::StrAppend(&text_, "t", static_cast<int>(tensor.type), "k",
                   static_cast<int>(tensor.kind), "[",
                   absl::StrJoin(tensor.dims, ","), "/",
@@ -80,13 +83,14 @@ CudnnGraph::Id CudnnGraph::AddVirtual(cudnnDataType_t type,
 
 CudnnGraph::Id CudnnGraph::AddNumber(int rank) {
   CudnnTensor tensor;
+  // All axes have size 1, so the number broadcasts.
   tensor.dims.assign(static_cast<size_t>(rank), 1);
   tensor.strides = tensor.dims;
   tensor.kind = CudnnTensor::Kind::kByValue;
   return Add(tensor);
 }
 
-// An operation with its tensors; the text names them in order.
+// Begins an operation with its tensors and adds them to the text in order.
 CudnnDescriptor CudnnGraph::Begin(cudnnBackendDescriptorType_t type,
                                   absl::Span<const Operand> operands) {
   CudnnDescriptor made(functions_, type);
@@ -106,7 +110,7 @@ void CudnnGraph::Keep(CudnnDescriptor operation, absl::string_view name) {
   operations_.push_back(std::move(operation));
 }
 
-// The same for one that is described by `part`.
+// Keeps an operation that `part` describes. The operation refers to the part.
 void CudnnGraph::Keep(CudnnDescriptor operation, absl::string_view name,
                       cudnnBackendAttributeName_t attribute,
                       CudnnDescriptor part) {
@@ -117,6 +121,7 @@ void CudnnGraph::Keep(CudnnDescriptor operation, absl::string_view name,
 
 CudnnDescriptor CudnnGraph::Window(const CudnnWindow& window) {
   CudnnDescriptor made(functions_, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  // Layers of neural networks do not flip their filters.
   const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   made.SetInteger(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS,
                   static_cast<int64_t>(window.strides.size()));
@@ -140,6 +145,7 @@ void CudnnGraph::Convolve(const ConvolutionNames& names, Id a, Id b, Id result,
   CudnnDescriptor shape = Window(window);
   CudnnDescriptor made =
       Begin(names.type, {{names.a, a}, {names.b, b}, {names.result, result}});
+  // The result is alpha times the convolution plus beta times the old result.
   made.SetFloat(names.alpha, 1);
   made.SetFloat(names.beta, 0);
   Keep(std::move(made), names.name, names.window, std::move(shape));
@@ -270,6 +276,7 @@ absl::StatusOr<CudnnDescriptor> CudnnGraph::Finish(cudnnHandle_t handle) {
     operations.push_back(operation.get());
   }
   CudnnDescriptor graph(functions_, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  // A planner has no handle.
   if (handle != nullptr) {
     graph.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
   }

@@ -1,10 +1,11 @@
-// A few operations on tensors, for cuDNN to find a kernel for, and a text that
-// says all that matters for the choice.
+// A graph of a few tensor operations for which cuDNN finds a kernel. Its text
+// holds everything that the choice depends on.
 //
-// Tensors are numbered from 1 in the order in which they are added; those that
-// are not virtual get an address for each run (cudnn_plan.h). Errors stay until
-// Finish.
-// Thread-safety: one thread at a time. The functions must outlive it.
+// Tensors are numbered from 1 in the order in which they are added. A tensor
+// that is not virtual gets an address for each run (cudnn_plan.h). The first
+// error is kept until Finish.
+//
+// Thread-safety: one thread at a time. The functions must outlive the graph.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct CudnnTensor {
   Kind kind = Kind::kMemory;
 };
 
-// Of a convolution, by spatial axis.
+// The window of a convolution, by spatial axis.
 struct CudnnWindow {
   std::vector<int64_t> before, behind;  // padding
   std::vector<int64_t> strides, dilations;
@@ -41,36 +42,37 @@ class CudnnGraph {
       : functions_(functions) {}
 
   Id Add(const CudnnTensor& tensor);
-  // A value of the engine's graph as it lies in memory; weights are always
+  // Adds a value of the engine's graph as it lies in memory. Weights are always
   // row-major.
   Id AddValue(const Value& value);
-  // A tensor that no memory ever holds, row-major.
+  // Adds a row-major tensor that is never stored in memory.
   Id AddVirtual(cudnnDataType_t type, std::vector<int64_t> dims);
-  // One float32 number that the host gives with each run, of rank `rank`.
+  // Adds one float32 number of rank `rank`. The host gives it with each run.
   Id AddNumber(int rank);
 
   void Convolve(Id x, Id w, Id y, const CudnnWindow& window);
   void ConvolveInputGrad(Id dy, Id w, Id dx, const CudnnWindow& window);
   void ConvolveWeightGrad(Id dy, Id x, Id dw, const CudnnWindow& window);
-  // y = mode(x) or mode(x, b); `axis` of GEN_INDEX.
+  // Adds y = mode(x) or y = mode(x, b). `axis` is for GEN_INDEX only.
   void Pointwise(cudnnPointwiseMode_t mode, Id x, Id b, Id y,
                  int64_t axis = -1);
-  // y = choose ? x : b
+  // Adds y = choose ? x : b.
   void Select(Id x, Id b, Id choose, Id y);
-  // The same numbers by y's dimensions and strides.
+  // Adds a copy of the same numbers by y's dimensions and strides.
   void Reshape(Id x, Id y);
   void MatMul(Id a, Id b, Id c);
   void Reduce(cudnnReduceTensorOp_t operation, Id x, Id y);
-  // A tensor's part in an operation; tensor 0 is left out.
+  // A tensor's part in an operation. Tensor 0 is left out.
   struct Operand {
     cudnnBackendAttributeName_t name;
     Id tensor;
   };
-  // Batch norm in training and its gradient, in which each tensor has a name.
+  // Add batch norm in training and its gradient. The operands name each tensor.
   void BatchNorm(absl::Span<const Operand> operands);
   void BatchNormGrad(absl::Span<const Operand> operands);
 
-  // `handle` may be null (cudnn_plan.h). The graph is used up.
+  // Returns the finished graph and uses up this object. `handle` may be null
+  // (cudnn_plan.h).
   absl::StatusOr<CudnnDescriptor> Finish(cudnnHandle_t handle);
   const std::string& text() const { return text_; }
 
@@ -78,7 +80,7 @@ class CudnnGraph {
   cudnnBackendDescriptor_t tensor(Id id) const {
     return tensors_[static_cast<size_t>(id - 1)].get();
   }
-  // What the kinds of convolutions call their parts.
+  // Attribute names of one kind of convolution.
   struct ConvolutionNames {
     cudnnBackendDescriptorType_t type;
     absl::string_view name;
@@ -102,11 +104,12 @@ class CudnnGraph {
   absl::Status error_;
   std::string text_;
   std::vector<CudnnDescriptor> tensors_;
-  std::vector<CudnnDescriptor> parts_;  // that operations refer to
+  std::vector<CudnnDescriptor> parts_;  // operations refer to these
   std::vector<CudnnDescriptor> operations_;
 };
 
-// nullopt-like: false for types that cuDNN has no counterpart of here.
+// Returns whether the type has a counterpart in cuDNN, which CudnnTypeOf
+// returns.
 bool HasCudnnType(DType type);
 cudnnDataType_t CudnnTypeOf(DType type);
 

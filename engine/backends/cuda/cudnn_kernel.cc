@@ -18,13 +18,15 @@ constexpr int kCandidates = 5;
 
 uint64_t Aligned(uint64_t bytes) { return AlignUp(bytes, kWorkspaceAlignment); }
 
-// Scratch memory, then what a plan or a companion needs.
+// Returns the bytes of scratch memory and of the part that plans and companions
+// share.
 uint64_t WorkspaceBytes(uint64_t scratch_bytes, uint64_t shared_bytes) {
   const uint64_t bytes = Aligned(scratch_bytes) + shared_bytes;
+  // Bind aligns the workspace itself, which may skip some bytes.
   return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
 }
 
-// The hungriest of a plan with this workspace and its companions.
+// Returns the largest workspace of a plan and its companions.
 uint64_t SharedBytes(uint64_t plan_bytes, const CudnnKernel::Parts& parts) {
   for (const auto* companions : {&parts.before, &parts.after}) {
     for (const CudnnKernel::Companion& companion : *companions) {
@@ -34,7 +36,8 @@ uint64_t SharedBytes(uint64_t plan_bytes, const CudnnKernel::Parts& parts) {
   return plan_bytes;
 }
 
-// A measured choice may be another one next time.
+// Returns whether plans are measured. Another process may measure another
+// fastest plan, so a deterministic kernel is never measured.
 bool Measures(const CudnnPlanOptions& options, bool benchmark) {
   return benchmark && !options.deterministic;
 }
@@ -46,13 +49,14 @@ CudnnPlanOptions WithCandidates(const CudnnPlanOptions& options,
   return asked;
 }
 
-// Of what is noted about scratch memory: more plans may take more.
+// Returns the key of a note about scratch memory. Several candidates may take
+// more.
 std::string NoteKeyOf(const std::string& plan_key,
                       const CudnnPlanOptions& asked) {
   return absl::StrCat(plan_key, asked.most > 1 ? " measured" : "");
 }
 
-// For a planner.
+// Makes a kernel for a planner.
 absl::StatusOr<std::unique_ptr<Kernel>> MakePlanOnly(
     const CudnnLibrary& library, CudnnGraph& graph,
     const CudnnKernel::Parts& parts, const CudnnPlanOptions& asked) {
@@ -133,6 +137,7 @@ absl::Status CudnnKernel::Bind(const KernelBuffers& buffers) {
   for (const Number& number : parts_.numbers) {
     addresses.push_back({number.id, &number.value});
   }
+  // Behind the scratch memory, in which kernels pass on results.
   void* workspace = buffers_.workspace + Aligned(parts_.scratch_bytes);
   for (CudnnPlan& plan : plans_) {
     RETURN_IF_ERROR(plan.Bind(addresses, workspace));
@@ -147,6 +152,7 @@ absl::Status CudnnKernel::Bind(const KernelBuffers& buffers) {
 
 absl::Status CudnnKernel::Prepare() {
   if (!measures_) return absl::OkStatus();
+  // Only the first Prepare measures.
   measures_ = false;
   ASSIGN_OR_RETURN(const size_t best,
                    FindFastest(library_->stream(), plans_.size(),

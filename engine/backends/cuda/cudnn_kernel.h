@@ -1,5 +1,5 @@
-// A kernel that runs one of cuDNN's plans and, where the library leaves
-// something to do, other kernels before and after it.
+// A kernel that runs a plan of cuDNN. Other kernels may run before and after
+// it, for what the library does not compute.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class CudnnKernel : public Kernel {
     CudnnGraph::Id id;
     float value;
   };
-  // A kernel beside the plan.
+  // A kernel that runs before or after the plan.
   using Companion = KernelSequence::Step;
   struct Parts {
     std::vector<Tensor> tensors;
@@ -33,9 +33,10 @@ class CudnnKernel : public Kernel {
     uint64_t scratch_bytes = 0;
   };
 
-  // Chooses a plan for `graph`. With `benchmark` several are measured when the
-  // kernel is prepared for the first time, and the fastest is kept.
-  // UNIMPLEMENTED when cuDNN has no engine. The library must outlive it.
+  // Chooses a plan for `graph`. With `benchmark`, several plans are measured
+  // when the kernel is prepared for the first time, and the fastest is kept.
+  // UNIMPLEMENTED when cuDNN has no engine. The library must outlive the
+  // kernel.
   static absl::StatusOr<std::unique_ptr<Kernel>> Make(
       const CudnnLibrary* library, CudnnGraph& graph, Parts parts,
       const CudnnPlanOptions& options, bool benchmark);
@@ -53,14 +54,15 @@ class CudnnKernel : public Kernel {
   const CudnnLibrary* const library_;
   const std::string key_;
   Parts parts_;
-  std::vector<CudnnPlan> plans_;  // the one to use first
+  std::vector<CudnnPlan> plans_;  // the first one is used
   bool measures_ = false;
-  // Workspace of the hungriest plan or companion: one runs after another.
+  // The largest workspace of all plans and companions. They share it, since
+  // they run one after another.
   uint64_t shared_bytes_ = 0;
   KernelBuffers buffers_;
 };
 
-// What a node's options mean for plans of operands of `type`.
+// Returns the options of plans for a node whose operands have `type`.
 CudnnPlanOptions PlanOptionsOf(const CompileRequest& request, DType type);
 
 }  // namespace gpupool::engine::cuda

@@ -15,18 +15,18 @@ using portable::InputOf;
 using portable::KernelOr;
 using Id = CudnnGraph::Id;
 
-// What its engines take at least.
+// Least rank of tensors for the library's engines.
 constexpr size_t kLeastRank = 4;
 
-// Of x [N, C, ...] with statistics like `side`.
+// Returns whether the library takes x [N, C, ...] with statistics like `side`.
 bool Takes(const Value& x, const Value& side) {
   return HasCudnnType(x.dtype) && side.dtype == DType::kFloat32 &&
          x.shape.elements() > 0 &&
          x.shape.elements() <= std::numeric_limits<int32_t>::max();
 }
 
-// The graph of a batch norm of images like `x`, its operands and where they
-// lie.
+// Builds the graph of a batch norm of images like `x`, with its operands and
+// their places.
 class Builder {
  public:
   Builder(const CudnnLibrary* library, const CompileRequest& request,
@@ -37,7 +37,7 @@ class Builder {
         epsilon_(request.node.get<NormAttributes>().epsilon),
         graph_(&library->functions()) {}
 
-  // An operand like x.
+  // Adds an operand like x.
   CudnnGraph::Operand Image(cudnnBackendAttributeName_t name, OperandPlace at) {
     CudnnTensor tensor;
     tensor.type = CudnnTypeOf(x_.dtype);
@@ -45,7 +45,7 @@ class Builder {
     tensor.strides = MemoryStrides(x_.shape, x_.layout);
     return Add(name, std::move(tensor), at);
   }
-  // A float32 number for each channel.
+  // Adds an operand with a float32 number per channel.
   CudnnGraph::Operand PerChannel(cudnnBackendAttributeName_t name,
                                  OperandPlace at) {
     CudnnTensor tensor;
@@ -58,7 +58,8 @@ class Builder {
     parts_.numbers.push_back({id, static_cast<float>(epsilon_)});
     return {name, id};
   }
-  // The variances at `from` in the library's form at `to`, or `back`.
+  // Converts the variances at `from` to the library's form at `to`, or with
+  // `back` the other way.
   CudnnKernel::Companion Spread(OperandPlace from, OperandPlace to, bool back,
                                 const portable::PortableContext& context) {
     CudnnKernel::Companion companion;
@@ -80,7 +81,7 @@ class Builder {
 
  private:
   size_t rank() const { return std::max(kLeastRank, x_.shape.dims().size()); }
-  // Missing axes have one cell.
+  // Adds an operand. Missing axes have size 1.
   CudnnGraph::Operand Add(cudnnBackendAttributeName_t name, CudnnTensor tensor,
                           OperandPlace at) {
     tensor.dims.resize(rank(), 1);
@@ -98,7 +99,8 @@ class Builder {
   CudnnKernel::Parts parts_;
 };
 
-// The library's form of the variance lies in the variance's place at first.
+// The library writes its form of the variance to the variance's place. The next
+// kernel converts it there.
 KernelOr MakeForward(Builder build, const portable::PortableContext& context) {
   const OperandPlace variance = OperandPlace::Output(2);
   build.graph().BatchNorm(

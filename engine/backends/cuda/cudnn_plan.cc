@@ -16,16 +16,16 @@ bool Has(const Notes& notes, cudnnBackendNumericalNote_t note) {
   return std::find(notes.begin(), notes.end(), note) != notes.end();
 }
 
-// Whether an engine with these notes computes what is asked for.
+// Returns whether an engine with these notes fits the options.
 bool Allowed(const Notes& notes, const CudnnPlanOptions& options) {
   if (options.deterministic &&
       Has(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) {
     return false;
   }
-  // The largest tile of Winograd's transform loses too many bits.
+  // Winograd's largest tile loses too many bits.
   if (Has(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13)) return false;
   if (!options.float32) return true;
-  // Operands of 16 bits, which is less than TF32.
+  // The engine would round operands to 16 bits, which is less than TF32.
   if (Has(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
   return options.tensor_float32 ||
          !Has(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
@@ -44,6 +44,7 @@ absl::StatusOr<std::vector<CudnnDescriptor>> Propose(
   }
   RETURN_IF_ERROR(heuristic.Finalize("asking for engines"));
   std::vector<CudnnDescriptor> found;
+  // The library fills objects that the caller has made.
   std::vector<cudnnBackendDescriptor_t> raw;
   for (int64_t i = 0; i < kMostConfigurations; ++i) {
     found.emplace_back(&f, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
@@ -79,7 +80,7 @@ void SetDevice(const CudnnLibrary& library, CudnnDescriptor& plan) {
   plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
 }
 
-// Of a finished plan.
+// Makes a CudnnPlan from a finished plan.
 absl::StatusOr<CudnnPlan> PlanOf(const CudnnLibrary& library,
                                  std::shared_ptr<const CudnnDescriptor> plan) {
   ASSIGN_OR_RETURN(const int64_t bytes,
@@ -94,7 +95,7 @@ absl::StatusOr<CudnnPlan> Built(const CudnnLibrary& library,
                 std::make_shared<const CudnnDescriptor>(std::move(plan)));
 }
 
-// Adds plans of the mode's engines; `why` receives the last refusal.
+// Adds plans of the mode's engines. `why` receives the last refusal.
 void Collect(const CudnnLibrary& library, const CudnnDescriptor& graph,
              cudnnBackendHeurMode_t mode, const CudnnPlanOptions& options,
              std::vector<CudnnPlan>& plans, absl::Status& why) {
@@ -116,14 +117,14 @@ void Collect(const CudnnLibrary& library, const CudnnDescriptor& graph,
     absl::StatusOr<CudnnPlan> built = Built(library, std::move(plan));
     if (!built.ok()) {
       why = built.status();
-      if (absl::IsUnavailable(why)) return;  // as it would for every engine
+      if (absl::IsUnavailable(why)) return;  // every engine would fail
     } else if (built->workspace_bytes() <= options.workspace_bytes) {
       plans.push_back(*std::move(built));
     }
   }
 }
 
-// Adds what the mode's engines say that their plans would take.
+// Adds the workspaces that the mode's engines claim for their plans.
 absl::Status CollectWorkspaces(const CudnnLibrary& library,
                                const CudnnDescriptor& graph,
                                cudnnBackendHeurMode_t mode,
@@ -207,6 +208,7 @@ std::shared_ptr<const CudnnDescriptor> CudnnLibrary::FindShared(
 void CudnnLibrary::Share(
     const std::string& key,
     const std::shared_ptr<const CudnnDescriptor>& plan) const {
+  // Weak pointers: a plan lives as long as a kernel uses it.
   absl::erase_if(shared_,
                  [](const auto& entry) { return entry.second.expired(); });
   shared_[key] = plan;
@@ -245,6 +247,8 @@ absl::StatusOr<std::vector<CudnnPlan>> ChoosePlans(
                    graph.Finish(library.handle()));
   std::vector<CudnnPlan> plans;
   absl::Status why = absl::UnimplementedError("cuDNN has no engine that fits");
+  // Mode A asks the library's heuristics. The fallback engines are slow but
+  // take more.
   Collect(library, operations, CUDNN_HEUR_MODE_A, options, plans, why);
   if (plans.empty() && !absl::IsUnavailable(why)) {
     Collect(library, operations, CUDNN_HEUR_MODE_FALLBACK, options, plans, why);
@@ -302,6 +306,7 @@ absl::StatusOr<CudnnPlan> RestorePlan(const CudnnLibrary& library,
     library.Share(key, built->descriptor());
     return built;
   }
+  // Another driver or version may reject a plan that was kept.
   library.cache().Forget(key);
   return absl::NotFoundError(built.status().message());
 }

@@ -1,9 +1,10 @@
-// How cuDNN is to run a graph of operations: plans that its heuristics propose,
-// filtered by what is asked for, and what is needed to run one.
+// Plans by which cuDNN runs a graph of operations. The library's heuristics
+// propose them, and options filter them.
 //
-// Plans can be made for a device that is not there, from a description of it:
-// so tests see whether the library takes a graph where there is no GPU.
-// Thread-safety: one thread at a time. The library outlives its plans.
+// Plans can be made for an absent device from a description. So tests check
+// whether the library takes a graph on machines without a GPU.
+//
+// Thread-safety: one thread at a time. The library must outlive its plans.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +23,19 @@ namespace gpupool::engine::cuda {
 
 class CudnnLibrary {
  public:
-  // For the current device; work is queued on `stream`. `device` names it in
-  // the keys of `cache`, which must outlive the library.
+  // Opens the library for the current device and queues work on `stream`.
+  // `device` names the device in the keys of `cache`, which must outlive the
+  // library.
   static absl::StatusOr<std::unique_ptr<CudnnLibrary>> Open(
       const CudnnFunctions& functions, cudaStream_t stream,
       absl::string_view device, PlanCache* cache);
-  // Only makes plans. `properties`: the JSON text of cuDNN's description of a
-  // device (9.8 and later).
+  // Opens the library only to make plans. `properties` is the JSON text of
+  // cuDNN's description of a device (9.8 and later).
   static absl::StatusOr<std::unique_ptr<CudnnLibrary>> ForDescription(
       const CudnnFunctions& functions, absl::string_view properties,
       PlanCache* cache);
-  // As ForDescription, for a planner: kernels have sizes and cannot run, and no
-  // plan is built. `device` names it in the keys of `cache`, as with Open.
+  // Does the same for a planner: no plan is built, and kernels have sizes but
+  // cannot run. `device` names the device in the keys of `cache`, as with Open.
   static absl::StatusOr<std::unique_ptr<CudnnLibrary>> ForPlanning(
       const CudnnFunctions& functions, absl::string_view properties,
       absl::string_view device, PlanCache* cache);
@@ -43,16 +45,16 @@ class CudnnLibrary {
 
   const CudnnFunctions& functions() const { return functions_; }
   cudnnHandle_t handle() const { return handle_; }
-  // Of a description; null with a device.
+  // Returns the description of the device, or null for a library with a device.
   cudnnBackendDescriptor_t description() const { return description_.get(); }
   bool only_plans() const { return only_plans_; }
   cudaStream_t stream() const { return stream_; }
   PlanCache& cache() const { return *cache_; }
-  // What keys in the cache begin with.
+  // Returns the prefix of keys in the cache.
   const std::string& name() const { return name_; }
 
-  // A plan that a kernel has under this key; null: none. Some take the library
-  // a third of a second to make, and models repeat their layers.
+  // Returns the plan that another kernel has under this key, or null. Models
+  // repeat their layers, and a plan may take a third of a second to make.
   std::shared_ptr<const CudnnDescriptor> FindShared(
       const std::string& key) const;
   void Share(const std::string& key,
@@ -77,14 +79,14 @@ class CudnnLibrary {
 
 struct CudnnPlanOptions {
   bool deterministic = false;
-  // Of float32 operands: tensor cores may round them.
+  // Whether tensor cores may round float32 operands.
   bool tensor_float32 = false;
-  bool float32 = false;  // whether the operands are
+  bool float32 = false;  // whether the operands are float32
   uint64_t workspace_bytes = uint64_t{512} << 20;
-  int most = 1;  // plans to return, the best first
+  int most = 1;  // plans to return at most, best first
 };
 
-// A plan and the addresses of one run of it.
+// A plan and the addresses of one run.
 class CudnnPlan {
  public:
   CudnnPlan(const CudnnLibrary* library,
@@ -99,8 +101,8 @@ class CudnnPlan {
     return plan_;
   }
 
-  // Addresses of the tensors that have memory, and of numbers by value, which
-  // lie in the host's memory and must stay there.
+  // The addresses of tensors in memory and of numbers by value. The latter lie
+  // in host memory and must stay valid.
   struct Address {
     CudnnGraph::Id tensor;
     const void* data;
@@ -111,32 +113,33 @@ class CudnnPlan {
 
  private:
   const CudnnLibrary* library_;
-  std::shared_ptr<const CudnnDescriptor> plan_;  // of all kernels that use it
+  std::shared_ptr<const CudnnDescriptor> plan_;  // shared by kernels
   uint64_t workspace_bytes_;
   CudnnDescriptor pack_;
 };
 
-// At least one plan. UNIMPLEMENTED when the library has none that fits.
+// Returns at least one plan, best first. UNIMPLEMENTED when the library has
+// none that fits.
 absl::StatusOr<std::vector<CudnnPlan>> ChoosePlans(
     const CudnnLibrary& library, CudnnGraph& graph,
     const CudnnPlanOptions& options);
 
-// The workspace of the plans that ChoosePlans would return, or of the hungriest
-// of them, without building one: nothing is compiled and no driver is needed.
-// It takes engines at their word, of which some may refuse when a plan is made.
-// UNIMPLEMENTED when the library has none that fits.
+// Returns the largest workspace of the plans that ChoosePlans would return.
+// Builds no plan, so nothing is compiled and no driver is needed. Some of the
+// engines may still refuse when a plan is built. UNIMPLEMENTED when the library
+// has none that fits.
 absl::StatusOr<uint64_t> AskWorkspace(const CudnnLibrary& library,
                                       CudnnGraph& graph,
                                       const CudnnPlanOptions& options);
 
-// A plan's place in the cache.
+// Returns the key of a plan in the cache.
 std::string PlanKey(const CudnnLibrary& library, const CudnnGraph& graph,
                     const CudnnPlanOptions& options);
-// Keeps the plan that was measured to be the best.
+// Keeps a plan that was measured to be the fastest.
 void KeepPlan(const CudnnLibrary& library, const std::string& key,
               const CudnnPlan& plan);
-// One that another kernel uses, else the one in the cache. NOT_FOUND when none
-// is kept, or none that the library takes back.
+// Returns the plan that another kernel uses under this key, else the plan in
+// the cache. NOT_FOUND when there is none or the library rejects it.
 absl::StatusOr<CudnnPlan> RestorePlan(const CudnnLibrary& library,
                                       const std::string& key);
 

@@ -18,13 +18,13 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 constexpr size_t kBufferAlignment = 8;
-// What is recorded: work on the device, and which call belongs to whom.
+// Records of work on the device and of the calls that queued it.
 constexpr CUpti_ActivityKind kKinds[] = {
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
     CUPTI_ACTIVITY_KIND_MEMSET, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
-    // Correlations stand only beside records of calls.
+    // Correlations only come with records of calls.
     CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER};
-// Marks of no node; ids of CUPTI have no sign.
+// Marks work of no node. CUPTI's ids are unsigned, so node n is n + 1.
 constexpr uint64_t kNoNode = 0;
 
 struct CuptiFunctions {
@@ -58,12 +58,12 @@ absl::Status StatusOf(CUptiResult code, absl::string_view what) {
       absl::StrCat(what, ": CUPTI says ", static_cast<int>(code)));
 }
 
-// CUPTI's callbacks carry no pointer of ours and come on threads of its own:
-// the timing that runs in this process. Guarded by the mutex.
+// The timing that runs in this process. It is global, since CUPTI's callbacks
+// carry no pointer of ours and come on CUPTI's threads.
 ABSL_CONST_INIT absl::Mutex running_mutex(absl::kConstInit);
 struct Running {
   const CuptiFunctions* functions = nullptr;
-  ActivityTimes* times = nullptr;  // null: records are thrown away
+  ActivityTimes* times = nullptr;  // null: records are dropped
 };
 Running running ABSL_GUARDED_BY(running_mutex);
 
@@ -71,7 +71,7 @@ void CUPTIAPI GiveBuffer(uint8_t** buffer, size_t* size, size_t* most) {
   *buffer =
       static_cast<uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes));
   *size = *buffer == nullptr ? 0 : kBufferBytes;
-  *most = 0;  // as many records as fit
+  *most = 0;  // no limit but the size
 }
 
 void AddRecord(const CUpti_Activity& record, ActivityTimes& times) {
@@ -143,7 +143,8 @@ class CuptiTimer : public LaunchTimer {
     }
     RETURN_IF_ERROR(StatusOf(functions_.set_callbacks(GiveBuffer, TakeBuffer),
                              "starting CUPTI"));
-    // What is refused, as for lack of privileges, is refused here.
+    // A trial run, since CUPTI reports missing privileges only when recording
+    // starts.
     const absl::Status works = Start();
     End();
     return works;
@@ -192,7 +193,7 @@ class CuptiTimer : public LaunchTimer {
       pushed_ = false;
     }
     for (const CUpti_ActivityKind kind : kKinds) functions_.disable(kind);
-    // Hands over what was recorded until now, so that nothing comes later.
+    // Fetches all records, so that none arrives later.
     functions_.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     absl::MutexLock lock(&running_mutex);
     running.times = nullptr;
@@ -200,7 +201,7 @@ class CuptiTimer : public LaunchTimer {
 
   const CuptiFunctions functions_;
   ActivityTimes times_;
-  bool begun_ = false;  // it is this timer that uses CUPTI
+  bool begun_ = false;  // whether this timer is the one that uses CUPTI
   bool pushed_ = false;
 };
 

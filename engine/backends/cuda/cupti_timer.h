@@ -1,5 +1,5 @@
-// Times of launches by CUPTI's activity records: when kernels and copies ran
-// on the device, by the device's clock.
+// Measures launches by CUPTI's activity records, which tell by the device's
+// clock when kernels and copies ran.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,11 @@
 
 namespace gpupool::engine::cuda {
 
-// `folders` as SharedLibrary::Open. A process has one such timer at a time.
+// Makes the timer. `folders` is as for SharedLibrary::Open. A process has at
+// most one such timer at a time.
 //   NOT_FOUND            there is no CUPTI
-//   FAILED_PRECONDITION  it lacks a function, may not be used by this user, or
-//                        another timer or profiler has it
+//   FAILED_PRECONDITION  it lacks a function, this user may not use it, or
+//                        another timer or profiler uses it
 absl::StatusOr<std::unique_ptr<LaunchTimer>> MakeCuptiTimer(
     const std::string& folders);
 

@@ -17,7 +17,7 @@ std::string Triple(const int (&numbers)[3]) {
   return absl::StrCat("[", numbers[0], ",", numbers[1], ",", numbers[2], "]");
 }
 
-// Writes an object of JSON, member by member.
+// Writes a JSON object member by member.
 class Object {
  public:
   void Add(const char* name, int64_t value) {
@@ -40,7 +40,7 @@ std::string CudnnDescription(const cudaDeviceProp& properties,
   const cudaDeviceProp& p = properties;
   Object object;
   object.AddText("deviceName", Quoted(p.name));
-  // Whichever it is, it is described and not opened.
+  // Any index works, since the device is only described.
   object.Add("cudaDeviceId", 0);
   object.Add("deviceVer", 100 * p.major + 10 * p.minor);
   object.Add("driverVer", clocks.driver_version);

@@ -1,4 +1,4 @@
-// A GPU described to cuDNN, which makes plans for it without seeing it.
+// Describes a GPU to cuDNN, which makes plans for it without seeing it.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -9,15 +9,15 @@
 
 namespace gpupool::engine::cuda {
 
-// What cudaGetDeviceProperties does not tell, as the driver's attributes do.
+// Attributes of the driver that cudaGetDeviceProperties does not return.
 struct DeviceClocks {
   int multiprocessor_khz = 0;
   int memory_khz = 0;
-  int driver_version = 0;  // that CUDA 13.0 calls 13000
+  int driver_version = 0;  // 13000 for CUDA 13.0
 };
 
-// The JSON text of CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, cuDNN 9.8 and
-// later.
+// Returns the text of CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION (cuDNN 9.8 and
+// later).
 std::string CudnnDescription(const cudaDeviceProp& properties,
                              const DeviceClocks& clocks);
 

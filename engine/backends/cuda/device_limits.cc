@@ -6,8 +6,8 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// Ampere; https://docs.nvidia.com/cuda/cuda-c-programming-guide, "Tensor core
-// input data types by compute capability".
+// Ampere (https://docs.nvidia.com/cuda/cuda-c-programming-guide, "Tensor core
+// input data types by compute capability").
 constexpr int kSinceAmpere = 80;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What a GPU can do, out of what the driver says about it: nothing here knows
-// one card from another by its name. Needs no CUDA.
+// Abilities of a GPU, computed from the driver's facts. No card is recognised
+// by its name. Needs no CUDA.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -12,30 +12,31 @@
 
 namespace gpupool::engine::cuda {
 
-// Threads that the GPU runs at once: long sums are cut until they are as many.
+// Returns the number of threads that the GPU runs at once. Long sums are cut
+// into about as many parts.
 int64_t ResidentThreads(const DeviceFacts& facts);
 
-// Types of operands that the tensor cores multiply. All of them take float16
-// from compute capability 7.0, the rest from 8.0.
+// Operand types that the tensor cores multiply. All tensor cores take float16,
+// from compute capability 7.0. The other types need 8.0.
 struct TensorCores {
   bool tensor_float32 = true;
   bool bfloat16 = true;
 };
 TensorCores TensorCoresOf(const DeviceFacts& facts);
 
-// The options without what the GPU does not have: products are computed in
-// float32 instead of TF32.
+// Returns the options without TF32 when the tensor cores lack it. Products are
+// then computed in float32.
 KernelOptions Limited(KernelOptions options, const TensorCores& cores);
 
-// One sentence for the log when an output of this type, compiled with these
-// options, does not get what was asked for; empty when it does.
+// Returns a sentence for the log when the GPU has no tensor cores for outputs
+// of this type with the options `asked`. Returns an empty text otherwise.
 std::string MissingPrecision(const DeviceFacts& facts, DType type,
                              const KernelOptions& asked);
 
-// Names the device in keys of kept plans: whatever may change which plan is the
-// fastest, and the parts of a GPU that is shared out, which have its name but
-// fewer multiprocessors and less memory. The driver is a part of it, since it
-// compiles kernels.
+// Returns the device's name in keys of kept plans. It contains what the fastest
+// plan may depend on. The driver is a part of it, since it compiles kernels. So
+// are the multiprocessors and the bytes: a slice of a shared GPU has the GPU's
+// name, but fewer of both.
 std::string PlanDevice(const DeviceFacts& facts);
 
 }  // namespace gpupool::engine::cuda

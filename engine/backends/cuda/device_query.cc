@@ -14,7 +14,7 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", as nvidia-smi writes it.
+// Returns "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", as nvidia-smi writes it.
 std::string UuidText(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {
@@ -26,10 +26,11 @@ std::string UuidText(const cudaUUID_t& uuid) {
 }
 
 std::string VersionText(int version) {
+  // 13000 is 13.0, 12090 is 12.9.
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
 }
 
-// 0 where the driver does not tell.
+// Returns 0 for a clock that the driver does not tell.
 DeviceClocks ClocksOf(int index, int driver_version) {
   DeviceClocks clocks{.driver_version = driver_version};
   cudaDeviceGetAttribute(&clocks.multiprocessor_khz, cudaDevAttrClockRate,
@@ -43,7 +44,7 @@ DeviceClocks ClocksOf(int index, int driver_version) {
 absl::StatusOr<int> CountGpus() {
   int count = 0, driver = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  // CUDA says of a driver that is not there that it is too old, of version 0.
+  // CUDA reports a missing driver as too old, with version 0.
   if (error == cudaErrorInsufficientDriver &&
       cudaDriverGetVersion(&driver) == cudaSuccess) {
     return absl::FailedPreconditionError(

@@ -1,4 +1,4 @@
-// Which GPUs the CUDA runtime sees, and what they are.
+// Lists the GPUs that the CUDA runtime sees, with their properties.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -8,11 +8,11 @@
 
 namespace gpupool::engine::cuda {
 
-// At least 1. FAILED_PRECONDITION when there is no driver or no GPU.
+// Returns at least 1. FAILED_PRECONDITION when there is no driver or no GPU.
 absl::StatusOr<int> CountGpus();
 
-// Creates no context. NOT_FOUND for an index that no GPU has; else as
-// CountGpus.
+// Returns a GPU's properties without creating a context. NOT_FOUND when no GPU
+// has the index. Otherwise fails as CountGpus does.
 absl::StatusOr<DeviceFacts> DescribeGpu(int index);
 
 }  // namespace gpupool::engine::cuda

@@ -12,8 +12,8 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// All of these are in every driver that runs CUDA 12; the version chooses the
-// form of a function that the headers here declare.
+// Every driver that runs CUDA 12 has all of these. The version selects the form
+// of a function that the headers here declare.
 constexpr unsigned kVersion = 12000;
 
 absl::Status Find(std::initializer_list<FunctionSlot> functions) {

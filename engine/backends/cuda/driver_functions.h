@@ -1,6 +1,6 @@
-// Functions of the CUDA driver, found at run time through the runtime: nothing
-// here links libcuda, so that the module can be loaded where there is none and
-// say so.
+// Functions of the CUDA driver, found at run time through the runtime. Nothing
+// here links libcuda. So the module can be loaded without a driver, and can
+// report that it is missing.
 #pragma once
 
 #include <cuda.h>
@@ -22,7 +22,8 @@ struct DriverFunctions {
   decltype(&::cuStreamWriteValue64) write_value = nullptr;
 };
 
-// FAILED_PRECONDITION when there is no driver, or one that lacks a function.
+// Finds the functions. FAILED_PRECONDITION when there is no driver or it lacks
+// a function.
 absl::StatusOr<DriverFunctions> FindDriverFunctions();
 
 }  // namespace gpupool::engine::cuda

@@ -12,9 +12,9 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// Numbers of the driver's interface, which never change.
+// Constants of the driver's interface, which never change.
 constexpr int kSuccess = 0;
-constexpr int kNotFound = 500;  // a function that the library lacks
+constexpr int kNotFound = 500;  // a function that is missing
 constexpr int kMajor = 75;
 constexpr int kMinor = 76;
 constexpr int kVirtualMemory = 102;
@@ -51,7 +51,7 @@ class Surveyor {
       : f_(functions), survey_(survey) {}
 
   void Run() {
-    // Older than cuInit: works where that fails.
+    // This function is older than cuInit and works even when cuInit fails.
     if (f_.version(&survey_.version) != kSuccess) survey_.version = 0;
     int count = 0;
     if (!Worked("cuInit", f_.init(0)) ||
@@ -99,6 +99,7 @@ class Surveyor {
     surveyed.capability = major * 10 + minor;
     surveyed.total_bytes = total;
     Uuid uuid = {};
+    // The rest may fail on old drivers and then keeps its default.
     if (f_.uuid(&uuid, gpu) == kSuccess) surveyed.uuid = UuidText(uuid);
     int works = 1;
     if (f_.attribute(&works, kVirtualMemory, gpu) == kSuccess) {

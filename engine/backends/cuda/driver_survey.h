@@ -1,9 +1,9 @@
-// What the CUDA driver says about itself and its GPUs, asked through
-// libcuda.so.1 alone: no runtime, no context, no headers of CUDA's. For finding
-// out why a GPU cannot be used, so every failure is a value.
+// Asks the CUDA driver about itself and its GPUs, for finding out why a GPU
+// cannot be used. Uses libcuda.so.1 only: no runtime, no context, none of
+// CUDA's headers. Every failure is a value.
 //
-// Thread-safety: any thread. A broken driver may hang or end the process:
-// callers ask in a process of its own.
+// Thread-safety: any thread. A broken driver may hang or end the process, so
+// ask in a separate process.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,19 @@ struct SurveyedGpu {
   std::string uuid;    // "GPU-8f6e..."; of a MIG instance "MIG-..."
   int capability = 0;  // 90 for 9.0
   uint64_t total_bytes = 0;
-  bool virtual_memory = true;  // whether cuMemMap and its like work
-  // Whether this GPU reaches the memory of each one, by index; true for itself.
+  bool virtual_memory = true;  // whether cuMemMap and the like work
+  // Whether this GPU can reach the memory of each GPU, by index. True for
+  // itself.
   std::vector<bool> peers;
 };
 
 struct DriverSurvey {
   bool loaded = false;
-  std::string load_error;  // of the dynamic linker; empty when loaded
-  std::string path;        // of the library; empty when not loaded
-  int version = 0;         // of the CUDA that it runs: 13000; 0: not told
-  int code = 0;            // of cuInit, or of the call that failed after it
-  std::string call;        // that failed: "cuInit"; empty when none did
+  std::string load_error;  // the dynamic linker's; empty when loaded
+  std::string path;        // the library's; empty when not loaded
+  int version = 0;         // of CUDA, as 13000; 0 when unknown
+  int code = 0;            // of cuInit or of a later call that failed
+  std::string call;        // the call that failed, as "cuInit"; or empty
   std::vector<SurveyedGpu> gpus;
 };
 

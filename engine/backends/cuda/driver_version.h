@@ -1,4 +1,4 @@
-// The version of the driver that the kernel has loaded, without NVML.
+// Reads the version of the driver that the kernel has loaded. Needs no NVML.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -7,8 +7,8 @@
 
 namespace gpupool::engine::cuda {
 
-// The first word of `file`, as "580.65.06"; empty where there is none, as in
-// WSL.
+// Returns the first word of `file`, as "580.65.06". Returns an empty text when
+// there is no such file, as in WSL.
 std::string LoadedDriverVersion(
     const std::string& file = "/sys/module/nvidia/version");
 

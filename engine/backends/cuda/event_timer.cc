@@ -32,6 +32,7 @@ absl::Status EventTimer::Mark(int node) {
 absl::StatusOr<std::vector<NodeTime>> EventTimer::Stop() {
   std::vector<NodeTime> times;
   if (nodes_.empty()) return times;
+  // Events of one stream end in order, so the last one ends last.
   RETURN_IF_ERROR(StatusOf(cudaEventSynchronize(events_[nodes_.size() - 1]),
                            "waiting for a timed event"));
   std::vector<int64_t> nanos;
@@ -42,6 +43,7 @@ absl::StatusOr<std::vector<NodeTime>> EventTimer::Stop() {
                  "reading a timed event"));
     nanos.push_back(std::llround(static_cast<double>(millis) * 1e6));
   }
+  // The last mark only ends the time of the mark before it.
   for (size_t i = 0; i + 1 < nodes_.size(); ++i) {
     if (nodes_[i] >= 0) times.push_back({nodes_[i], nanos[i], nanos[i + 1], 0});
   }

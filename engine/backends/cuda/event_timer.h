@@ -1,5 +1,5 @@
-// Times of launches by events of the CUDA runtime around them: what lies
-// between two marks, gaps included, to half a microsecond.
+// Measures launches by events of the CUDA runtime between them. A time includes
+// gaps and is good to half a microsecond.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace gpupool::engine::cuda {
 
 class EventTimer : public LaunchTimer {
  public:
-  // Of work on `stream`, which must outlive the timer.
+  // Times work on `stream`, which must outlive the timer.
   explicit EventTimer(const Stream* stream) : stream_(stream) {}
   ~EventTimer() override;
   EventTimer(const EventTimer&) = delete;
@@ -23,8 +23,8 @@ class EventTimer : public LaunchTimer {
 
  private:
   const Stream* const stream_;
-  std::vector<cudaEvent_t> events_;  // kept from one timing to the next
-  std::vector<int> nodes_;           // of the events of this timing
+  std::vector<cudaEvent_t> events_;  // reused by the next timing
+  std::vector<int> nodes_;           // nodes of the current timing's events
 };
 
 }  // namespace gpupool::engine::cuda

@@ -18,8 +18,8 @@ struct Row {
   FaultClass fault;
 };
 
-// By code. What is not listed is recoverable: cudaErrorInvalidValue (1) and
-// its like, capture errors (900 to 908), a refused graph update (910).
+// Sorted by code. Unlisted codes are recoverable: cudaErrorInvalidValue (1) and
+// the like, capture errors (900 to 908), a refused graph update (910).
 constexpr Row kRows[] = {
     {0, FaultClass::kNone},          {2, FaultClass::kOutOfMemory},
     {3, FaultClass::kUnavailable},    // cannot be initialised
@@ -69,6 +69,7 @@ absl::StatusCode CodeOf(FaultClass fault) {
 
 absl::Status Marked(FaultClass fault, absl::string_view text) {
   absl::Status status(CodeOf(fault), text);
+  // The class travels in the payload, since other errors have the same codes.
   status.SetPayload(kPayload,
                     absl::Cord(std::string(1, static_cast<char>(fault))));
   return status;

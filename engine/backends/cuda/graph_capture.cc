@@ -10,12 +10,11 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// Memory that an executable graph takes for each of its nodes: an estimate for
-// graphs that the driver makes out of memory that it holds already. Where it
-// takes more from the device, the difference of the free bytes is seen.
+// Estimated device memory of an executable graph, per node. The driver may take
+// it from memory that it holds already, so that the free bytes do not change.
 constexpr uint64_t kNodeBytes = uint64_t{16} << 10;
 
-// An executable graph and the memory of the device that it holds.
+// An executable graph and the device memory that it holds.
 struct MadeGraph {
   cudaGraphExec_t graph = nullptr;
   uint64_t bytes = 0;
@@ -25,7 +24,7 @@ class CapturedGraph : public CapturedRun {
  public:
   CapturedGraph(const Stream* stream, const MadeGraph& made)
       : stream_(stream), made_(made) {}
-  // Waits for nothing: a launch that still runs is left alone.
+  // Does not wait. CUDA lets a launch that still runs finish.
   ~CapturedGraph() override { cudaGraphExecDestroy(made_.graph); }
   CapturedGraph(const CapturedGraph&) = delete;
   CapturedGraph& operator=(const CapturedGraph&) = delete;
@@ -48,7 +47,8 @@ absl::StatusOr<uint64_t> FreeBytes() {
   return free;
 }
 
-// Uploads as well: the driver takes the memory of the first launch then.
+// Makes the graph executable and uploads it, so that the driver takes the
+// memory of the first launch now.
 absl::Status Instantiate(const Stream& stream, cudaGraph_t graph,
                          MadeGraph& made) {
   size_t nodes = 0;
@@ -60,17 +60,21 @@ absl::Status Instantiate(const Stream& stream, cudaGraph_t graph,
   RETURN_IF_ERROR(StatusOf(cudaGraphUpload(made.graph, stream.handle()),
                            "bringing a graph to the device"));
   ASSIGN_OR_RETURN(const uint64_t after, FreeBytes());
+  // Another process may free memory in between, so the difference alone could
+  // be too small.
   made.bytes = std::max(before - std::min(before, after), nodes * kNodeBytes);
   return absl::OkStatus();
 }
 
 absl::StatusOr<MadeGraph> MakeGraph(
     const Stream& stream, const std::function<absl::Status()>& queue) {
+  // Thread-local: other threads may go on to call CUDA during the capture.
   RETURN_IF_ERROR(StatusOf(
       cudaStreamBeginCapture(stream.handle(), cudaStreamCaptureModeThreadLocal),
       "beginning a capture"));
   absl::Status status = queue();
-  // A capture is ended whatever happened in it.
+  // Ends the capture even after an error. Otherwise the stream would stay in
+  // capture mode.
   cudaGraph_t graph = nullptr;
   const absl::Status ended = StatusOf(
       cudaStreamEndCapture(stream.handle(), &graph), "ending a capture");
@@ -89,6 +93,7 @@ absl::StatusOr<std::unique_ptr<CapturedRun>> GraphCapturer::Capture(
     const std::function<absl::Status()>& queue) {
   auto graph = MakeGraph(*stream_, queue);
   if (graph.ok()) return std::make_unique<CapturedGraph>(stream_, *graph);
+  // Null: the run goes on without a recording.
   if (EndsProcess(FaultOf(graph.status()))) return graph.status();
   return nullptr;
 }

@@ -1,7 +1,7 @@
-// Whole runs captured as CUDA graphs: for a RecordingCache, which keeps them.
+// Captures whole runs as CUDA graphs, for a RecordingCache.
 //
-// Thread-safety: the compute thread's. The stream must outlive it and its
-// graphs.
+// Thread-safety: compute thread only. The stream must outlive the capturer and
+// its graphs.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace gpupool::engine::cuda {
 class GraphCapturer : public Capturer {
  public:
   explicit GraphCapturer(const Stream* stream) : stream_(stream) {}
-  // An error only when the process must end for it.
+  // Returns an error only when the process must end.
   absl::StatusOr<std::unique_ptr<CapturedRun>> Capture(
       const std::function<absl::Status()>& queue) override;
 

@@ -7,7 +7,8 @@ namespace {
 
 constexpr size_t kMostReports = 64;
 
-// No kernel of our own reaches the other ranks.
+// Returns whether only a library can compute the op: no portable kernel reaches
+// other ranks.
 bool IsAllReduce(Op op) {
   return op == Op::kAllReduceStart || op == Op::kAllReduceWait;
 }
@@ -37,6 +38,8 @@ portable::KernelOr KernelChoice::Choose(
   if (libraries_ != nullptr) {
     auto kernel = libraries_->MakeKernel(request, context);
     if (kernel.ok() && *kernel != nullptr) return kernel;
+    // The refusal is final for a sum over ranks. All other nodes have a
+    // portable kernel.
     if (!kernel.ok() && IsAllReduce(request.node.op)) return kernel.status();
     if (!kernel.ok()) ReportRefusal(request.node, kernel.status());
   }

@@ -25,12 +25,15 @@ KernelSequence::KernelSequence(std::vector<Step> steps, uint64_t scratch_bytes)
       scratch_bytes_(AlignUp(scratch_bytes, kWorkspaceAlignment)) {
   for (const Step& step : steps_) {
     GPUPOOL_CHECK(step.kernel->resident_bytes() == 0);
+    // Steps run one after the other, so they share one workspace behind the
+    // scratch.
     shared_bytes_ = std::max(shared_bytes_, step.kernel->workspace_bytes());
   }
 }
 
 uint64_t KernelSequence::workspace_bytes() const {
   const uint64_t bytes = scratch_bytes_ + shared_bytes_;
+  // Bind aligns the workspace itself, which may skip some bytes.
   return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
 }
 

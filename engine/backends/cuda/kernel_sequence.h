@@ -1,4 +1,4 @@
-// A kernel that runs others in turn, with scratch memory between them.
+// A kernel that runs other kernels in turn, with scratch memory between them.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace gpupool::engine::cuda {
 
-// Where an operand of a kernel inside another lies: so many bytes behind the
-// begin of an input or output of the outer one, or of its scratch memory.
+// The place of an inner kernel's operand: `offset` bytes behind the begin of an
+// input or output of the outer kernel, or of its scratch memory.
 struct OperandPlace {
   enum class Kind { kInput, kOutput, kScratch };
   Kind kind = Kind::kInput;
@@ -28,10 +28,11 @@ struct OperandPlace {
   }
 };
 
-// The address of a place. Scratch memory begins at the workspace.
+// Returns the address of a place. Scratch memory begins where the workspace
+// does.
 std::byte* AddressOf(const OperandPlace& place, const KernelBuffers& buffers);
 
-// Libraries want workspaces to begin at multiples of this.
+// Alignment in bytes that libraries want for workspaces.
 inline constexpr uint64_t kWorkspaceAlignment = 256;
 
 class KernelSequence : public Kernel {
@@ -41,10 +42,10 @@ class KernelSequence : public Kernel {
     std::vector<OperandPlace> inputs, outputs;
   };
 
-  // None of the steps may keep resident memory.
+  // The steps must not keep resident memory.
   KernelSequence(std::vector<Step> steps, uint64_t scratch_bytes);
 
-  // Scratch memory, then what the hungriest step needs.
+  // Returns the scratch memory plus the largest workspace of a step.
   uint64_t workspace_bytes() const override;
   absl::Status Bind(const KernelBuffers& buffers) override;
   absl::Status Prepare() override;

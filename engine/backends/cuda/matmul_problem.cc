@@ -15,7 +15,7 @@ bool TakesType(DType type) {
          type == DType::kBFloat16;
 }
 
-// The last two axes of a row-major value, read column by column.
+// Returns the last two axes of a row-major value, read column by column.
 ProductMatrix MatrixOf(const Shape& shape, bool transposed) {
   ProductMatrix matrix;
   matrix.rows = shape[shape.rank() - 1];
@@ -25,7 +25,8 @@ ProductMatrix MatrixOf(const Shape& shape, bool transposed) {
   return matrix;
 }
 
-// Steps of an operand along the leading axes of a result of rank `rank`.
+// Returns the steps of an operand along the leading axes of a result of rank
+// `rank`. An axis that repeats has step 0.
 std::vector<int64_t> LeadingSteps(const Shape& shape, int rank) {
   const auto strides = MemoryStrides(shape, Layout::kRowMajor);
   std::vector<int64_t> steps(static_cast<size_t>(rank - 2), 0);
@@ -46,13 +47,15 @@ LoopNest BatchLoops(const Shape& a, const Shape& b, const Shape& y) {
   return nest;
 }
 
-// All but the innermost loop become calls; false when those are too many.
+// Makes each iteration of all loops except the innermost a call. Returns false
+// when there are too many calls.
 bool SplitBatch(const LoopNest& nest, MatmulProblem& problem) {
   problem.calls = {{}};
   if (nest.sizes.empty()) return true;
   const size_t inner = nest.sizes.size() - 1;
   for (size_t loop = 0; loop < inner; ++loop) {
     const int64_t size = nest.sizes[loop];
+    // Divides instead of multiplying, which could overflow.
     if (size > static_cast<int64_t>(kMaxProductCalls / problem.calls.size())) {
       return false;
     }
@@ -75,8 +78,8 @@ bool SplitBatch(const LoopNest& nest, MatmulProblem& problem) {
   return true;
 }
 
-// One right operand for a whole batch of plain left ones is one product of
-// more rows.
+// Turns a batch of plain left operands with one right operand into one product
+// with more rows.
 void FoldBatch(MatmulProblem& problem) {
   ProductMatrix& a = problem.second;
   ProductMatrix& y = problem.result;
@@ -90,8 +93,9 @@ void FoldBatch(MatmulProblem& problem) {
   problem.batch = 1;
 }
 
-// Epilogues come after the addend, so an activation of the library's may
-// follow both; its GELU is the form with tanh.
+// Chooses the library's part of the epilogue. It applies the bias and the
+// activation after the addend, so the activation may follow both. Its GELU is
+// the tanh form.
 void ChooseEpilogue(const Epilogue& wanted, MatmulProblem& problem) {
   problem.epilogue.bias = wanted.bias;
   problem.epilogue.residual = wanted.residual;
@@ -128,6 +132,7 @@ uint32_t MatmulProblem::AlignmentOf(int64_t ProductOffsets::*operand) const {
   uint64_t bits = kAlignmentBytes;
   for (const ProductOffsets& at : calls) {
     bits |= static_cast<uint64_t>(at.*operand) * SizeOf(type);
+    // The lowest bit that is set in any offset.
   }
   return static_cast<uint32_t>(bits & (~bits + 1));
 }

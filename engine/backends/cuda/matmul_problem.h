@@ -1,9 +1,9 @@
-// A matrix product of the graph as cuBLASLt sees it: column-major matrices, at
-// most one batch axis, and an epilogue. Pure; needs no CUDA.
+// Describes a matrix product of the graph in cuBLASLt's terms: column-major
+// matrices, at most one batch axis, and an epilogue. Pure. Needs no CUDA.
 //
-// Row-major Y = op(A) op(B) is, read column by column, Y' = op(B)' op(A)':
-// the library's first operand is our second one. Its bias has one number per
-// row of Y', which is per column of Y.
+// Row-major Y = op(A) op(B), read column by column, is Y' = op(B)' op(A)'. So
+// the library's first operand is the node's second one. The library's bias has
+// one number per row of Y', which is per column of Y.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,28 @@
 
 namespace gpupool::engine::cuda {
 
-// A column-major matrix in memory, before transposing.
+// A column-major matrix in memory, before it is transposed.
 struct ProductMatrix {
   int64_t rows = 0, columns = 0;
-  int64_t leading = 0;       // elements from column to column
+  int64_t leading = 0;       // in elements, between columns
   bool transposed = false;   // operands only
-  int64_t batch_stride = 0;  // elements; 0: the same matrix for all
+  int64_t batch_stride = 0;  // in elements; 0: all use the same matrix
 
   friend bool operator==(const ProductMatrix&, const ProductMatrix&) = default;
 };
 
-// What the library does to a product before it stores it; the rest of the
-// node's epilogue is left to a kernel that runs behind it.
+// The part of the node's epilogue that the library computes. A kernel that runs
+// afterwards computes the rest.
 struct ProductEpilogue {
   bool bias = false;
-  bool residual = false;                      // as the addend with factor 1
+  bool residual = false;                      // the addend with factor 1
   Activation activation = Activation::kNone;  // kNone, kRelu or kGeluTanh
 
   friend bool operator==(const ProductEpilogue&,
                          const ProductEpilogue&) = default;
 };
 
-// Where one call's operands begin, in elements.
+// The first elements of one call's operands.
 struct ProductOffsets {
   int64_t a = 0, b = 0, y = 0;  // of the node's operands
 };
@@ -50,21 +50,22 @@ struct MatmulProblem {
   ProductMatrix second;  // the node's first operand
   ProductMatrix result;
   ProductEpilogue epilogue;
-  Activation left_over = Activation::kNone;  // for a kernel behind
+  Activation left_over = Activation::kNone;  // for the kernel afterwards
   UnaryAttributes left_over_unary;
   std::vector<ProductOffsets> calls;  // at least one
 
-  // Says all that matters for the choice of an algorithm.
+  // Returns a text of everything that the choice of an algorithm depends on.
   std::string Text() const;
-  // The largest power of two, up to that of every allocation, that divides the
-  // addresses of an operand in all calls. Algorithms need a certain one.
+  // Returns the largest power of two that divides the operand's addresses in
+  // all calls, at most the alignment of allocations. Algorithms need a certain
+  // alignment.
   uint32_t AlignmentOf(int64_t ProductOffsets::*operand) const;
 };
 
-// More calls than this for one node are the portable kernel's business.
+// A node with more calls goes to the portable kernel.
 inline constexpr size_t kMaxProductCalls = 64;
 
-// nullopt where the library has no product of these types or shapes.
+// Returns nullopt where the library has no product of these types or shapes.
 std::optional<MatmulProblem> DescribeMatmul(const CompileRequest& request);
 
 }  // namespace gpupool::engine::cuda

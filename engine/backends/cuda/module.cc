@@ -1,4 +1,4 @@
-// The border of libgpupool_cuda.so.
+// The interface of libgpupool_cuda.so.
 #include "engine/backends/cuda/built_architectures.h"
 #include "engine/backends/cuda/cuda_device.h"
 #include "engine/backends/cuda/device_query.h"

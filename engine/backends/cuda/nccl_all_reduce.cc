@@ -24,6 +24,7 @@ absl::Status QueueCopy(std::byte* to, const std::byte* from, uint64_t bytes,
                   "copying gradients");
 }
 
+// Copies gradients into a flat buffer, then queues their mean over the ranks.
 class StartKernel : public Kernel {
  public:
   StartKernel(std::shared_ptr<NcclGroup> group, const Stream* compute,
@@ -59,6 +60,7 @@ class StartKernel : public Kernel {
   KernelBuffers buffers_;
 };
 
+// Waits for the sums, then copies them to the outputs.
 class WaitKernel : public Kernel {
  public:
   WaitKernel(const Stream* compute, std::vector<std::shared_ptr<Event>> sums,
@@ -72,10 +74,10 @@ class WaitKernel : public Kernel {
     buffers_ = buffers;
     return absl::OkStatus();
   }
-  // The flats' bytes one after the other.
+  // Copies the flat buffers' bytes to the outputs, one after the other.
   absl::Status Run() override {
     size_t output = 0;
-    uint64_t written = 0;  // in that output
+    uint64_t written = 0;  // within that output
     for (size_t flat = 0; flat < flats_.size(); ++flat) {
       RETURN_IF_ERROR(sums_[flat]->Await(*compute_));
       for (uint64_t read = 0; read < flats_[flat];) {
@@ -112,6 +114,7 @@ absl::StatusOr<std::shared_ptr<NcclGroup>> NcclAllReduce::Join(
         "a sum over ", ranks, " ranks in a group of ", collective->size()));
   }
   std::shared_ptr<NcclGroup> group = group_.lock();
+  // The collective identifies the job: its kernels share one group.
   if (group != nullptr && joined_ == collective) return group;
   ASSIGN_OR_RETURN(group, NcclGroup::Join(functions_, collective, place_));
   group_ = group;
@@ -122,11 +125,13 @@ absl::StatusOr<std::shared_ptr<NcclGroup>> NcclAllReduce::Join(
 absl::StatusOr<std::unique_ptr<Kernel>> NcclAllReduce::MakeKernel(
     const CompileRequest& request) {
   if (request.options.collective == nullptr) {
+    // A planner joins no group.
     return std::make_unique<PlanOnlyKernel>(KernelSizes{});
   }
   ASSIGN_OR_RETURN(std::shared_ptr<NcclGroup> group, Join(request));
   const Graph& graph = request.graph;
   const Node& node = request.node;
+  // Values of another graph may have the same numbers.
   if (graph_ != &graph) sums_.clear();
   graph_ = &graph;
   if (node.op == Op::kAllReduceStart) {

@@ -1,11 +1,13 @@
-// Kernels of all-reduces over NCCL.
+// Makes kernels of all-reduces over NCCL.
 //
-// A start copies its gradients into the flat on the compute stream and queues
-// their mean on the communication stream; a wait makes the compute stream wait
-// for that and copies the means to its outputs. Both only queue work and may
-// run inside a capture.
+// - A start copies its gradients into the flat buffer on the compute stream and
+//   queues their mean on the communication stream.
+// - A wait makes the compute stream wait for the mean and copies it to the
+//   outputs.
 //
-// Thread-safety: the compute thread's. Kernels refer to this, which must
+// Both only queue work and may run inside a capture.
+//
+// Thread-safety: compute thread only. Kernels refer to this object, which must
 // outlive them.
 #pragma once
 
@@ -24,15 +26,16 @@ class NcclAllReduce {
   NcclAllReduce(const NcclFunctions& functions, const NcclGroup::Place& place)
       : functions_(functions), place_(place) {}
 
-  // kAllReduceStart and kAllReduceWait. The first kernel for a collective lets
-  // its ranks find each other. Without a collective there is a kernel too, for
-  // plans; its Run says FAILED_PRECONDITION.
+  // Makes kernels of kAllReduceStart and kAllReduceWait. The ranks of a
+  // collective find each other when its first kernel is made. Without a
+  // collective, kernels can be made for plans only: their Run returns
+  // FAILED_PRECONDITION.
   //   INVALID_ARGUMENT  the node's ranks are not those of the collective, or a
-  //                     wait's input is not what a start of its graph wrote
+  //                     wait's input was not written by a start of its graph
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(
       const CompileRequest& request);
 
-  // Of the programs that sum over ranks; null while there is none.
+  // Returns the group of the programs that sum over ranks, or null.
   NcclGroup* group() const { return group_.lock().get(); }
 
  private:
@@ -41,11 +44,12 @@ class NcclAllReduce {
 
   const NcclFunctions functions_;
   const NcclGroup::Place place_;
-  // Owned by the kernels: the next job is not asked about the ranks of the last
-  // one. The collective whose ranks it has lives as long.
+  // The kernels own the group, so that the next job does not get the ranks of
+  // the last one. The group's collective lives as long.
   std::weak_ptr<NcclGroup> group_;
   Collective* joined_ = nullptr;
-  // The ends of sums, by the flats of the graph that was compiled last.
+  // Events at the ends of sums, by flat buffer of the graph that was compiled
+  // last.
   const Graph* graph_ = nullptr;
   absl::flat_hash_map<int32_t, std::shared_ptr<Event>> sums_;
 };

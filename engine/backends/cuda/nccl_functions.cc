@@ -11,6 +11,8 @@ absl::Status NcclFunctions::StatusOf(ncclResult_t code,
   if (code == ncclSuccess || code == ncclInProgress) return absl::OkStatus();
   const std::string text = absl::StrCat(
       what, ": NCCL says ", static_cast<int>(code), ", ", error_text(code));
+  // A lost peer shows as one of these. The same work may succeed in another
+  // attempt.
   if (code == ncclRemoteError || code == ncclSystemError) {
     return absl::UnavailableError(text);
   }

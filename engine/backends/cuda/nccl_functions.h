@@ -1,4 +1,4 @@
-// NCCL, found at run time. Prototypes are those of its header.
+// NCCL, found at run time. The prototypes come from its header.
 #pragma once
 
 #include <nccl.h>
@@ -22,17 +22,20 @@ struct NcclFunctions {
   decltype(&::ncclCommDestroy) destroy = nullptr;
   decltype(&::ncclAllReduce) all_reduce = nullptr;
 
-  // OK also for ncclInProgress: calls of a communicator that does not block go
-  // on behind the caller. UNAVAILABLE when another rank or the network failed,
-  // INTERNAL for everything else.
+  // Returns the status of a call.
+  //   OK           also for ncclInProgress: the call of a communicator that
+  //   does
+  //                not block continues in the background
+  //   UNAVAILABLE  another rank or the network failed
+  //   INTERNAL     everything else
   absl::Status StatusOf(ncclResult_t code, absl::string_view what) const;
 };
 
-// `folders` as SharedLibrary::Open. NOT_FOUND without the library,
+// Finds the library as SharedLibrary::Open does. NOT_FOUND without the library,
 // FAILED_PRECONDITION when it lacks a function.
 absl::StatusOr<NcclFunctions> FindNccl(const std::string& folders);
 
-// "2.28.3"
+// Returns the version as in "2.28.3".
 std::string NcclVersion(const NcclFunctions& functions);
 
 }  // namespace gpupool::engine::cuda

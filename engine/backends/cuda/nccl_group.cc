@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<NcclGroup>> NcclGroup::Join(
   if (collective->rank() == 0) {
     made = functions.StatusOf(functions.make_id(&id), "naming a group");
   }
-  // Also after an error: the others wait for the broadcast.
+  // Broadcast even after an error, since the other ranks wait for it.
   RETURN_IF_ERROR(collective->Broadcast(
       {reinterpret_cast<std::byte*>(&id), sizeof(id)}, 0));
   RETURN_IF_ERROR(made);
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<NcclGroup>> NcclGroup::Join(
 }
 
 NcclGroup::~NcclGroup() {
-  // Abort never blocks, which destroying may when a rank is gone.
+  // Abort never blocks, but ncclCommDestroy may when a rank is gone.
   if (communicator_ != nullptr) functions_.abort(communicator_);
 }
 
@@ -69,6 +69,7 @@ absl::Status NcclGroup::AwaitCall() {
     ncclResult_t state = ncclSuccess;
     RETURN_IF_ERROR(functions_.StatusOf(functions_.state(communicator_, &state),
                                         "asking for a group's state"));
+    // A call in progress is no error, so Poll alone does not tell when it ends.
     RETURN_IF_ERROR(Poll());
     if (state != ncclInProgress) return absl::OkStatus();
     if (absl::Now() > deadline) {
@@ -84,6 +85,7 @@ absl::Status NcclGroup::AwaitCall() {
 absl::Status NcclGroup::QueueMean(float* values, size_t count, Event& begin,
                                   Event& done) {
   if (communicator_ == nullptr) return broken_;
+  // The sum waits for the gradients, and the compute stream goes on.
   RETURN_IF_ERROR(begin.Record(*place_.compute));
   RETURN_IF_ERROR(begin.Await(*place_.communication));
   RETURN_IF_ERROR(functions_.StatusOf(
@@ -107,7 +109,7 @@ absl::Status NcclGroup::AwaitCompute() {
   const absl::Time deadline = Deadline();
   deadline_.reset();
   for (;;) {
-    // A stream whose sums were aborted is done too.
+    // Checked first: aborting also ends the stream's work.
     if (communicator_ == nullptr) return broken_;
     if (!place_.compute->IsBusy()) {
       return StatusOf(cudaStreamQuery(place_.compute->handle()),

@@ -17,7 +17,7 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// Numbers and structures of the library's interface, which never change.
+// Constants and structures of the library's interface, which never change.
 constexpr int kSuccess = 0;
 constexpr int kInsufficientSize = 7;
 constexpr int kGpuIsLost = 15;
@@ -33,9 +33,10 @@ constexpr unsigned long long kNotAvailable = ~0ULL;
 constexpr size_t kMaxProcesses = 256;
 constexpr unsigned kByNvlink = 2;
 
-// Of the level at which the ways of two GPUs meet.
+// Returns the link by the level at which the paths of two GPUs meet, as
+// nvidia-smi names it.
 const char* LevelText(unsigned level) {
-  if (level <= 10) return "PIX";  // 0: on one board
+  if (level <= 10) return "PIX";  // 0 means one board
   if (level <= 20) return "PXB";
   if (level <= 30) return "PHB";
   return level <= 40 ? "NODE" : "SYS";
@@ -72,7 +73,7 @@ struct Nvml::Functions {
     if (library != nullptr) ::dlclose(library);
   }
 
-  // Functions that old drivers lack stay null.
+  // Leaves functions null that old drivers lack.
   template <typename Function>
   void FindOptional(const char* name, Function*& function) {
     function = reinterpret_cast<Function*>(::dlsym(library, name));
@@ -86,7 +87,7 @@ struct Nvml::Functions {
                      "; install a driver of version 450 or later"));
   }
   absl::Status Load(const std::string& name);
-  // Empty where the library does not tell.
+  // Returns an empty text when the library does not tell.
   std::string LinkBetween(void* a, void* b) const;
   std::string ErrorText(int code) const {
     return error_string == nullptr ? absl::StrCat("error ", code)
@@ -118,7 +119,7 @@ struct Nvml::Functions {
 
 std::string Nvml::Functions::LinkBetween(void* a, void* b) const {
   unsigned answer = 0;
-  // 0 means that they are.
+  // The status 0 means that NVLink works between them.
   if (peer_status != nullptr &&
       peer_status(a, b, kByNvlink, &answer) == kSuccess && answer == 0) {
     return "NVL";
@@ -227,6 +228,7 @@ absl::Status Nvml::Watch(const std::string& uuid) {
       f.wait_events == nullptr || f.create_events(&events_) != kSuccess) {
     return absl::OkStatus();
   }
+  // Some GPUs report no events. Then the readings go on without them.
   if (f.register_events(device_, kXidEvents, events_) != kSuccess) {
     f.free_events(events_);
     events_ = nullptr;
@@ -281,6 +283,7 @@ void Nvml::ReadProcesses(DeviceReadings& readings) const {
   unsigned count = static_cast<unsigned>(found.size());
   const int code = functions_->processes(device_, &count, found.data());
   if (code != kSuccess && code != kInsufficientSize) return;
+  // The library may report more processes than fit.
   if (count > found.size()) count = static_cast<unsigned>(found.size());
   for (unsigned i = 0; i < count; ++i) {
     const uint64_t bytes = found[i].bytes == kNotAvailable ? 0 : found[i].bytes;
@@ -291,7 +294,7 @@ void Nvml::ReadProcesses(DeviceReadings& readings) const {
 std::vector<uint32_t> Nvml::TakeEvents() {
   std::vector<uint32_t> codes;
   if (events_ == nullptr) return codes;
-  // Bounded: a driver that reports for ever must not keep the caller.
+  // Bounded, so that a driver that reports endlessly does not hold the caller.
   while (codes.size() < kMaxXidEvents) {
     Event event = {};
     if (functions_->wait_events(events_, &event, 0) != kSuccess) break;
@@ -312,10 +315,11 @@ absl::Status Nvml::CheckEvents(const std::vector<uint32_t>& codes) const {
   return absl::OkStatus();
 }
 
-// A contained error is counted as well, but has a report that says so.
+// A contained error is counted as well, but it has its own event.
 absl::Status Nvml::CheckMemoryErrors(const DeviceReadings& readings,
                                      const std::vector<uint32_t>& codes) {
   if (!readings.ecc_uncorrected) return absl::OkStatus();
+  // The first reading only sets the base: older errors are known.
   const uint64_t before =
       std::exchange(known_memory_errors_, readings.ecc_uncorrected)
           .value_or(*readings.ecc_uncorrected);

@@ -8,7 +8,7 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// Numbers and structures of the library's interface, which never change.
+// Constants and structures of the library's interface, which never change.
 constexpr int kSuccess = 0;
 constexpr int kFunctionNotFound = 13;
 constexpr int kGpuIsLost = 15;
@@ -30,7 +30,7 @@ struct Process {
   unsigned compute_instance;
 };
 
-// All but the first four may be missing from old libraries.
+// Old libraries may lack all but the first four.
 struct Functions {
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
@@ -69,6 +69,8 @@ void FindAll(const SharedLibrary& library, Functions& f) {
   FindOptional(library, "nvmlDeviceGetComputeRunningProcesses_v3", f.processes);
 }
 
+// Returns an empty text if the library does not tell. The buffer's last byte
+// stays 0 and ends the text.
 std::string ReadText(int (*function)(void*, char*, unsigned), void* device) {
   std::array<char, 97> text = {};
   if (function == nullptr ||
@@ -152,6 +154,7 @@ void ReadAll(const Functions& f, NvmlSurvey& survey) {
     if (code == kSuccess) {
       survey.gpus.push_back(ReadGpu(f, device));
     } else {
+      // A GPU that does not answer stays in the list, with its error.
       survey.gpus.push_back({.code = code});
     }
   }

@@ -30,7 +30,7 @@ void AppendSized(absl::string_view bytes, std::string& to) {
   absl::StrAppend(&to, bytes);
 }
 
-// Takes one sized text from the front; false when there is none.
+// Takes a sized text from the front. Returns false when there is none.
 bool TakeSized(absl::string_view& from, absl::string_view& text) {
   if (from.size() < 8) return false;
   uint64_t size = 0;
@@ -51,7 +51,7 @@ std::string FileOf(absl::string_view key, absl::string_view plan) {
   return absl::StrCat(file, Sha256Hex({file.data(), file.size()}));
 }
 
-// The plan of a file that is what FileOf made of the key.
+// Returns the plan of a file that FileOf made for the key, else DATA_LOSS.
 absl::StatusOr<std::string> PlanOf(absl::string_view file,
                                    absl::string_view key) {
   const absl::Status wrong = absl::DataLossError("not a plan of this key");
@@ -70,7 +70,7 @@ absl::StatusOr<std::string> PlanOf(absl::string_view file,
   return std::string(plan);
 }
 
-// Empty when there is no such file or it is larger than `most`.
+// Returns an empty text when there is no such file or it is larger than `most`.
 std::string ReadFile(const std::string& path, uint64_t most) {
   std::error_code error;
   const uint64_t size = fs::file_size(path, error);
@@ -95,6 +95,7 @@ PlanCache::PlanCache(std::string folder, const PlanCacheLimits& limits)
   if (folder_.empty()) return;
   std::error_code error;
   fs::create_directories(folder_, error);
+  // Without a folder the cache works in memory.
   if (!fs::is_directory(folder_, error)) folder_.clear();
 }
 
@@ -128,8 +129,8 @@ void PlanCache::Put(absl::string_view key, absl::string_view plan) {
     plans_.insert_or_assign(std::string(key), std::string(plan));
   }
   if (folder_.empty()) return;
-  // Another process may write the same plan: each has a name of its own until
-  // the file is whole.
+  // Another process may write the same plan, so each writes a file of its own.
+  // Renaming it when it is complete is atomic.
   const std::string path = PathOf(key);
   const std::string fresh = absl::StrCat(path, ".", ::getpid());
   std::error_code error;
@@ -151,6 +152,7 @@ void PlanCache::Forget(absl::string_view key) {
 void PlanCache::DropOldest() {
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
   std::error_code error;
+  // Errors are ignored: another process may remove files at the same time.
   for (fs::directory_iterator at(folder_, error), end; !error && at != end;
        at.increment(error)) {
     std::error_code gone;

@@ -1,16 +1,16 @@
-// What a vendor's library chose for an operation, kept between processes: a
-// folder with a file for each choice. Files are checked when they are read; one
-// that is not as it was written is as good as none, and is removed.
+// A cache of the plans that a vendor's library chose, in a folder that
+// processes share. Each plan has a file, which is checked when it is read. A
+// damaged file counts as missing and is removed.
 //
-// A file, all numbers little-endian:
+// A file, with all numbers little-endian:
 //   8 bytes   "gpplan01"
 //   8 bytes   length of the key, then the key
 //   8 bytes   length of the plan, then the plan
-//   64 bytes  SHA-256 of all before it, in hex
-// Its name is the SHA-256 of the key, in hex. Keys name the device, the
-// library with its version and the operation.
+//   64 bytes  SHA-256 of everything before, in hex
+// The file's name is the SHA-256 of the key in hex. A key names the device, the
+// library with its version, and the operation.
 //
-// Thread-safety: one thread at a time; several processes may share a folder.
+// Thread-safety: one thread at a time. Several processes may share a folder.
 #pragma once
 
 #include <cstddef>
@@ -25,21 +25,21 @@ namespace gpupool::engine::cuda {
 
 struct PlanCacheLimits {
   size_t plans = 4096;
-  uint64_t plan_bytes = uint64_t{8} << 20;  // of one
+  uint64_t plan_bytes = uint64_t{8} << 20;  // per plan
 };
 
 class PlanCache {
  public:
-  // In memory only when `folder` is empty or cannot be used.
+  // Keeps plans in memory only when `folder` is empty or cannot be used.
   explicit PlanCache(std::string folder, const PlanCacheLimits& limits = {});
 
-  // NOT_FOUND when there is no plan, or none that can be trusted.
+  // Returns the plan. NOT_FOUND when there is none or it is damaged.
   absl::StatusOr<std::string> Find(absl::string_view key);
-  // Replaces what was there. A plan that is too large, or a disk that is full,
-  // is no error: the choice is made anew next time. The oldest files go when
-  // there are too many.
+  // Adds or replaces a plan. Removes the oldest files when there are too many.
+  // A plan that is too large and a full disk are no errors: the choice is then
+  // made again next time.
   void Put(absl::string_view key, absl::string_view plan);
-  // For a plan that the library would not take back.
+  // Removes a plan that the library rejected.
   void Forget(absl::string_view key);
 
  private:

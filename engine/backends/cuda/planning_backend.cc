@@ -22,7 +22,7 @@ CudaLibraryOptions LibrariesFor(const DeviceFacts& facts,
   return wanted;
 }
 
-// Chooses as a CudaBackend on the device does.
+// Chooses kernels as a CudaBackend does on the device.
 class Chooser : public DeviceBackend {
  public:
   Chooser(const DeviceFacts& facts, const ModuleDeviceOptions& options)

@@ -15,6 +15,7 @@ std::string NoteKey(absl::string_view key) {
 }  // namespace
 
 void NoteScratch(PlanCache& cache, absl::string_view key, uint64_t bytes) {
+  // Saves a write of the file.
   if (FindScratch(cache, key) == bytes) return;
   cache.Put(NoteKey(key), absl::StrCat(bytes));
 }

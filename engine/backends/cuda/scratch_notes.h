@@ -1,5 +1,6 @@
-// What scratch memory a library's choice took on a device, noted beside its
-// plans: a process that plans for the device without opening it asks there.
+// Notes of the scratch memory that a library's choices take on a device, kept
+// among its plans. A process that plans for the device without opening it reads
+// them.
 //
 // Thread-safety: as PlanCache.
 #pragma once
@@ -12,10 +13,10 @@
 
 namespace gpupool::engine::cuda {
 
-// Writes nothing when the same is noted already.
+// Keeps `bytes` under the key. Writes nothing when the note is already there.
 void NoteScratch(PlanCache& cache, absl::string_view key, uint64_t bytes);
 
-// Nothing when nobody noted it under this key.
+// Returns the noted bytes, or nullopt when the key has no note.
 std::optional<uint64_t> FindScratch(PlanCache& cache, absl::string_view key);
 
 }  // namespace gpupool::engine::cuda

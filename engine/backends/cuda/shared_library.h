@@ -1,8 +1,8 @@
-// A vendor's shared library, found at run time: the module starts on machines
-// that lack one, or that keep it in a folder of its own.
+// A vendor's shared library, found at run time. So the module also starts on
+// machines that lack the library or keep it in an unusual folder.
 //
-// Immutable; safe from any thread. Libraries stay loaded for ever: theirs do
-// not like to be unloaded.
+// Thread-safety: immutable. Libraries are never unloaded, since vendors'
+// libraries do not survive that.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace gpupool::engine::cuda {
 
-// A function's name and the pointer that is to hold it.
+// A function's name and the pointer to fill.
 class FunctionSlot {
  public:
   template <typename Function>
@@ -36,16 +36,18 @@ class FunctionSlot {
 
 class SharedLibrary {
  public:
-  // `name` as in "libcublasLt.so.13"; looked for in each of `folders`, which
-  // are separated by colons, and then where the dynamic linker looks.
-  // NOT_FOUND names both.
+  // Opens a library. `name` is as in "libcublasLt.so.13". Looks in each of
+  // `folders`, which are separated by colons, and then where the dynamic linker
+  // looks. NOT_FOUND names both.
   static absl::StatusOr<SharedLibrary> Open(const std::string& name,
                                             const std::string& folders);
 
-  // FAILED_PRECONDITION when the library lacks one; names it.
+  // Fills the slots. FAILED_PRECONDITION names a function that the library
+  // lacks.
   absl::Status Find(std::initializer_list<FunctionSlot> functions) const;
   const std::string& name() const { return name_; }
-  // The file that was loaded; the name where the linker does not tell.
+  // Returns the path of the loaded file, or its name when the linker does not
+  // tell.
   std::string path() const;
 
  private:
@@ -56,7 +58,7 @@ class SharedLibrary {
   void* handle_;
 };
 
-// "9.19.0" of 91900, as NVIDIA's libraries number themselves.
+// Returns "9.19.0" for 91900, as NVIDIA's libraries number themselves.
 std::string LibraryVersion(int64_t version);
 
 }  // namespace gpupool::engine::cuda

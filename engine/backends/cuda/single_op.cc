@@ -9,7 +9,7 @@
 namespace gpupool::engine::cuda {
 namespace {
 
-// Keeps the graph that the kernel was made from.
+// A kernel that owns the graph that it was made from.
 class OwningKernel : public Kernel {
  public:
   OwningKernel(std::unique_ptr<Graph> graph, std::unique_ptr<Kernel> kernel)
@@ -29,7 +29,7 @@ class OwningKernel : public Kernel {
   const std::unique_ptr<Kernel> kernel_;
 };
 
-// A step that applies the activation to `operand`.
+// Returns a step that applies the activation to `operand`.
 FusedStep StepOf(const Epilogue& epilogue, int operand) {
   switch (epilogue.activation) {
     case Activation::kRelu:
@@ -47,7 +47,7 @@ FusedStep StepOf(const Epilogue& epilogue, int operand) {
   }
 }
 
-// The bias as it broadcasts to y.
+// Returns the bias in a shape that broadcasts to y.
 Value BiasOf(const Value& y) {
   Value bias;
   bias.dtype = y.dtype;
@@ -79,6 +79,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSingleOp(
     node.outputs.push_back(graph->AddValue(value));
   }
   graph->AddNode(std::move(node));
+  // The kernel may refer to the graph, so it owns the graph.
   const CompileRequest request{*graph,
                                graph->nodes()[0],
                                std::vector<bool>(single.inputs.size(), false),
@@ -99,6 +100,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeEpilogue(
   if (epilogue.bias) single.inputs.push_back(BiasOf(y));
   if (epilogue.residual) single.inputs.push_back(y);
   const int inputs = static_cast<int>(single.inputs.size());
+  // Steps follow the inputs in the numbering of operands.
   int last = 0;
   const auto add = [&](FusedStep step) {
     fused.steps.push_back(std::move(step));

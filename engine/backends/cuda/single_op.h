@@ -1,5 +1,5 @@
-// A portable kernel for one op that is no node of the program: what a library
-// leaves of a node's epilogue, for instance.
+// Makes a portable kernel for one op that is no node of the program, such as
+// the part of an epilogue that a library does not compute.
 #pragma once
 
 #include <memory>
@@ -13,20 +13,19 @@ namespace gpupool::engine::cuda {
 struct SingleOp {
   Op op = Op::kAdd;
   Attributes attributes;
-  // Types, shapes and layouts of inputs and outputs; nothing else of a value
-  // is looked at.
+  // Types, shapes and layouts of inputs and outputs. The other members of a
+  // value are ignored.
   std::vector<Value> inputs, outputs;
 };
 
-// Errors as MakePortableKernel.
+// Makes the kernel. Fails as MakePortableKernel does.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSingleOp(
     const SingleOp& single, const portable::PortableContext& context);
 
-// What is to be done to a product that lies in `y` already:
-// activation(y + bias + residual), in place. Inputs of the kernel are y, the
-// bias and the residual, as far as `epilogue` has them; its output is y. The
-// bias has one number for each of y's channels or, of a matrix, columns. Null
-// when there is nothing to do.
+// Makes a kernel that computes y = activation(y + bias + residual) in place.
+// Its inputs are y and, if `epilogue` has them, the bias and the residual. The
+// bias has one number per channel of y or, for a matrix, per column. Null when
+// there is nothing to compute.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeEpilogue(
     const Epilogue& epilogue, const Value& y,
     const portable::PortableContext& context);

@@ -31,6 +31,7 @@ class TimedEvent {
 
 absl::StatusOr<double> MeasureMillis(
     cudaStream_t stream, const std::function<absl::Status()>& queue) {
+  // The first call loads code and warms caches, so it is not measured.
   RETURN_IF_ERROR(queue());
   std::array<float, kRuns> times{};
   const TimedEvent begin, end;
@@ -46,6 +47,7 @@ absl::StatusOr<double> MeasureMillis(
         StatusOf(cudaEventElapsedTime(&time, begin.get(), end.get()),
                  "reading a stopwatch"));
   }
+  // The median ignores runs that other work on the machine delayed.
   std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
   return times[kRuns / 2];
 }
@@ -60,6 +62,7 @@ absl::StatusOr<size_t> FindFastest(
     const auto millis = MeasureMillis(stream, [&] { return queue(i); });
     if (!millis.ok()) {
       why = millis.status();
+      // After a sticky error the context is lost and no candidate can run.
       if (EndsProcess(FaultOf(why))) return why;
     } else if (*millis < least) {
       least = *millis;

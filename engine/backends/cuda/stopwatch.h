@@ -1,4 +1,4 @@
-// How long work on a stream takes, for choosing between kernels.
+// Measures work on a stream, for choosing between kernels.
 #pragma once
 
 #include <functional>
@@ -8,13 +8,14 @@
 
 namespace gpupool::engine::cuda {
 
-// Milliseconds of one call of `queue`, the median of several after one that is
-// not counted. Waits for the stream. Not to be used inside a capture.
+// Returns the milliseconds of one call of `queue`: the median of several calls,
+// after one that is not counted. Waits for the stream. Must not be called
+// inside a capture.
 absl::StatusOr<double> MeasureMillis(
     cudaStream_t stream, const std::function<absl::Status()>& queue);
 
-// The position of the fastest of `count` candidates; those that fail are left
-// out. INTERNAL when all do.
+// Returns the index of the fastest of `count` candidates. Candidates that fail
+// are left out. INTERNAL when all fail.
 absl::StatusOr<size_t> FindFastest(
     cudaStream_t stream, size_t count,
     const std::function<absl::Status(size_t)>& queue);

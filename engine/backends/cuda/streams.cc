@@ -9,6 +9,7 @@ namespace gpupool::engine::cuda {
 
 absl::StatusOr<Stream> Stream::Create(Priority priority) {
   int least = 0, greatest = 0;
+  // Smaller numbers mean a higher priority.
   RETURN_IF_ERROR(StatusOf(cudaDeviceGetStreamPriorityRange(&least, &greatest),
                            "asking for stream priorities"));
   cudaStream_t handle = nullptr;
@@ -30,8 +31,8 @@ Stream::~Stream() {
 
 bool Stream::IsBusy() const {
   if (cudaStreamQuery(handle_) != cudaErrorNotReady) return false;
-  // It is no error but counts as the thread's last one, for which the next
-  // launch would be blamed.
+  // cudaErrorNotReady is no error, but it becomes the thread's last one, and
+  // the next launch would be blamed for it.
   cudaGetLastError();
   return true;
 }

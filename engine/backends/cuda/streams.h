@@ -1,5 +1,4 @@
-// The streams of a device and events between them, as objects that give
-// themselves back.
+// Owning handles of a device's streams and of events between them.
 //
 // Thread-safety: one thread at a time.
 #pragma once
@@ -15,7 +14,7 @@ class Stream {
  public:
   enum class Priority { kNormal, kHigh };
 
-  // Does not wait for the legacy default stream.
+  // Creates a stream that does not wait for the legacy default stream.
   static absl::StatusOr<Stream> Create(Priority priority);
   Stream() = default;
   Stream(Stream&& other) noexcept : handle_(other.handle_) {
@@ -25,7 +24,8 @@ class Stream {
   ~Stream();
 
   cudaStream_t handle() const { return handle_; }
-  // Whether there is work that has neither ended nor failed; does not wait.
+  // Returns whether the stream has work that has neither ended nor failed. Does
+  // not block.
   bool IsBusy() const;
 
  private:
@@ -46,7 +46,7 @@ class Event {
 
   // Marks the present end of `stream`.
   absl::Status Record(const Stream& stream);
-  // What is queued on `stream` from now on waits for the mark, on the device.
+  // Makes later work on `stream` wait for the mark, on the device.
   absl::Status Await(const Stream& stream) const;
 
  private:
@@ -55,25 +55,27 @@ class Event {
   cudaEvent_t handle_ = nullptr;
 };
 
-// Of one device. What is ordered against what:
-//   compute        all work of training, in the order in which it was queued:
-//                  its copies, steps, evaluations
-//   copy           the next batch of a training, from pinned memory to its
-//                  landing (engine/train/batch_landing.h) while compute is at
-//                  the batch before it. Compute waits for the copy before it
-//                  takes the batch from there, and the next copy waits until it
-//                  has, both by events
-//   communication  sums over ranks: each begins behind what compute had when it
-//                  was queued, and compute waits for it where the sum is used,
-//                  both by events (nccl_all_reduce.h)
-//   inference      all work of serving, in order: the weights of models, their
-//                  packing, inputs, runs, outputs. Blocks of it that are ready
-//                  go before those of compute
-// Between compute and inference there is no event, since they share nothing
-// that either writes: models have their own weights, arena and scratch, and a
-// version's weights come from a checkpoint's file. Memory that one has given
-// back and the other gets is in nobody's use by then: whoever owns a program
-// waits for its last run before letting go of it.
+// The streams of one device:
+//   compute        all work of training in order: copies, steps, evaluations
+//   copy           copies the next batch of a training from pinned memory to
+//   its
+//                  landing (engine/train/batch_landing.h) while compute works
+//                  on the batch before
+//   communication  sums over ranks (nccl_all_reduce.h)
+//   inference      all work of serving in order: weights of models, their
+//                  packing, inputs, runs, outputs. Its blocks have priority
+//                  over those of compute
+//
+// Events order the streams as follows:
+// - compute waits for a copy before it takes the batch from the landing, and
+//   the next copy waits until compute has taken it.
+// - A sum begins after the work that compute had when the sum was queued, and
+//   compute waits for the sum where it is used.
+// - No event orders compute and inference, since neither writes what the other
+//   uses. Models have their own weights, arena and scratch, and a version's
+//   weights come from a checkpoint's file. Memory that moves from one to the
+//   other is not in use: the owner of a program waits for its last run before
+//   it frees the program.
 struct Streams {
   static absl::StatusOr<Streams> Create();
 

@@ -12,7 +12,7 @@ struct Row {
   const char* text;
 };
 
-// By code.
+// Sorted by code for Find(). The codes are those of NVIDIA's driver.
 constexpr Row kRows[] = {
     {8, FaultClass::kSticky, "the GPU stopped processing; the worker restarts"},
     {11, FaultClass::kSticky, "invalid or corrupted commands"},

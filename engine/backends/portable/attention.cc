@@ -8,10 +8,10 @@
 namespace gpupool::engine::portable {
 namespace {
 
-// Scratch memory for scores, but at least a row of them.
+// Most bytes of scratch memory for scores. At least one row must fit.
 constexpr int64_t kMostScratchBytes = int64_t{64} << 20;
 
-// Rows of a launch, each with `numbers` numbers of scratch memory.
+// Returns the rows of a launch, each with `numbers` numbers of scratch memory.
 template <typename T>
 int64_t RowsAtOnce(int64_t rows, int64_t numbers) {
   const auto bytes = static_cast<int64_t>(sizeof(Real_t<T>));
@@ -20,6 +20,8 @@ int64_t RowsAtOnce(int64_t rows, int64_t numbers) {
   return std::max<int64_t>(std::min(rows, most), 1);
 }
 
+// Launches a few rows at a time. The launches are queued in order, so they may
+// share the scratch memory.
 template <typename Functor>
 void LaunchInTurn(LaunchStream stream, int64_t rows, int64_t at_once,
                   Functor functor) {
@@ -60,6 +62,7 @@ std::unique_ptr<Kernel> MakeGradient(const CompileRequest& request,
   const int64_t keys = matrices * operands.keys;
   const int64_t queries_at_once = RowsAtOnce<T>(queries, operands.keys);
   const int64_t keys_at_once = RowsAtOnce<T>(keys, 2 * operands.queries);
+  // The two launches run one after the other and share the memory.
   const int64_t scratch = std::max(queries_at_once * operands.keys,
                                    keys_at_once * 2 * operands.queries);
   return MakeKernel(

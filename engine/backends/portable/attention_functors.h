@@ -1,9 +1,9 @@
 // Functors of attention and its gradient, one row per group, of the product
 // family. (Host and device; plain C++.)
 //
-// Scores of a row lie in scratch memory, so launches take as many rows at a
-// time as it holds: group `row` works on row first_row + row. All operands are
-// row-major and without gaps.
+// Scores of a row lie in scratch memory, so a launch takes as many rows as fit
+// there: group `row` works on row first_row + row. All operands are row-major
+// and contiguous.
 #pragma once
 
 #include <cmath>
@@ -30,14 +30,15 @@ struct AttentionOperands {
   GPUPOOL_HOST_DEVICE bool Sees(int64_t query, int64_t key) const {
     return !causal || key <= query + keys - queries;
   }
-  // What is added to the score of a query and a key of matrix `matrix`.
+  // Returns the mask's addend for the score of a query and a key.
   GPUPOOL_HOST_DEVICE Real_t<T> Mask(int64_t matrix, int64_t query,
                                      int64_t key) const {
     return Load(mask, matrix / heads * mask_strides[0] +
                           matrix % heads * mask_strides[1] +
                           query * mask_strides[2] + key * mask_strides[3]);
   }
-  // Of a query and a key of matrix `matrix`, which it sees.
+  // Returns the score of a query and a key of matrix `matrix`. The query must
+  // see the key.
   GPUPOOL_HOST_DEVICE Real_t<T> Score(int64_t matrix, int64_t query,
                                       int64_t key) const {
     using R = Real_t<T>;
@@ -53,7 +54,7 @@ struct AttentionOperands {
   }
 };
 
-// A query's result, and the logarithm of its sum of exponentials.
+// The result of a query and the logarithm of its sum of exponentials.
 template <typename T>
 struct AttentionFunctor {
   AttentionOperands<T> in;
@@ -100,8 +101,8 @@ struct AttentionFunctor {
   }
 };
 
-// What both parts of the gradient share: with p the softmax,
-// ds = scale * p * (dy v^T - sum(dy * y)).
+// The common part of both gradients. With p the softmax, ds = scale * p * (dy
+// v^T - sum(dy * y)).
 template <typename T>
 struct AttentionSlopes {
   AttentionOperands<T> in;
@@ -114,7 +115,7 @@ struct AttentionSlopes {
     Real_t<T> ds = 0;
   };
 
-  // Sum(dy * y) of a query.
+  // Returns sum(dy * y) of a query.
   GPUPOOL_HOST_DEVICE Real_t<T> Delta(int64_t index) const {
     Real_t<T> delta = 0;
     for (int64_t e = 0; e < in.width; ++e) {
@@ -140,7 +141,7 @@ struct AttentionSlopes {
   }
 };
 
-// dq = ds k of a query.
+// Computes dq = ds k of a query.
 template <typename T>
 struct AttentionQueryGradFunctor {
   AttentionSlopes<T> slopes;
@@ -172,7 +173,7 @@ struct AttentionQueryGradFunctor {
   }
 };
 
-// dk = ds^T q and dv = p^T dy of a key.
+// Computes dk = ds^T q and dv = p^T dy of a key.
 template <typename T>
 struct AttentionKeyGradFunctor {
   AttentionSlopes<T> slopes;

@@ -1,4 +1,4 @@
-// The operands of attention, out of a node and its addresses. Host only.
+// Makes the operands of attention from a node and its addresses. Host only.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace gpupool::engine::portable {
 
-// Sizes and attributes of attention whose q is input `first` of the request's
-// node and whose mask, if it has one, is input `mask`. Addresses are left out.
+// Returns sizes and attributes of attention, without addresses. q is input
+// `first` of the request's node. The mask, if any, is input `mask`.
 template <typename T>
 AttentionOperands<T> OperandsOf(const CompileRequest& request, size_t first,
                                 size_t mask) {
@@ -35,7 +35,7 @@ AttentionOperands<T> OperandsOf(const CompileRequest& request, size_t first,
   return in;
 }
 
-// The addresses of the same.
+// Sets the addresses of the operands.
 template <typename T>
 void BindOperands(const KernelArguments& at, size_t first, size_t mask,
                   AttentionOperands<T>& in) {

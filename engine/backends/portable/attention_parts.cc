@@ -10,7 +10,7 @@ namespace {
 
 constexpr float kLeastFloat16 = -65504;
 
-// make(TypeTag<T>()) with the T of a 16-bit type.
+// Returns make(TypeTag<T>()) for the T of a 16-bit type.
 template <typename Make>
 std::unique_ptr<Kernel> ForHalf(DType type, const Make& make) {
   if (type == DType::kFloat16) return make(TypeTag<Float16>());
@@ -22,6 +22,7 @@ std::unique_ptr<Kernel> ForHalf(DType type, const Make& make) {
 
 std::unique_ptr<Kernel> MakeFiniteMask(const Value& mask, LaunchStream stream) {
   const int64_t count = mask.shape.elements();
+  // kHiddenScore does not fit float16.
   const float least =
       mask.dtype == DType::kFloat16 ? kLeastFloat16 : -kHiddenScore;
   return ForHalf(mask.dtype, [=](auto tag) {
@@ -52,6 +53,7 @@ std::unique_ptr<Kernel> MakeBlindRows(const CompileRequest& request,
     return MakeKernel([=](const KernelArguments& at) {
       BlindRowsFunctor<T> functor;
       functor.in = operands;
+      // The kernel's only input is the mask, so BindOperands does not apply.
       functor.in.mask = at.in<T>(0);
       functor.y = at.out<T>(0);
       functor.lse = with_lse ? at.out(1) : nullptr;

@@ -1,5 +1,6 @@
-// Functors of what stands around and between the products of attention when a
-// library computes these, of the product family. (Host and device; plain C++.)
+// Functors before, between and after the products of attention, when a library
+// computes the products. Part of the product family. (Host and device; plain
+// C++.)
 #pragma once
 
 #include <cmath>
@@ -11,7 +12,7 @@
 
 namespace gpupool::engine::portable {
 
-// A mask without -infinity: numbers below `least` become `least`.
+// Copies a mask and raises numbers below `least` to `least`.
 template <typename T>
 struct FiniteMaskFunctor {
   const T* mask = nullptr;
@@ -24,7 +25,7 @@ struct FiniteMaskFunctor {
   }
 };
 
-// Logarithms of sums with `most` where there is nothing to sum, so that
+// Copies logarithms of sums and replaces those of empty sums by `most`, so that
 // exp(score - y) is 0 there.
 struct FiniteLogarithmsFunctor {
   const float* lse = nullptr;
@@ -36,7 +37,8 @@ struct FiniteLogarithmsFunctor {
   }
 };
 
-// Queries that see no key: y is 0 and lse -infinity there; others stay.
+// Sets y to 0 and lse to -infinity for queries that see no key. Other rows
+// stay.
 template <typename T>
 struct BlindRowsFunctor {
   AttentionOperands<T> in;
@@ -63,7 +65,7 @@ struct BlindRowsFunctor {
   }
 };
 
-// The softmax of a row of scores, in its place.
+// Replaces a row of scores by its softmax.
 struct AttentionSharesFunctor {
   AttentionOperands<float> in;  // its mask, if any
   float* scores = nullptr;      // [rows, keys]
@@ -104,8 +106,8 @@ struct AttentionSharesFunctor {
   }
 };
 
-// Out of a row's scores and dy v^T: the softmax p, and p * (dy v^T -
-// sum(dy * y)), each in the place of what it is made of.
+// Replaces a row's scores by the softmax p, and its dy v^T by p * (dy v^T -
+// sum(dy * y)).
 struct AttentionSlopesFunctor {
   AttentionOperands<float> in;  // its mask, if any
   const float* dy = nullptr;    // [rows, width]

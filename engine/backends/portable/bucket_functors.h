@@ -1,10 +1,10 @@
-// Functors that sort positions by where their indices point to. (Host and
+// Functors that sort positions by the targets of their indices. (Host and
 // device; plain C++.)
 //
-// Sums over equal indices need an order that does not depend on the machine: a
+// Sums over equal indices need an order that does not depend on the machine. A
 // stable counting sort (Knuth, The Art of Computer Programming, volume 3,
 // section 5.2, algorithm D) puts positions with the same target next to each
-// other, in their own order, without floating point atomics. buckets.h
+// other in rising order. So no floating point atomics are needed. buckets.h
 // launches the parts.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace gpupool::engine::portable {
 
-// Tuples of indices into the leading axes of a value, or of one axis.
+// Tuples of indices into the leading axes of a value, or into one axis.
 struct TupleIndices {
   const void* indices = nullptr;
   bool wide = false;   // int64, not int32
@@ -25,7 +25,8 @@ struct TupleIndices {
   int64_t cells[kMaxLoops];
   ErrorPlace error;
 
-  // The row-major position that tuple t points to; -1, reported, outside.
+  // Returns the row-major position that tuple t points to. Reports an error and
+  // returns -1 when it lies outside.
   GPUPOOL_HOST_DEVICE int64_t TargetOf(int64_t t) const {
     int64_t target = 0;
     for (int entry = 0; entry < length; ++entry) {
@@ -38,15 +39,15 @@ struct TupleIndices {
   }
 };
 
-// Buckets of tuples by what they point to: bucket b holds order[starts[b] ..
-// starts[b + 1]), in rising order.
+// Tuples in buckets by their target. Bucket b holds order[starts[b] .. starts[b
+// + 1]), in rising order.
 struct Buckets {
   const int32_t* starts = nullptr;
   const int32_t* order = nullptr;
 };
 
-// The parts of the counting sort. The tuples are cut into parts; table
-// [buckets, parts] counts those of each part in each bucket.
+// Step 1 of the sort: counts the tuples of a part by bucket, into table
+// [buckets, parts].
 struct CountTuplesFunctor {
   TupleIndices tuples;
   int64_t count = 0;  // tuples
@@ -54,7 +55,7 @@ struct CountTuplesFunctor {
   int64_t parts = 1;
   int32_t* table = nullptr;
 
-  // Of part i.
+  // Counts part i.
   GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t begin = i * tuples_per_part;
     const int64_t most = begin + tuples_per_part;
@@ -66,7 +67,8 @@ struct CountTuplesFunctor {
   }
 };
 
-// Counts become positions within bucket i, which gets its count.
+// Step 2: turns the counts of bucket i into positions within the bucket, and
+// stores their sum.
 struct CountPartsFunctor {
   int64_t parts = 1;
   int32_t* table = nullptr;
@@ -83,8 +85,9 @@ struct CountPartsFunctor {
   }
 };
 
-// starts[b] is the sum of the counts before b, starts[buckets] of all. One
-// row; each lane takes a run of buckets. `sums` has one number per lane.
+// Step 3: computes the first position of each bucket, starts[b] = counts[0] +
+// ... + counts[b - 1], and starts[buckets], the number of all. Has one row,
+// whose lanes each take a run of buckets. `sums` has one number per lane.
 struct StartsFunctor {
   const int32_t* counts = nullptr;
   int32_t* starts = nullptr;
@@ -112,6 +115,7 @@ struct StartsFunctor {
   }
 };
 
+// Step 4: writes the tuples of a part to their places.
 struct PlaceTuplesFunctor {
   TupleIndices tuples;
   int64_t count = 0;
@@ -121,7 +125,7 @@ struct PlaceTuplesFunctor {
   const int32_t* starts = nullptr;
   int32_t* order = nullptr;
 
-  // Of part i.
+  // Places part i.
   GPUPOOL_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t begin = i * tuples_per_part;
     const int64_t most = begin + tuples_per_part;

@@ -9,7 +9,7 @@
 namespace gpupool::engine::portable {
 namespace {
 
-// A part is walked through by one thread; many parts need a large table.
+// One thread walks through a part. Many parts need a large table.
 constexpr int64_t kTuplesPerPart = 64;
 constexpr int64_t kMostParts = 1024;
 constexpr int64_t kTableEntries = int64_t{8} << 20;
@@ -32,7 +32,7 @@ BucketPlan::BucketPlan(int64_t tuples, int64_t buckets)
     bytes_ += AlignUp(static_cast<uint64_t>(numbers) * sizeof(int32_t));
     return at;
   };
-  take(buckets_ * parts_);  // the table lies first
+  take(buckets_ * parts_);  // the table comes first, at offset 0
   counts_at_ = take(buckets_);
   starts_at_ = take(buckets_ + 1);
   sums_at_ = take(StartsFunctor::kMostLanes);
@@ -46,8 +46,11 @@ Buckets BucketPlan::Launch(LaunchStream stream, const TupleIndices& tuples,
   auto* starts = reinterpret_cast<int32_t*>(workspace + starts_at_);
   auto* sums = reinterpret_cast<int32_t*>(workspace + sums_at_);
   auto* order = reinterpret_cast<int32_t*>(workspace + order_at_);
+  // The count only adds, so the table must be zero.
   const std::byte zeros[sizeof(int32_t)] = {};
   LaunchFill(stream, workspace, buckets_ * parts_, zeros, sizeof(int32_t));
+  // Each launch needs the result of the one before. The stream keeps their
+  // order.
   LaunchFor(
       stream, parts_,
       CountTuplesFunctor{tuples, tuples_, tuples_per_part_, parts_, table});

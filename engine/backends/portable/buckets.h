@@ -1,4 +1,4 @@
-// Positions sorted by where their indices point to. Host only; queues work.
+// Sorts positions by the targets of their indices. Host only. Queues work.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,19 @@
 
 namespace gpupool::engine::portable {
 
-// A stable counting sort of `tuples` tuples into `buckets` buckets. Plain data.
+// A stable counting sort of tuples into buckets. Plain data.
 class BucketPlan {
  public:
-  // False: more tuples or buckets than 31 bits count.
+  // Returns whether both counts are below 2^31 - 1.
   static bool Fits(int64_t tuples, int64_t buckets);
 
   BucketPlan(int64_t tuples, int64_t buckets);
 
-  // What Launch needs behind `workspace`, aligned to 16 bytes.
+  // Returns the bytes that Launch needs at `workspace`, which must be aligned
+  // to 16 bytes.
   uint64_t workspace_bytes() const { return bytes_; }
-  // The result lies in the workspace. Errors in the indices are reported, and
-  // tuples with such indices are in no bucket.
+  // Queues the sort. The result lies in the workspace. An index that is out of
+  // range is reported, and its tuple is in no bucket.
   Buckets Launch(LaunchStream stream, const TupleIndices& tuples,
                  std::byte* workspace) const;
 

@@ -1,9 +1,9 @@
 // Functors over the channels of images: batch norm and its gradient. (Host and
 // device; plain C++.)
 //
-// T is a floating type. Sums are made in double, in an order that depends on
-// the shape, the device's size and the lanes of a group only, in two launches:
-// parts of a channel first (parts.h), then the parts' sums.
+// T is a floating type. Sums are made in double in two launches: first of parts
+// of a channel (parts.h), then of the parts' sums. Their order depends only on
+// the shape, the device's size and the number of lanes of a group.
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,7 @@
 
 namespace gpupool::engine::portable {
 
-// Where the numbers of channels lie: number k of channel c is at c *
+// The places of the channels' numbers. Number k of channel c is at c *
 // channel_stride + numbers(k).
 struct ChannelShape {
   int64_t channels = 1;
@@ -36,7 +36,7 @@ enum class ChannelSum : uint8_t {
   kLayerGradient,  // the same; mean and variance by number
 };
 
-// Sums of parts of channels; item i is that of ChannelShape::parts.
+// Sums up parts of channels. Item i is an item of ChannelShape::parts.
 template <typename T, ChannelSum kSum>
 struct ChannelSumFunctor {
   const T* dy = nullptr;  // gradients only
@@ -47,7 +47,7 @@ struct ChannelSumFunctor {
   double epsilon = 0;
   ChannelShape shape;
 
-  // Of the part's numbers first, first + step, ...
+  // Sums up the part's numbers first, first + step, ...
   GPUPOOL_HOST_DEVICE TwoSums Add(int64_t part, int64_t channel, int64_t first,
                                   int64_t step) const {
     using R = Real_t<T>;
@@ -107,7 +107,7 @@ struct ChannelSumFunctor {
   }
 };
 
-// A channel's sums over all parts, for all lanes.
+// Returns a channel's sums over all parts, to all lanes.
 template <typename Group>
 GPUPOOL_HOST_DEVICE inline TwoSums JoinParts(const Group& group,
                                              const TwoSums* sums,
@@ -129,8 +129,8 @@ struct ChannelMap {
   R shift = 0;
 };
 
-// The maps of batch norm, a group for each channel: out of moments (training,
-// which stores mean and variance too) or of given statistics (inference).
+// Makes the maps of batch norm, one group per channel. Training computes mean
+// and variance from the sums and stores them. Inference gets them.
 template <typename T>
 struct ChannelMapFunctor {
   using R = Real_t<T>;
@@ -176,7 +176,7 @@ struct ChannelMapFunctor {
   }
 };
 
-// y = map of x; item i is at place i in memory.
+// Computes y = map of x. Item i is at place i in memory.
 template <typename T>
 struct ChannelApplyFunctor {
   const T* x = nullptr;
@@ -190,7 +190,7 @@ struct ChannelApplyFunctor {
   }
 };
 
-// What dx needs of a channel: dx = factor * (dy - slope - (x - centre) * tilt).
+// A channel's part of dx = factor * (dy - slope - (x - centre) * tilt).
 template <typename R>
 struct ChannelSlopes {
   R centre = 0;
@@ -199,8 +199,8 @@ struct ChannelSlopes {
   R tilt = 0;    // mean of dy * (x - centre), over variance + epsilon
 };
 
-// dgamma and dbeta, and for batch norm the channel's slopes; a group for each
-// channel.
+// Computes dgamma and dbeta, and for batch norm the channel's slopes. One group
+// per channel.
 template <typename T>
 struct ChannelGradFunctor {
   using R = Real_t<T>;

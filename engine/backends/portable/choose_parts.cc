@@ -8,12 +8,12 @@
 namespace gpupool::engine::portable {
 namespace {
 
-// Sums of a tile: the threads of a warp read 64 bytes of 16-bit numbers, whole
-// sectors of 32.
+// Sums of a tile. The threads of a warp then read 64 bytes of 16-bit numbers,
+// which are two whole sectors of 32.
 constexpr int64_t kMostTile = 32;
-// A lane adds at least so many numbers of a part. In a tile that makes 128 rows
-// a part: 256 bytes or more for each pair of sums of 16 bytes that is written
-// and read again.
+// Least numbers of a part that a lane adds. In a tile, a part then has 128
+// rows: 256 bytes or more for each pair of sums of 16 bytes that is written and
+// read again.
 constexpr int64_t kLeastNumbers = 32;
 
 }  // namespace
@@ -27,6 +27,7 @@ Parts ChooseParts(SumBy by, int64_t sums, int64_t count,
   }
   chosen.tiles = CeilDivide(sums, chosen.tile);
   const int64_t lanes = by == SumBy::kThread ? 1 : kGroupLanes;
+  // As many parts as keep the device busy, but none too small.
   const int64_t wanted =
       resident_threads / std::max<int64_t>(chosen.tiles * lanes, 1);
   const int64_t most = count / (kLeastNumbers * lanes / chosen.tile);

@@ -1,4 +1,4 @@
-// Chooses how long sums are shared out. Host only.
+// Chooses how to cut long sums into parts. Host only.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 namespace gpupool::engine::portable {
 
 enum class SumBy : uint8_t {
-  kThread,   // one thread for each part: any order in memory, any arithmetic
-  kRow,      // a sum's numbers are neighbours: one group for each part
-  kColumns,  // neighbouring sums' numbers are: one group for a tile
+  kThread,   // a thread for each part: any order in memory, any arithmetic
+  kRow,      // a group for each part: a sum's numbers are neighbours
+  kColumns,  // a group for each tile: neighbouring sums' numbers are
 };
 
-// For `sums` sums of `count` numbers each on a device that runs
-// `resident_threads` at once.
+// Returns the parts for `sums` sums of `count` numbers each, on a device that
+// runs `resident_threads` threads at once.
 Parts ChooseParts(SumBy by, int64_t sums, int64_t count,
                   int64_t resident_threads);
 

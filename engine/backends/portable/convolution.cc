@@ -7,6 +7,8 @@
 namespace gpupool::engine::portable {
 namespace {
 
+// Describes a convolution from x to y. A gradient kernel passes dx, dw or dy
+// where it has no x, w or y.
 ConvolutionShape ShapeOf(const Conv2dAttributes& conv, const Value& x,
                          const Value& w, const Value& y) {
   ConvolutionShape shape;
@@ -75,6 +77,7 @@ std::unique_ptr<Kernel> MakeWeightGrad(const CompileRequest& request,
     bound.dy = at.in<T>(0);
     bound.x = at.in<T>(1);
     bound.dw = at.out<T>(0);
+    // Each number is a long sum, so a group of lanes makes it.
     LaunchRows(stream, count, bound);
     if (!bias) return;
     LaunchRows(

@@ -1,5 +1,5 @@
 // Functors of convolutions and their gradients, one element of the result per
-// call, of the product family. (Host and device; plain C++.) Weights are
+// call. Part of the product family. (Host and device; plain C++.) Weights are
 // row-major: [filters, channels of a group, kernel].
 #pragma once
 
@@ -82,7 +82,8 @@ struct ConvolutionInputGradFunctor {
   }
 };
 
-// Lines of the output, [example, depth, height], of a sum over all of it.
+// A line of the output, as [example, depth, height], in a sum over the whole
+// output.
 struct OutputLine {
   int64_t example;
   int64_t cell[2];
@@ -105,8 +106,8 @@ GPUPOOL_HOST_DEVICE inline int64_t LineCount(const ConvolutionShape& shape) {
          shape.window.axis[1].output;
 }
 
-// An element of the gradient by the weights; lanes share the output's lines,
-// and their sums are double.
+// Computes an element of the gradient by the weights. Lanes share the output's
+// lines. Sums are double.
 template <typename T>
 struct ConvolutionWeightGradFunctor {
   const T* dy = nullptr;
@@ -153,7 +154,7 @@ struct ConvolutionWeightGradFunctor {
   }
 };
 
-// The sum of a filter's slopes.
+// Sums up the slopes of a filter.
 template <typename T>
 struct ConvolutionBiasGradFunctor {
   const T* dy = nullptr;

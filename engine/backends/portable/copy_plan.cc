@@ -12,7 +12,7 @@ namespace {
 
 constexpr int32_t kWidestWord = 16;
 
-// Elements along each side of a transposition's blocks.
+// Returns the elements along each side of a transposition's blocks.
 int64_t SideOf(int32_t word_bytes) {
   return word_bytes <= 2 ? 8 : kWidestWord / word_bytes;
 }
@@ -27,8 +27,8 @@ bool AllMultiplesOf(int64_t factor, const LoopNest& loops, size_t except_loop,
   return true;
 }
 
-// Two elements as one, where the innermost loop walks through both sides
-// element by element and nothing begins in the middle.
+// Joins two elements to one word of twice the size. Possible when the innermost
+// loop is contiguous on both sides and everything begins at even positions.
 bool Widen(LoopNest& loops, CopyPlan& plan) {
   if (loops.sizes.empty() || plan.word_bytes == kWidestWord) return false;
   const size_t inner = loops.sizes.size() - 1;
@@ -51,7 +51,7 @@ bool Widen(LoopNest& loops, CopyPlan& plan) {
   return true;
 }
 
-// The loop along which the operand's elements lie next to each other.
+// Returns the loop along which the operand is contiguous.
 std::optional<size_t> ContiguousLoop(const LoopNest& loops, size_t operand) {
   for (size_t loop = 0; loop < loops.sizes.size(); ++loop) {
     if (loops.strides[operand][loop] == 1) return loop;
@@ -59,7 +59,8 @@ std::optional<size_t> ContiguousLoop(const LoopNest& loops, size_t operand) {
   return std::nullopt;
 }
 
-// Turns the loops into loops over blocks where both sides have lines.
+// Turns the loops into loops over blocks, when both sides are contiguous along
+// different loops. Sizes and positions must be multiples of the block's side.
 bool Block(LoopNest& loops, CopyPlan& plan) {
   const std::optional<size_t> row = ContiguousLoop(loops, 0);
   const std::optional<size_t> column = ContiguousLoop(loops, 1);
@@ -120,6 +121,7 @@ CopyPlan PlanCopy(LoopNest loops, int64_t from, int64_t to,
   plan.from = from;
   plan.to = to;
   loops.Collapse();
+  // Blocks have their own words, so only other copies are widened.
   if (!Block(loops, plan)) {
     while (Widen(loops, plan)) {
     }
@@ -155,6 +157,7 @@ void LaunchFill(LaunchStream stream, std::byte* to, int64_t count,
   uint64_t bytes = element_bytes;
   std::byte word[kWidestWord];
   std::memcpy(word, element, bytes);
+  // Buffers are aligned to 16 bytes, so wide words are aligned, too.
   while (bytes < kWidestWord && count % 2 == 0) {
     std::memcpy(word + bytes, word, bytes);
     bytes *= 2;

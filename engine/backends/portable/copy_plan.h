@@ -21,15 +21,16 @@ struct CopyPlan {
   int64_t from_line = 0, to_line = 0;
 };
 
-// Operands of the loops: source, target. Strides and the two offsets count
-// elements; no two iterations write the same element.
+// Returns the plan of a copy. Operand 0 of the loops is the source, operand 1
+// the target. Strides and the two offsets count elements. No two iterations may
+// write the same element.
 CopyPlan PlanCopy(LoopNest loops, int64_t from, int64_t to,
                   uint64_t element_bytes);
 
 void LaunchCopy(LaunchStream stream, const CopyPlan& plan,
                 const std::byte* from, std::byte* to);
 
-// `count` elements become copies of the one at `element`, host memory.
+// Queues a fill of `count` elements with the one at `element` in host memory.
 void LaunchFill(LaunchStream stream, std::byte* to, int64_t count,
                 const std::byte* element, uint64_t element_bytes);
 

@@ -1,4 +1,4 @@
-// What errors that functors report mean. Pure.
+// Turns errors that functors report into statuses. Pure.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,7 +8,7 @@
 
 namespace gpupool::engine::portable {
 
-// OK, or INVALID_ARGUMENT with the layer, the number and what it had to be.
+// Returns OK, or INVALID_ARGUMENT with the layer, the number and its limits.
 absl::Status StatusOf(const DeviceError& error, Op op,
                       absl::string_view source);
 

@@ -30,7 +30,7 @@ Activation ActivationOf(Op op, const Attributes& attributes) {
   }
 }
 
-// The kind, function and parameters of an op.
+// Returns the kind, function and parameters of an op.
 ProgramStep StepOf(Op op, const Attributes& attributes) {
   ProgramStep step;
   const auto set = [&step](StepKind kind, auto function) {
@@ -71,7 +71,7 @@ ProgramStep StepOf(Op op, const Attributes& attributes) {
   return step;
 }
 
-// Makes a program and chooses the functor that runs it.
+// Builds a program and chooses the functor that runs it.
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(const CompileRequest& request) : request_(request) {
@@ -82,12 +82,12 @@ class ProgramBuilder {
     program_.count = OutputOf(request, 0).shape.elements();
   }
 
-  // False: the node is too large for a program.
+  // Adds the node. Returns false when it is too large for a program.
   bool AddNode();
   void ChooseAccess(int width);
-  // Whether all operands fit the functor that computes in float.
+  // Returns whether all operands fit the functor that computes in float.
   bool IsFloat() const;
-  // The one type of all operands of a program of one step.
+  // Returns the common type of all operands of a program of one step.
   std::optional<DType> OneType() const;
 
   const ElementwiseProgram& program() const { return program_; }
@@ -103,6 +103,7 @@ class ProgramBuilder {
 
 void ProgramBuilder::AddStep(ProgramStep step, const std::vector<int>& operands,
                              DType type) {
+  // Unused operands repeat the first, so that functors need no checks.
   for (size_t k = 0; k < 3; ++k) {
     step.operands[k] =
         static_cast<uint8_t>(operands[k < operands.size() ? k : 0]);
@@ -128,6 +129,7 @@ bool ProgramBuilder::AddFused() {
             (*dtypes)[request_.node.inputs.size() + s]);
   }
   for (size_t r = 0; r < fused.results.size(); ++r) {
+    // One walk serves all results, so their layouts must agree.
     if (OutputOf(request_, r).layout != OutputOf(request_, 0).layout) {
       return false;
     }
@@ -144,6 +146,7 @@ bool ProgramBuilder::AddNode() {
   program_.input_count = static_cast<int32_t>(node.inputs.size());
   if (node.op == Op::kFused) return AddFused();
   const DType type = OutputOf(request_, 0).dtype;
+  // x * scale + shift: operand 3 is the result of the first step.
   if (node.op == Op::kScaleShift) {
     ProgramStep step;
     step.kind = StepKind::kBinary;
@@ -168,6 +171,7 @@ void ProgramBuilder::ChooseAccess(int width) {
     values.push_back(&InputOf(request_, k));
   }
   LoopNest nest = BroadcastLoops(values, OutputOf(request_, 0));
+  // The output is needed only for comparison. The walk covers the inputs.
   nest.Collapse();
   const std::vector<int64_t> linear = nest.strides.back();
   nest.strides.pop_back();
@@ -180,6 +184,8 @@ void ProgramBuilder::ChooseAccess(int width) {
   for (int k = 0; k < program_.input_count; ++k) {
     Access& access = program_.inputs[k].access;
     const int64_t* steps = walk.strides[k];
+    // A pack of `width` results must lie in one innermost loop and begin at
+    // aligned places.
     bool aligned = inner >= 0 && walk.sizes[inner] % width == 0;
     const bool packs = aligned;
     for (int loop = 0; loop < inner; ++loop) {
@@ -248,7 +254,7 @@ void TryMap(const ProgramStep& step, ProgramLaunch* launch) {
   }
 }
 
-// Null: the step has no functor of its own.
+// Returns null when the step has no functor of its own.
 template <typename T>
 ProgramLaunch FindMap(const ProgramStep& step) {
   ProgramLaunch launch = nullptr;
@@ -275,6 +281,7 @@ KernelOr MakeProgram(const CompileRequest& request,
                      const PortableContext& context) {
   ProgramBuilder builder(request);
   if (!builder.AddNode()) return nullptr;
+  // This functor takes all types, but is the slowest.
   ProgramLaunch launch = LaunchNumbers;
   builder.ChooseAccess(1);
   if (builder.IsFloat()) {
@@ -284,6 +291,7 @@ KernelOr MakeProgram(const CompileRequest& request,
       const ProgramLaunch map = FindMap(*type, builder.program().steps[0]);
       if (map != nullptr) {
         launch = map;
+        // 16 bytes, the widest word that a thread reads at once.
         width = static_cast<int>(16 / SizeOf(*type));
       }
     }
@@ -320,6 +328,8 @@ KernelOr MakeCast(const CompileRequest& request,
     return x.dtype == from && y.dtype == to && x.layout == y.layout;
   };
   const LaunchStream stream = context.stream;
+  // Mixed precision casts between these types all the time, so they have
+  // functors of their own.
   if (is(DType::kFloat32, DType::kBFloat16)) {
     return MakeHotCast<float, BFloat16>(stream, count);
   }
@@ -351,6 +361,7 @@ std::unique_ptr<Kernel> MakeDropoutOf(const CompileRequest& request,
     bound.seed = at.in<int64_t>(1);
     bound.step = at.in<int64_t>(2);
     bound.y = at.out<T>(0);
+    // Each call makes four elements from one Philox block.
     LaunchFor(stream, CeilDivide(bound.count, 4), bound);
   });
 }

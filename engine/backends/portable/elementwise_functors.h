@@ -1,9 +1,10 @@
 // Functors of the elementwise ops. (Host and device; plain C++.)
 //
-// Every op but the random ones is a small program of steps over operands. Three
-// functors run such programs: MapFunctor one step known at compile time, for
-// what is hot; ProgramFunctor several elements at a time in float; and
-// NumberFunctor any types, one element at a time.
+// Every op except the random ones is a small program of steps over operands.
+// Three functors run such programs:
+// - MapFunctor runs one step that is known at compile time, for hot ops.
+// - ProgramFunctor computes several elements at a time in float.
+// - NumberFunctor takes any types and computes one element at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace gpupool::engine::portable {
 
-// A step on floating numbers.
+// Computes a step on floating numbers.
 template <typename R>
 GPUPOOL_HOST_DEVICE inline R ApplyStep(StepKind kind, uint8_t function, R alpha,
                                        R beta, R a, R b, R c) {
@@ -42,7 +43,8 @@ GPUPOOL_HOST_DEVICE inline R ApplyStep(StepKind kind, uint8_t function, R alpha,
   return a;
 }
 
-// Elements begin .. begin + count of an operand, count <= kWidth.
+// Reads elements begin .. begin + count of an operand. count must be at most
+// kWidth.
 template <typename T, int kWidth>
 GPUPOOL_HOST_DEVICE inline void ReadElements(const ProgramInput& input,
                                              const ProgramWalk& walk, int k,
@@ -67,7 +69,7 @@ GPUPOOL_HOST_DEVICE inline void ReadElements(const ProgramInput& input,
       return;
     }
     case Access::kWalk:
-      // An index that changes at run time would move `to` out of registers.
+      // An index that changes at run time would force `to` out of registers.
       for (int e = 0; e < kWidth; ++e) to[e] = 0.0f;
       for (int e = 0; e < count; ++e) {
         const float x = ToFloat(data[walk.FindOne(begin + e, k)]);
@@ -95,7 +97,7 @@ struct MapFunctor {
     const int64_t begin = i * kWidth;
     const int64_t rest = count - begin;
     const int here = rest < kWidth ? static_cast<int>(rest) : kWidth;
-    // Two arrays, not one of two: indices that the compiler knows keep them in
+    // Two arrays, not one of two: indices known at compile time keep them in
     // registers.
     float a[kWidth] = {}, b[kWidth] = {}, result[kWidth];
     ReadElements<T, kWidth>(inputs[0], walk, 0, begin, here, a);
@@ -110,7 +112,7 @@ struct MapFunctor {
   }
 };
 
-// Programs whose operands are float32, bfloat16, float16 or bool.
+// Runs programs whose operands are float32, bfloat16, float16 or bool.
 struct ProgramFunctor {
   static constexpr int kWidth = 4;
 
@@ -185,7 +187,7 @@ struct ProgramFunctor {
   }
 };
 
-// Programs of any types.
+// Runs programs of any types.
 struct NumberFunctor {
   ElementwiseProgram program;
 
@@ -231,7 +233,7 @@ struct NumberFunctor {
   }
 };
 
-// Element i of 8 contiguous ones from one hot type to another.
+// Converts from one hot type to another. Call i takes 8 neighbouring elements.
 template <typename From, typename To>
 struct CastFunctor {
   static constexpr int kWidth = 8;

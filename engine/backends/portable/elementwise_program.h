@@ -1,5 +1,5 @@
-// The programs of elementwise functors as plain data, and packs of elements
-// that move as one. (Host and device; plain C++.)
+// Programs of elementwise functors as plain data, and packs of elements that
+// move as one. (Host and device; plain C++.)
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace gpupool::engine::portable {
 
-// At least what engine/passes/fuse_elementwise.h makes.
+// At least the limits of engine/passes/fuse_elementwise.h.
 inline constexpr int kMaxProgramInputs = 10;
 inline constexpr int kMaxProgramSteps = 24;
 inline constexpr int kMaxProgramResults = 4;
 inline constexpr int kMaxOperands = kMaxProgramInputs + kMaxProgramSteps;
 
-// Where the elements of an operand that belong to a pack of results lie.
+// The places of an operand's elements that belong to a pack of results.
 enum class Access : uint8_t {
-  kLinear,  // at the same places
-  kScalar,  // all at the first one
+  kLinear,  // at the same places as the results
+  kScalar,  // all at the first place
   kRow,     // next to each other, as a pack
-  kRepeat,  // at one place
-  kWalk,    // each somewhere else
+  kRepeat,  // all at one place
+  kWalk,    // each at its own place
 };
 
 using ProgramWalk = Walk<kMaxProgramInputs>;
@@ -70,7 +70,7 @@ struct ElementwiseProgram {
   ProgramWalk walk;  // over the inputs
 };
 
-// A bool among floating numbers.
+// A bool in a computation with floating numbers.
 struct Truth {
   uint8_t byte;
 };
@@ -82,7 +82,7 @@ GPUPOOL_HOST_DEVICE inline Truth FromFloat<Truth>(float x) {
   return {static_cast<uint8_t>(x != 0.0f ? 1 : 0)};
 }
 
-// What stays of x in a floating type of at most 32 bits, or in a bool.
+// Returns x rounded to a floating type of at most 32 bits, or to a bool.
 GPUPOOL_HOST_DEVICE inline float RoundTo(DType type, float x) {
   switch (type) {
     case DType::kBFloat16:
@@ -96,20 +96,20 @@ GPUPOOL_HOST_DEVICE inline float RoundTo(DType type, float x) {
   }
 }
 
-// Elements that one instruction moves: at most 16 bytes.
+// Elements that one instruction moves. At most 16 bytes.
 template <typename T, int kElements>
 struct alignas(sizeof(T) * kElements) Pack {
   T elements[kElements];
 };
 
-// `count` of kWidth elements at `from`, which is aligned to as many; the rest
-// of `to` stays.
+// Reads `count` of the kWidth elements at `from`, which must be aligned to
+// kWidth elements. The rest of `to` stays.
 template <typename T, int kWidth>
 GPUPOOL_HOST_DEVICE inline void ReadPack(const T* from, int count, float* to) {
   constexpr int kMost = static_cast<int>(16 / sizeof(T));
   constexpr int kElements = kWidth < kMost ? kWidth : kMost;
   if (count < kWidth) {
-    // Bounds known to the compiler keep `to` in registers.
+    // Bounds known at compile time keep `to` in registers.
     for (int e = 0; e < kWidth; ++e) {
       if (e < count) to[e] = ToFloat(from[e]);
     }

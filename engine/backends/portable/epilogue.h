@@ -1,5 +1,5 @@
-// What a product does to its result before it is stored. (Host and device;
-// plain C++.)
+// The end of a product: bias, residual and activation, before the result is
+// stored. (Host and device; plain C++.)
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace gpupool::engine::portable {
 
-// activation(product + bias + residual) of engine/graph/attributes.h.
+// Computes activation(product + bias + residual) of engine/graph/attributes.h.
 template <typename T>
 struct EpilogueOf {
   const T* bias = nullptr;      // null: none
@@ -20,7 +20,8 @@ struct EpilogueOf {
   UnaryFunction unary = UnaryFunction::kAbs;  // of Activation::kUnary
   double alpha = 0, beta = 0;
 
-  // Of the element at `at` in memory, in channel or column `channel`.
+  // Returns the result of the element at `at` in memory, in channel or column
+  // `channel`.
   GPUPOOL_HOST_DEVICE Real_t<T> Apply(Real_t<T> product, int64_t channel,
                                       int64_t at) const {
     using R = Real_t<T>;

@@ -1,4 +1,4 @@
-// Epilogues out of attributes and addresses. Host only.
+// Makes epilogues from attributes and addresses. Host only.
 #pragma once
 
 #include "engine/backends/portable/epilogue.h"
@@ -6,7 +6,7 @@
 
 namespace gpupool::engine::portable {
 
-// The bias and the residual follow the two operands.
+// Returns the epilogue. The bias and the residual must follow the two operands.
 template <typename T>
 EpilogueOf<T> BoundEpilogue(const Epilogue& epilogue,
                             const KernelArguments& at) {

@@ -1,4 +1,4 @@
-// How functors report errors in data. (Host and device; plain C++.)
+// Reports errors in data from functors. (Host and device; plain C++.)
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace gpupool::engine::portable {
 
-// Where a node's functors report to. `error` may be null: nobody asks.
+// The place to which a node's functors report. `error` may be null: then
+// reports are dropped.
 struct ErrorPlace {
   DeviceError* error = nullptr;
   int32_t node = 0;
@@ -31,8 +32,9 @@ GPUPOOL_HOST_DEVICE inline void Report(const ErrorPlace& place,
   place.error->limit = limit;
 }
 
-// An index into `cells` cells, where negative ones count from the end; -1,
-// reported, when it lies outside.
+// Returns an index into `cells` cells as a number from 0. Negative indices
+// count from the end. Reports an error and returns -1 when the index lies
+// outside.
 GPUPOOL_HOST_DEVICE inline int64_t ResolveIndex(const ErrorPlace& place,
                                                 int64_t index, int64_t cells) {
   if (index >= -cells && index < cells) {

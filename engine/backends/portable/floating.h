@@ -6,13 +6,13 @@
 
 namespace gpupool::engine::portable {
 
-// A type as an argument.
+// A type as a function argument.
 template <typename T>
 struct TypeTag {
   using Type = T;
 };
 
-// make(TypeTag<T>()) with the T of a floating type.
+// Returns make(TypeTag<T>()) for the T of a floating type.
 template <typename Make>
 auto ForFloating(DType type, const Make& make) {
   switch (type) {

@@ -1,8 +1,8 @@
 // The lanes that work on one row together. (Host and device; plain C++.)
 //
-// A functor of LaunchRows is a template over its group, so that it runs with
-// one lane on the host and with the threads of a block on a GPU (whose group,
-// with the same members, is in the CUDA module).
+// A functor of LaunchRows is a template over its group. So it runs with one
+// lane on the host and with the threads of a block on a GPU. The GPU's group is
+// in the CUDA module and has the same members.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace gpupool::engine::portable {
 struct SingleLane {
   GPUPOOL_HOST_DEVICE int lane() const { return 0; }
   GPUPOOL_HOST_DEVICE int lanes() const { return 1; }
-  // Of the values of all lanes, given to all of them. The order of a sum is
-  // fixed for a number of lanes.
+  // Return the sum or maximum over the values of all lanes, to every lane. The
+  // order of a sum depends only on the number of lanes.
   template <typename T>
   GPUPOOL_HOST_DEVICE T Sum(T value) const {
     return value;
@@ -24,8 +24,9 @@ struct SingleLane {
   GPUPOOL_HOST_DEVICE T Max(T value) const {
     return value;
   }
-  // The same of the lanes whose numbers leave the same rest when divided by
-  // `columns`, a power of two of at most lanes(): given to those below it.
+  // Do the same over the lanes whose number modulo `columns` is equal.
+  // `columns` is a power of two and at most lanes(). Lane c < columns gets the
+  // result of column c.
   template <typename T>
   GPUPOOL_HOST_DEVICE T SumOfColumn(T value, int /*columns*/) const {
     return value;
@@ -34,7 +35,7 @@ struct SingleLane {
   GPUPOOL_HOST_DEVICE T MaxOfColumn(T value, int /*columns*/) const {
     return value;
   }
-  // Memory that one lane wrote is seen by all after this.
+  // Makes memory that one lane wrote visible to all lanes.
   GPUPOOL_HOST_DEVICE void Meet() const {}
 };
 

@@ -8,6 +8,7 @@
 namespace gpupool::engine::portable {
 namespace {
 
+// Describes a pooling from x to y. A gradient kernel passes dx and dy instead.
 PoolShape ShapeOf(const Pool2dAttributes& pool, const Value& x,
                   const Value& y) {
   PoolShape shape;
@@ -98,6 +99,8 @@ std::unique_ptr<Kernel> MakeGlobalAvgPool(const CompileRequest& request,
     GlobalAvgPoolFunctor<T> bound = functor;
     bound.x = at.in<T>(0);
     bound.y = at.out<T>(0);
+    // With contiguous cells the lanes of a group read neighbours. Otherwise
+    // threads of neighbouring channels do.
     if (bound.cell_stride == 1) {
       LaunchRows(stream, rows, bound);
     } else {
@@ -106,7 +109,8 @@ std::unique_ptr<Kernel> MakeGlobalAvgPool(const CompileRequest& request,
   });
 }
 
-// `step` for each step along an axis, by the place in a value's memory.
+// Returns a walk that maps a place in the value's memory to the sum of `steps`
+// over its coordinates.
 Walk<1> WalkAlong(const Value& x, const std::vector<int64_t>& steps) {
   LoopNest loops;
   loops.strides.resize(1);
@@ -122,6 +126,7 @@ std::unique_ptr<Kernel> MakeGlobalAvgPoolGrad(const CompileRequest& request,
                                               LaunchStream stream) {
   const Value& dx = OutputOf(request, 0);
   const Walk<1> channel_of = WalkAlong(dx, {dx.shape[1], 1, 0, 0});
+  // Each cell of a channel gets an equal share of the gradient.
   const double share = 1.0 / static_cast<double>(dx.shape[2] * dx.shape[3]);
   return MakeKernel(
       [=, count = dx.shape.elements()](const KernelArguments& at) {
@@ -133,6 +138,7 @@ std::unique_ptr<Kernel> MakeGlobalAvgPoolGrad(const CompileRequest& request,
 
 LrnShape LrnShapeOf(const CompileRequest& request, const Value& x) {
   const auto& lrn = request.node.get<LrnAttributes>();
+  // With these steps the walk finds an element's channel.
   std::vector<int64_t> steps(static_cast<size_t>(x.shape.rank()), 0);
   steps[1] = 1;
   LrnShape shape;
@@ -140,6 +146,7 @@ LrnShape LrnShapeOf(const CompileRequest& request, const Value& x) {
   shape.channel_of = WalkAlong(x, steps);
   shape.channel_stride = MemoryStrides(x.shape, x.layout)[1];
   shape.channels = x.shape[1];
+  // An even window has one more channel behind than before.
   shape.before = (lrn.size - 1) / 2;
   shape.behind = lrn.size / 2;
   shape.bias = lrn.bias;

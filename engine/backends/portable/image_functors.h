@@ -1,6 +1,6 @@
-// Functors of resizing and response normalisation, one element of the result
-// per call, and the list of those of the image family. (Host and device; plain
-// C++.)
+// Functors of resizing and of response normalisation, one element of the result
+// per call, and the list of the image family's functors. (Host and device;
+// plain C++.)
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,8 @@
 
 namespace gpupool::engine::portable {
 
-// Brings a table that the host knows to the device: byte i of a piece of it.
+// Copies a piece of a table from its arguments, which the host fills, to the
+// device. Call i copies byte i.
 struct TableFunctor {
   static constexpr int64_t kMostBytes = 3072;
 
@@ -24,7 +25,7 @@ struct TableFunctor {
   GPUPOOL_HOST_DEVICE void operator()(int64_t i) const { to[i] = bytes[i]; }
 };
 
-// A linear map along an axis: result cell o is the sum over t from first[o] to
+// A linear map along an axis. Result cell o is the sum over t from first[o] to
 // first[o + 1] of weights[t] * source cell cells[t].
 struct AxisMap {
   const int32_t* first = nullptr;
@@ -34,7 +35,7 @@ struct AxisMap {
   int64_t source_stride = 1;  // elements between neighbours
 };
 
-// The maps of several axes, one after the other.
+// Applies the maps of several axes one after the other.
 template <typename T>
 struct ResizeFunctor {
   static constexpr int kMostAxes = kMaxLoops;
@@ -81,8 +82,8 @@ struct ResizeFunctor {
   }
 };
 
-// y = x / (bias + alpha / size * s)^beta, s the sum of squares over `size`
-// channels around each; any floating type.
+// y = x / (bias + alpha / size * s)^beta, where s is the sum of squares over
+// the `size` channels around each channel. Any floating type.
 struct LrnShape {
   DType type = DType::kFloat32;
   Walk<1> channel_of;          // of the place in memory
@@ -93,7 +94,8 @@ struct LrnShape {
   double factor = 1;  // alpha / size
   double beta = 0.75;
 
-  // bias + factor * the sum of squares around channel c, which is at `at`.
+  // Returns bias + factor * (the sum of squares around channel c, which is at
+  // `at`).
   GPUPOOL_HOST_DEVICE double Base(const void* x, int64_t at, int64_t c) const {
     const int64_t first = c < before ? 0 : c - before;
     const int64_t last = behind < channels - c ? c + behind : channels - 1;
@@ -118,6 +120,7 @@ struct LrnFunctor {
   }
 };
 
+// Computes
 // dx_j = dy_j base_j^-beta - 2 factor beta x_j *
 //        sum over the c whose window holds j of dy_c x_c base_c^(-beta - 1).
 struct LrnGradFunctor {

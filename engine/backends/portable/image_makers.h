@@ -1,11 +1,11 @@
-// The parts of the image family. Host only.
+// Makers of parts of the image family. Host only.
 #pragma once
 
 #include "engine/backends/portable/kernel_makers.h"
 
 namespace gpupool::engine::portable {
 
-// kResize and kResizeGrad.
+// Makes kernels of kResize and kResizeGrad.
 KernelOr MakeResize(const CompileRequest& request,
                     const PortableContext& context);
 

@@ -10,14 +10,14 @@
 
 namespace gpupool::engine::portable {
 
-// Example, channel, depth, height, width.
+// A position: example, channel, depth, height, width.
 struct Place {
   int64_t example = 0;
   int64_t channel = 0;
   int64_t cell[3] = {0, 0, 0};
 };
 
-// Elements between neighbours.
+// Distances in elements between neighbours.
 struct SpaceStrides {
   int64_t example = 0;
   int64_t channel = 0;
@@ -33,7 +33,7 @@ struct SpaceStrides {
   }
 };
 
-// The places of a value in the order of its memory.
+// The positions of a value's elements in the order of memory.
 struct SpaceGrid {
   Grid grid;  // five axes
   bool channels_last = false;
@@ -50,7 +50,7 @@ struct SpaceGrid {
   }
 };
 
-// Positions begin .. end of a window's kernel along an axis.
+// A range [begin, end) of a window's positions along an axis.
 struct KernelRange {
   int64_t begin = 0;
   int64_t end = 0;
@@ -67,11 +67,11 @@ struct SlideAxis {
   int64_t before = 0;  // padding
   int64_t behind = 0;
 
-  // The cell of the input below position k of the window of output cell y.
+  // Returns the input cell at position k of the window of output cell y.
   GPUPOOL_HOST_DEVICE int64_t Input(int64_t y, int64_t k) const {
     return y * stride - before + k * dilation;
   }
-  // Positions of the window of output cell y whose cells lie in low .. high.
+  // Returns the positions of y's window whose cells lie in [low, high).
   GPUPOOL_HOST_DEVICE KernelRange Within(int64_t y, int64_t low,
                                          int64_t high) const {
     const int64_t first = Input(y, 0);
@@ -82,15 +82,15 @@ struct SlideAxis {
     if (range.begin > range.end) range.begin = range.end;
     return range;
   }
-  // The same within the input.
+  // Returns the positions of y's window that lie in the input.
   GPUPOOL_HOST_DEVICE KernelRange Real(int64_t y) const {
     return Within(y, 0, input);
   }
-  // The same within the padded input.
+  // Returns the positions of y's window that lie in the padded input.
   GPUPOOL_HOST_DEVICE KernelRange Padded(int64_t y) const {
     return Within(y, -before, input + behind);
   }
-  // The output cell whose window has input cell x at position k; -1: none.
+  // Returns the output cell whose window has input cell x at position k, or -1.
   GPUPOOL_HOST_DEVICE int64_t Output(int64_t x, int64_t k) const {
     const int64_t from = x + before - k * dilation;
     if (from < 0 || from % stride != 0) return -1;
@@ -109,8 +109,8 @@ struct SlideWindow {
     return (d * axis[1].kernel + h) * axis[2].kernel + w;
   }
 
-  // visit(position in the kernel, offset) of the real cells of the window of
-  // an output place; `strides` are the input's.
+  // Calls visit(position in the kernel, offset) for the cells of an output
+  // place's window that lie in the input. `strides` are the input's.
   template <typename Visitor>
   GPUPOOL_HOST_DEVICE void ForEachInput(const Place& y,
                                         const SpaceStrides& strides,
@@ -130,8 +130,8 @@ struct SlideWindow {
     }
   }
 
-  // visit(position in the kernel, cells of the output) of the windows that
-  // hold an input place.
+  // Calls visit(position in the kernel, cells of the output) for the windows
+  // that hold an input place.
   template <typename Visitor>
   GPUPOOL_HOST_DEVICE void ForEachOutput(const Place& x,
                                          const Visitor& visit) const {
@@ -151,7 +151,7 @@ struct SlideWindow {
   }
 };
 
-// Where output cells lie.
+// Returns the offset in elements of an output cell.
 GPUPOOL_HOST_DEVICE inline int64_t CellsAt(const SpaceStrides& strides,
                                            const int64_t* cell) {
   return cell[0] * strides.cell[0] + cell[1] * strides.cell[1] +

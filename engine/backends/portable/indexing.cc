@@ -10,7 +10,7 @@
 namespace gpupool::engine::portable {
 namespace {
 
-// Beyond so many chosen elements every element is ranked instead.
+// With more chosen elements, every element is ranked instead.
 constexpr int64_t kMostSelected = 64;
 
 bool IsWide(const Value& indices) { return indices.dtype == DType::kInt64; }
@@ -42,8 +42,8 @@ std::unique_ptr<Kernel> MakeGatherOf(const TupleIndices& tuples, bool shared,
   });
 }
 
-// y [batch, tuples, after] from x [batch, cells, after], in words as wide as
-// `after` allows.
+// Makes a gather of y [batch, tuples, after] from x [batch, cells, after], in
+// words as wide as `after` allows.
 KernelOr MakeGatherRows(const TupleIndices& tuples, bool shared, int64_t batch,
                         int64_t count, int64_t cells, int64_t after,
                         uint64_t element_bytes, LaunchStream stream) {
@@ -80,7 +80,7 @@ KernelOr MakeGather(const CompileRequest& request,
                         context.stream);
 }
 
-// How tuples of indices cut a value: [batch, cells, after].
+// Returns how tuples of indices cut a value: [batch, cells, after].
 AxisView ViewOfTuples(const Shape& x, int batch_dims, int length) {
   AxisView view;
   for (int axis = 0; axis < x.rank(); ++axis) {
@@ -93,7 +93,7 @@ AxisView ViewOfTuples(const Shape& x, int batch_dims, int length) {
   return view;
 }
 
-// The tuples into the axes of x from `batch_dims` on.
+// Returns the tuples of indices into the axes of x from `batch_dims` on.
 TupleIndices TuplesInto(const CompileRequest& request,
                         const PortableContext& context, int batch_dims) {
   const Shape& x = InputOf(request, 0).shape;
@@ -112,6 +112,7 @@ KernelOr MakeGatherNd(const CompileRequest& request,
   const int batch_dims = request.node.get<GatherNdAttributes>().batch_dims;
   const TupleIndices tuples = TuplesInto(request, context, batch_dims);
   const AxisView view = ViewOfTuples(x.shape, batch_dims, tuples.length);
+  // Each entry of the batch has its own tuples.
   const int64_t count =
       InputOf(request, 1).shape.elements() / tuples.length / view.before;
   return MakeGatherRows(tuples, false, view.before, count, view.cells,
@@ -141,7 +142,7 @@ KernelOr MakeGatherElements(const CompileRequest& request,
   });
 }
 
-// All of input 0 to output 0, unless it is there already.
+// Copies input 0 to output 0, unless they are the same memory.
 void CopyInput(LaunchStream stream, const CopyPlan& plan,
                const KernelArguments& at) {
   if (at.in<std::byte>(0) != at.out<std::byte>(0)) {
@@ -170,6 +171,8 @@ KernelOr MakeScatterElements(const CompileRequest& request,
   functor.update_step = from[axis];
   functor.y_step = to[axis];
   functor.error = ErrorPlaceOf(request, context);
+  // One call takes all updates along the axis, so updates of one element apply
+  // in their order.
   LoopNest loops;
   loops.strides.resize(2);
   for (size_t i = 0; i < to.size(); ++i) {
@@ -186,6 +189,7 @@ KernelOr MakeScatterElements(const CompileRequest& request,
     bound.indices = at.in<void>(1);
     bound.updates = at.in<void>(2);
     bound.y = at.out<void>(0);
+    // The scatter writes over the copy, so the copy is queued first.
     CopyInput(stream, copy, at);
     LaunchFor(stream, lanes, bound);
   });
@@ -197,6 +201,7 @@ KernelOr MakeScatterNd(const CompileRequest& request,
   const TupleIndices tuples = TuplesInto(request, context, 0);
   const AxisView view = ViewOfTuples(x.shape, 0, tuples.length);
   const int64_t count = InputOf(request, 1).shape.elements() / tuples.length;
+  // The buckets count in 32 bits.
   if (!BucketPlan::Fits(count, view.cells)) return nullptr;
   const BucketPlan plan(count, view.cells);
   ScatterRowsFunctor functor{};
@@ -211,6 +216,8 @@ KernelOr MakeScatterNd(const CompileRequest& request,
         bound.x = at.in<void>(0);
         bound.updates = at.in<void>(2);
         bound.y = at.out<void>(0);
+        // The buckets keep the order of updates, and each element has one
+        // writer.
         bound.buckets = plan.Launch(stream, own, at.workspace<std::byte>());
         LaunchFor(stream, view.cells * view.after, bound);
       },
@@ -264,6 +271,7 @@ KernelOr MakeTopK(const CompileRequest& request, LaunchStream stream) {
   const auto& top = request.node.get<TopKAttributes>();
   const Value& x = InputOf(request, 0);
   const AxisView view = AxisViewOf(x.shape, top.axis);
+  // With many elements to choose, each element finds its own rank instead.
   if (top.k > kMostSelected) {
     RankFunctor functor{};
     functor.type = x.dtype;

@@ -14,8 +14,8 @@
 
 namespace gpupool::engine::portable {
 
-// y [batch, tuples, after] of x [batch, cells, after], where each batch has
-// its own tuples or all share them.
+// Gathers y [batch, tuples, after] from x [batch, cells, after]. Each batch has
+// its own tuples, or all batches share them.
 template <typename Word>
 struct GatherFunctor {
   const Word* x = nullptr;
@@ -38,7 +38,7 @@ struct GatherFunctor {
   }
 };
 
-// y of the indices' shape; x may be longer along every axis.
+// Gathers y, which has the indices' shape. x may be longer along every axis.
 struct GatherElementsFunctor {
   const void* x = nullptr;
   const void* indices = nullptr;
@@ -108,8 +108,8 @@ GPUPOOL_HOST_DEVICE inline Number Combine(ScatterReduction reduction,
              : Whole(CombineWhole(reduction, old.whole, update.whole));
 }
 
-// One lane of a scatter along an axis: updates of different lanes never meet.
-// Call i is for position i in the other axes of the updates; y holds x.
+// Scatters one lane along an axis. Lanes write different elements. Call i takes
+// position i in the other axes of the updates. y holds x beforehand.
 struct ScatterElementsFunctor {
   const void* indices = nullptr;
   const void* updates = nullptr;
@@ -141,7 +141,7 @@ struct ScatterElementsFunctor {
   }
 };
 
-// Scatter of rows, y [buckets, after]; y may be x.
+// Scatters rows into y [buckets, after]. y may be x.
 struct ScatterRowsFunctor {
   const void* x = nullptr;
   const void* updates = nullptr;  // [tuples, after]
@@ -164,8 +164,8 @@ struct ScatterRowsFunctor {
   }
 };
 
-// Gradient of a gather, dx [before, buckets, after] of dy [before, tuples,
-// after]. T is a hot type or double.
+// Computes the gradient of a gather: dx [before, buckets, after] from dy
+// [before, tuples, after]. T is a hot type or double.
 template <typename T>
 struct GatherGradFunctor {
   const T* dy = nullptr;

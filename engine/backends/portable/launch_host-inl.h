@@ -1,5 +1,5 @@
-// The launches of launch.h as loops on the host. Included by the sources that
-// instantiate them, and by nobody else.
+// Defines the launches of launch.h as loops on the host. Only the sources that
+// instantiate them include this.
 #pragma once
 
 #include <type_traits>
@@ -27,7 +27,7 @@ void LaunchRows(LaunchStream, int64_t rows, const Functor& functor) {
 }  // namespace gpupool::engine::portable
 
 // A family's functor header lists its functors: GPUPOOL_<FAMILY>_FUNCTORS(FOR,
-// ROWS) calls FOR with those of LaunchFor and ROWS with those of LaunchRows.
+// ROWS) calls FOR with those for LaunchFor and ROWS with those for LaunchRows.
 #define GPUPOOL_INSTANTIATE_FOR(...)                          \
   template void LaunchFor<__VA_ARGS__>(LaunchStream, int64_t, \
                                        const __VA_ARGS__&);

@@ -1,7 +1,7 @@
 // Functors over the rows of layer norm. (Host and device; plain C++.)
 //
-// T is a floating type. Sums are made in double, in an order that depends on
-// the row and on the lanes of a group only.
+// T is a floating type. Sums are made in double, in an order that depends only
+// on the row and on the number of lanes of a group.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace gpupool::engine::portable {
 
-// A row of layer norm.
+// Normalises a row.
 template <typename T>
 struct LayerNormFunctor {
   const T* x = nullptr;
@@ -53,7 +53,7 @@ struct LayerNormFunctor {
   }
 };
 
-// A row of dx of layer norm.
+// Computes a row of dx.
 template <typename T>
 struct LayerNormGradFunctor {
   const T* dy = nullptr;

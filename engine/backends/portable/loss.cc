@@ -9,6 +9,7 @@ uint64_t DoubleBytes(int64_t count) {
   return static_cast<uint64_t>(count) * sizeof(double);
 }
 
+// Returns the rows of labels without the addresses of a run.
 LabelRows LabelsOf(const CompileRequest& request,
                    const PortableContext& context) {
   const Value& logits = InputOf(request, 0);
@@ -24,6 +25,7 @@ LabelRows LabelsOf(const CompileRequest& request,
   return rows;
 }
 
+// Adds the addresses of a run.
 LabelRows BoundTo(const KernelArguments& at, LabelRows rows) {
   rows.labels = at.in<void>(1);
   rows.row_count = at.inputs() > 2 ? at.in<int64_t>(2) : nullptr;
@@ -38,6 +40,7 @@ std::unique_ptr<Kernel> MakeCrossEntropy(const CompileRequest& request,
   const DType type = OutputOf(request, 0).dtype;
   return MakeKernel(
       [=, stream = context.stream](const KernelArguments& at) {
+        // The workspace has one loss per row. The second launch adds them up.
         auto* losses = at.workspace<double>();
         const LabelRows rows = BoundTo(at, labels);
         LaunchRows(stream, rows.rows,
@@ -67,6 +70,7 @@ std::unique_ptr<Kernel> MakeCrossEntropyGrad(const CompileRequest& request,
       [=, stream = context.stream](const KernelArguments& at) {
         const LabelRows rows = BoundTo(at, labels);
         double* divisor = mean ? at.workspace<double>() : nullptr;
+        // The launch below reads the divisor.
         if (mean) LaunchRows(stream, 1, DivisorFunctor{rows, divisor});
         LaunchRows(
             stream, rows.rows,
@@ -87,6 +91,7 @@ std::unique_ptr<Kernel> MakeCorrectCount(const CompileRequest& request,
         LaunchRows(stream, rows.rows,
                    CorrectFunctor<T>{at.in<T>(0), right, rows});
         LossFunctor total;
+        // A correct row gives 1, so the sum is the count.
         total.numbers = right;
         total.parts = rows.rows;
         total.y = at.out<void>(0);
@@ -103,6 +108,7 @@ std::unique_ptr<Kernel> MakeSquaredError(const CompileRequest& request,
   LabelRows all;
   all.rows = x.shape[0];
   const int64_t per_row = x.shape.elements() / all.rows;
+  // Each sum covers a piece of the elements, regardless of rows.
   const int64_t pieces =
       CeilDivide(x.shape.elements(), SquaredErrorFunctor<T>::kPiece);
   const bool mean =
@@ -133,6 +139,7 @@ template <typename T>
 std::unique_ptr<Kernel> MakeSquaredErrorGrad(const CompileRequest& request,
                                              const PortableContext& context) {
   const int64_t count = InputOf(request, 0).shape.elements();
+  // The mean over rows and numbers is one mean over all elements.
   const double factor = 2.0 / static_cast<double>(count);
   return MakeKernel([=, stream = context.stream](const KernelArguments& at) {
     LaunchFor(stream, count,

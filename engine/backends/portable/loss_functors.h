@@ -1,8 +1,8 @@
-// Functors of losses and of the count of right answers. (Host and device;
+// Functors of losses and of the count of correct answers. (Host and device;
 // plain C++.)
 //
-// T is a floating type. Each row's loss is a double in scratch memory; one
-// group adds them up in an order that depends on its lanes only.
+// T is a floating type. Each row's loss is a double in scratch memory. One
+// group adds them up, in an order that depends only on its number of lanes.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@
 
 namespace gpupool::engine::portable {
 
-// The labels of a batch, and which rows count.
+// The labels of a batch, and the rows that count.
 struct LabelRows {
   const void* labels = nullptr;        // int32 or int64 [rows]
   const int64_t* row_count = nullptr;  // null: all rows
@@ -35,7 +35,8 @@ struct LabelRows {
     return row < counted() &&
            !(ignores && LoadIndex(wide, labels, row) == ignored);
   }
-  // -1, which `report` reports, when it lies outside.
+  // Returns the row's label, or -1 when it lies outside. Then reports an error
+  // if `report` is set.
   GPUPOOL_HOST_DEVICE int64_t Label(int64_t row, bool report) const {
     const int64_t label = LoadIndex(wide, labels, row);
     if (label >= 0 && label < classes) return label;
@@ -44,7 +45,7 @@ struct LabelRows {
   }
 };
 
-// The cross entropy of each row.
+// Computes the cross entropy of each row.
 template <typename T>
 struct CrossEntropyFunctor {
   const T* logits = nullptr;
@@ -82,7 +83,8 @@ struct CrossEntropyFunctor {
   }
 };
 
-// What the losses of rows are divided by: the rows that count, at least 1.
+// Returns the divisor of the rows' losses: the number of rows that count, at
+// least 1.
 template <typename Group>
 GPUPOOL_HOST_DEVICE inline double DivisorOf(const Group& group,
                                             const LabelRows& rows) {
@@ -94,7 +96,7 @@ GPUPOOL_HOST_DEVICE inline double DivisorOf(const Group& group,
   return counted < 1 ? 1.0 : counted;
 }
 
-// Divisor of the gradient; one row.
+// Computes the gradient's divisor. Has one row.
 struct DivisorFunctor {
   LabelRows rows;
   double* divisor = nullptr;
@@ -106,7 +108,7 @@ struct DivisorFunctor {
   }
 };
 
-// A row of (softmax(x) - wanted) / divisor.
+// Computes a row of (softmax(x) - wanted) / divisor.
 template <typename T>
 struct CrossEntropyGradFunctor {
   const T* logits = nullptr;
@@ -143,7 +145,7 @@ struct CrossEntropyGradFunctor {
   }
 };
 
-// 1 for each row whose first greatest logit is the label's, else 0.
+// Gives 1 for each row whose first greatest logit is the label's, else 0.
 template <typename T>
 struct CorrectFunctor {
   const T* logits = nullptr;
@@ -175,7 +177,7 @@ struct CorrectFunctor {
   }
 };
 
-// Sums of squared differences of pieces of the rows that count.
+// Sums up squared differences of pieces of the rows that count.
 template <typename T>
 struct SquaredErrorFunctor {
   static constexpr int64_t kPiece = 16 << 10;  // elements
@@ -218,11 +220,11 @@ struct SquaredErrorGradFunctor {
 
 enum class LossDivisor : uint8_t {
   kNone,
-  kRows,     // that row_count leaves
-  kCounted,  // the same without those whose label is ignored
+  kRows,     // rows that row_count leaves
+  kCounted,  // the same, except rows with an ignored label
 };
 
-// The sum of `parts` numbers, divided; one row. The result is floating, or
+// Divides the sum of `parts` numbers. Has one row. The result is floating, or
 // int64 for counts.
 struct LossFunctor {
   const double* numbers = nullptr;

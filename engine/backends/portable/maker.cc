@@ -7,6 +7,8 @@ namespace gpupool::engine::portable {
 int32_t NodePosition(const CompileRequest& request) {
   const absl::Span<const Node> nodes = request.graph.nodes();
   const Node* node = &request.node;
+  // Comparing pointers with < is only defined within one array, std::less
+  // always is.
   const std::less<const Node*> before;
   if (nodes.empty() || before(node, &nodes.front()) ||
       before(&nodes.back(), node)) {
@@ -21,6 +23,7 @@ Grid GridOf(const std::vector<int64_t>& sizes) {
   grid.axes = static_cast<int32_t>(sizes.size());
   int64_t count = 1;
   for (const int64_t size : sizes) count *= size;
+  // FastDivisor divides numbers below 2^31 only.
   grid.wide = count > INT32_MAX;
   for (size_t axis = 0; axis < sizes.size(); ++axis) {
     grid.sizes[axis] = sizes[axis];

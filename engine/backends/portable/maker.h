@@ -1,5 +1,5 @@
-// What the kernel makers share: walks out of loop nests, places for errors,
-// kernels out of functions. Host only.
+// Parts that kernel makers share: walks from loop nests, places for errors,
+// kernels from functions. Host only.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@
 
 namespace gpupool::engine::portable {
 
-// Position of the node in the graph; -1 where it stands elsewhere.
+// Returns the node's position in the graph, or -1 for a node outside of the
+// graph.
 int32_t NodePosition(const CompileRequest& request);
 
 inline ErrorPlace ErrorPlaceOf(const CompileRequest& request,
@@ -23,8 +24,8 @@ inline ErrorPlace ErrorPlaceOf(const CompileRequest& request,
   return {context.error, NodePosition(request)};
 }
 
-// The nest's loops collapsed; operand k of the walk is operand k of the nest.
-// At most kMaxLoops loops remain, since values have at most that many axes.
+// Returns a walk over the nest's loops, collapsed. Operands keep their order.
+// At most kMaxLoops loops remain, since values have at most as many axes.
 template <int kOperands>
 Walk<kOperands> WalkOf(LoopNest loops) {
   loops.Collapse();
@@ -46,16 +47,17 @@ Walk<kOperands> WalkOf(LoopNest loops) {
   return walk;
 }
 
-// Positions in `sizes`, at most kMaxLoops of them.
+// Returns the grid of positions in `sizes`, of which there are at most
+// kMaxLoops.
 Grid GridOf(const std::vector<int64_t>& sizes);
 
-// An axis in the middle: [before, cells, after] in row-major order.
+// A row-major value around one axis, as [before, cells, after].
 struct AxisView {
   int64_t before = 1, cells = 1, after = 1;
 };
 AxisView AxisViewOf(const Shape& shape, int axis);
 
-// Rounds up.
+// Returns a / b, rounded up.
 inline int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace gpupool::engine::portable

@@ -12,13 +12,13 @@
 namespace gpupool::engine::portable {
 namespace {
 
-// One input's copy.
+// The copy of one input.
 struct InputCopy {
   size_t input = 0;
   CopyPlan plan;
 };
 
-// Copies into the output, maybe after a fill.
+// Copies into the output, after a fill if there is one.
 class CopyProgram {
  public:
   explicit CopyProgram(const Value& y)
@@ -33,6 +33,7 @@ class CopyProgram {
   }
 
   void Run(LaunchStream stream, const KernelArguments& at) const {
+    // Launches of a stream run in order, so the copies overwrite the fill.
     std::byte* to = at.out<std::byte>(0);
     if (fills_) LaunchFill(stream, to, count_, fill_.data(), element_bytes_);
     for (const InputCopy& copy : copies_) {
@@ -48,8 +49,7 @@ class CopyProgram {
   std::vector<InputCopy> copies_;
 };
 
-// A value that is padded, or its gradient, by axis in the result's memory
-// order.
+// The axes of a padded value or of its gradient, in the result's memory order.
 struct PadAxes {
   Grid grid;  // of the result
   std::vector<int> order;
@@ -118,6 +118,7 @@ KernelOr MakeMovement(const CompileRequest& request,
   const LaunchStream stream = context.stream;
   const Value& y = OutputOf(request, 0);
   const auto movement = CopiesOf(request.graph, node);
+  // The remaining movements are pads that copies cannot express.
   if (!movement.has_value()) {
     return node.op == Op::kPad ? MakePadding(request, stream)
                                : MakePadGrad(request, stream);

@@ -11,12 +11,13 @@
 
 namespace gpupool::engine::portable {
 
-// 16 bytes that move as one.
+// 16 bytes that one instruction moves.
 struct alignas(16) Word16 {
   uint64_t halves[2];
 };
 
-// A strided copy; operands of the walk: source, target.
+// Copies with strides. Operand 0 of the walk is the source, operand 1 the
+// target.
 template <typename Word>
 struct CopyFunctor {
   const Word* from = nullptr;
@@ -35,8 +36,8 @@ struct alignas(sizeof(Word) * kSide) Line {
   Word words[kSide];
 };
 
-// A transposition by blocks of kSide x kSide: lines of the source, `from_line`
-// apart, become columns of lines of the target, `to_line` apart.
+// Transposes blocks of kSide x kSide. Lines of the source, `from_line` apart,
+// become columns of lines of the target, `to_line` apart.
 template <typename Word, int kSide>
 struct TransposeFunctor {
   const Word* from = nullptr;
@@ -69,7 +70,7 @@ struct FillFunctor {
   GPUPOOL_HOST_DEVICE void operator()(int64_t i) const { to[i] = word; }
 };
 
-// One element of `bytes` bytes.
+// Copies one element of `bytes` bytes.
 GPUPOOL_HOST_DEVICE inline void CopyElement(int32_t bytes, const void* from,
                                             int64_t source, void* to,
                                             int64_t target) {
@@ -88,8 +89,8 @@ GPUPOOL_HOST_DEVICE inline void CopyElement(int32_t bytes, const void* from,
   }
 }
 
-// Padding that repeats the edge or reflects at it. Element i of the result in
-// memory order; axes are in that order.
+// Pads by repeating the edge or reflecting at it. Call i writes element i of
+// the result in the order of memory. Axes are in this order too.
 struct PadFunctor {
   const void* from = nullptr;
   void* to = nullptr;
@@ -116,8 +117,8 @@ struct PadFunctor {
   }
 };
 
-// Its gradient: element i of dx, in memory order, is the sum of the elements
-// of dy that it was copied to.
+// Computes the gradient of PadFunctor. Call i writes element i of dx in the
+// order of memory: the sum of the elements of dy that are its copies.
 struct PadGradFunctor {
   const void* dy = nullptr;
   void* dx = nullptr;
@@ -128,7 +129,7 @@ struct PadGradFunctor {
   int64_t after[kMaxLoops];
   int64_t strides[kMaxLoops];  // of dy
 
-  // The copies of coordinate p along an axis.
+  // Returns the number of copies of coordinate p along an axis.
   GPUPOOL_HOST_DEVICE int64_t Copies(int axis, int64_t p) const {
     const int64_t last = grid.sizes[axis] - 1;
     if (reflect) {
@@ -137,7 +138,7 @@ struct PadGradFunctor {
     }
     return 1 + (p == 0 ? before[axis] : 0) + (p == last ? after[axis] : 0);
   }
-  // Where the k-th of them is.
+  // Returns the coordinate of the k-th copy.
   GPUPOOL_HOST_DEVICE int64_t CopyAt(int axis, int64_t p, int64_t k) const {
     if (!reflect) return (p == 0 ? 0 : before[axis] + p) + k;
     if (k == 0) return before[axis] + p;

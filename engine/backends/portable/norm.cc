@@ -10,11 +10,12 @@
 namespace gpupool::engine::portable {
 namespace {
 
-// Runs of a channel's neighbouring numbers of at least so many are read as
-// rows: a sector of 32 bytes of float32.
+// Least run of a channel's neighbouring numbers that is read as a row: a sector
+// of 32 bytes of float32.
 constexpr int64_t kLeastRun = 8;
 
-// Whether input i is float32 beside 16-bit numbers; the others are like it.
+// Returns whether input i is float32 next to 16-bit data. The other statistics
+// and parameters have the same type.
 bool HasWideSides(const CompileRequest& request, size_t i) {
   return InputOf(request, i).dtype == DType::kFloat32;
 }
@@ -27,9 +28,10 @@ SideResults<T> SideOut(const KernelArguments& at, size_t i, bool wide) {
   return {at.out<void>(i), wide};
 }
 
+// The channels of a value, and the parts of their sums.
 struct ChannelPlan {
   ChannelShape shape;
-  Walk<1> channel_of;    // of the place in memory
+  Walk<1> channel_of;    // by place in memory
   int64_t elements = 0;  // of the value
 
   uint64_t sum_bytes() const {
@@ -38,7 +40,7 @@ struct ChannelPlan {
   }
 };
 
-// The channels of x [N, C, ...].
+// Returns the plan for the channels of x [N, C, ...].
 ChannelPlan PlanChannels(const Value& x, const PortableContext& context) {
   const auto strides = MemoryStrides(x.shape, x.layout);
   ChannelPlan plan;
@@ -57,13 +59,15 @@ ChannelPlan PlanChannels(const Value& x, const PortableContext& context) {
   }
   plan.shape.numbers = WalkOf<1>(std::move(numbers));
   plan.channel_of = WalkOf<1>(std::move(channels));
+  // If the stride between channels is large, a channel's numbers are
+  // neighbours.
   plan.shape.parts = ChooseParts(
       strides[1] >= kLeastRun ? SumBy::kRow : SumBy::kColumns, x.shape[1],
       plan.elements / x.shape[1], context.resident_threads);
   return plan;
 }
 
-// [product of the others, last] of a value.
+// A value as [product of the other dimensions, last dimension].
 struct Rows {
   int64_t count = 0;
   int64_t width = 1;
@@ -73,7 +77,7 @@ Rows RowsOf(const Value& x) {
   return {x.shape.elements() / width, width};
 }
 
-// The columns of x [rows, width].
+// Returns the plan for the columns of x [rows, width].
 ChannelPlan PlanColumns(const Rows& rows, const PortableContext& context) {
   ChannelPlan plan;
   plan.elements = rows.count * rows.width;
@@ -88,6 +92,7 @@ template <typename T>
 void LaunchMaps(LaunchStream stream, const ChannelPlan& plan,
                 const ChannelMapFunctor<T>& maps, const T* x, T* y) {
   LaunchRows(stream, plan.shape.channels, maps);
+  // The maps of all channels are ready: launches of a stream run in order.
   LaunchFor(stream, plan.elements,
             ChannelApplyFunctor<T>{x, y, maps.maps, plan.channel_of});
 }
@@ -114,6 +119,7 @@ std::unique_ptr<Kernel> MakeBatchNormTraining(const CompileRequest& request,
         maps.beta = SideIn<T>(at, 2, wide);
         maps.mean_out = SideOut<T>(at, 1, wide);
         maps.variance_out = SideOut<T>(at, 2, wide);
+        // The maps lie behind the sums in the workspace.
         maps.maps = reinterpret_cast<ChannelMap<Real_t<T>>*>(
             at.workspace<std::byte>() + sum_bytes);
         maps.epsilon = epsilon;
@@ -147,7 +153,7 @@ std::unique_ptr<Kernel> MakeBatchNormInference(const CompileRequest& request,
           sizeof(ChannelMap<Real_t<T>>));
 }
 
-// The sums over channels of a gradient, then dgamma and dbeta.
+// Sums up a gradient by channel, then computes dgamma and dbeta.
 template <typename T, ChannelSum kSum>
 void LaunchGradSums(LaunchStream stream, const ChannelPlan& plan,
                     double epsilon, const KernelArguments& at, bool wide,
@@ -185,6 +191,7 @@ std::unique_ptr<Kernel> MakeBatchNormGrad(const CompileRequest& request,
   const bool wide = HasWideSides(request, 2);
   return MakeKernel(
       [=](const KernelArguments& at) {
+        // The slopes lie behind the sums in the workspace.
         auto* slopes = reinterpret_cast<ChannelSlopes<Real_t<T>>*>(
             at.workspace<std::byte>() + sum_bytes);
         LaunchGradSums<T, ChannelSum::kBatchGradient>(stream, plan, epsilon, at,
@@ -236,6 +243,7 @@ std::unique_ptr<Kernel> MakeLayerNormGrad(const CompileRequest& request,
                        at.in<T>(0), at.in<T>(1), SideIn<T>(at, 2, wide),
                        SideIn<T>(at, 3, wide), SideIn<T>(at, 4, wide),
                        at.out<T>(0), epsilon, rows.width});
+        // The columns' sums give dgamma and dbeta. Rows need no slopes.
         LaunchGradSums<T, ChannelSum::kLayerGradient>(stream, plan, epsilon, at,
                                                       wide, nullptr);
       },

@@ -1,4 +1,4 @@
-// The parts of the norm family. Host only.
+// Makers of parts of the norm family. Host only.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,10 @@ KernelOr MakeBatchNormUpdate(const CompileRequest& request,
 KernelOr MakeFoldBatchNorm(const CompileRequest& request,
                            const PortableContext& context);
 
-// Variances [channels] in float32 as 1 / sqrt(variance + epsilon), or `back`.
-// Input 0 to output 0, which may be the same memory. For libraries that keep
-// the other form.
+// Options of MakeSpread, whose kernel converts float32 variances [channels] to
+// 1 / sqrt(variance + epsilon), or with `back` the other way. It reads input 0
+// and writes output 0, which may be the same memory. Libraries keep the
+// converted form.
 struct SpreadOptions {
   int64_t channels = 0;
   double epsilon = 0;

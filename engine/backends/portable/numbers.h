@@ -1,8 +1,8 @@
 // Elements of tensors as numbers. (Host and device; plain C++.)
 //
 // Hot functors are templates over float, BFloat16 and Float16 and compute in
-// float. For the other types, and for mixtures, a type is told at run time and
-// a number is a Number: exact in double or in int64.
+// float. For other types and mixtures, the type is a value at run time and each
+// element is a Number: exact in double or in int64.
 #pragma once
 
 #include <cmath>
@@ -48,7 +48,7 @@ GPUPOOL_HOST_DEVICE inline float ToFloat(Float16 x) {
     const float y = static_cast<float>(magnitude) * 0x1p-24f;
     return FloatOfBits(BitsOfFloat(y) | sign);
   }
-  // The exponent's bias grows from 15 to 127.
+  // The exponent's bias changes from 15 to 127.
   const uint32_t wide = magnitude >= 0x7c00u
                             ? (magnitude << 13) | 0x7f800000u
                             : (magnitude << 13) + (uint32_t{127 - 15} << 23);
@@ -56,13 +56,14 @@ GPUPOOL_HOST_DEVICE inline float ToFloat(Float16 x) {
 #endif
 }
 
-// The upper bits of `bits` without the lower `drop`, rounded to even.
+// Returns `bits` without the lower `drop` bits, rounded to nearest, ties to
+// even.
 GPUPOOL_HOST_DEVICE inline uint32_t DropBits(uint32_t bits, int drop) {
   const uint32_t half = (1u << (drop - 1)) - 1;
   return (bits + half + ((bits >> drop) & 1)) >> drop;
 }
 
-// The nearest element, ties to even; infinities and NaN stay.
+// Returns the nearest element, ties to even. Keeps infinities and NaN.
 template <typename T>
 GPUPOOL_HOST_DEVICE inline T FromFloat(float x);
 template <>
@@ -103,7 +104,7 @@ GPUPOOL_HOST_DEVICE inline Float16 FromFloat<Float16>(float x) {
 #endif
 }
 
-// The type behind a template argument.
+// The element type of a template argument.
 template <typename T>
 inline constexpr DType kTypeOf = DType::kFloat32;
 template <>
@@ -116,8 +117,8 @@ GPUPOOL_HOST_DEVICE constexpr bool IsFloatingType(DType type) {
          type == DType::kFloat16 || type == DType::kBFloat16;
 }
 
-// An element of any type: `real` for floating types, `whole` for the others;
-// bool is 0 or 1. The other member is 0.
+// An element of any type. `real` holds floating types and `whole` the others,
+// with bool as 0 or 1. The other member is 0.
 struct Number {
   double real = 0;
   int64_t whole = 0;
@@ -126,7 +127,8 @@ struct Number {
 GPUPOOL_HOST_DEVICE inline Number Real(double x) { return {x, 0}; }
 GPUPOOL_HOST_DEVICE inline Number Whole(int64_t x) { return {0, x}; }
 
-// A double as an int64: towards zero, the nearest one outside, 0 for NaN.
+// Returns a double as an int64, rounded towards zero. Numbers outside give the
+// nearest int64, NaN gives 0.
 GPUPOOL_HOST_DEVICE inline int64_t ToWhole(double x) {
   if (!(x < 0x1p63)) return x != x ? 0 : INT64_MAX;
   return x < -0x1p63 ? INT64_MIN : static_cast<int64_t>(x);
@@ -136,8 +138,9 @@ GPUPOOL_HOST_DEVICE inline double ToDouble(DType type, Number x) {
   return IsFloatingType(type) ? x.real : static_cast<double>(x.whole);
 }
 
-// What an element of the type holds of a number: integers modulo 2^bits,
-// floating ones rounded, bool whether it is not 0.
+// Returns the number that an element of the type holds after storing x.
+// Integers wrap modulo 2^bits, floating types round, and bool is whether x is
+// not 0.
 GPUPOOL_HOST_DEVICE inline Number Hold(DType type, Number x) {
   switch (type) {
     case DType::kFloat32:
@@ -162,7 +165,7 @@ GPUPOOL_HOST_DEVICE inline Number Hold(DType type, Number x) {
   return x;
 }
 
-// A number of one type as one of another, by the rules of CastAttributes.
+// Converts a number between types by the rules of CastAttributes.
 GPUPOOL_HOST_DEVICE inline Number Convert(DType from, DType to, Number x) {
   if (to == DType::kBool) {
     return Whole(IsFloatingType(from) ? x.real != 0 : x.whole != 0);
@@ -176,7 +179,7 @@ GPUPOOL_HOST_DEVICE inline const T* At(const void* data, int64_t i) {
   return static_cast<const T*>(data) + i;
 }
 
-// Element i of `data`.
+// Returns element i of `data`.
 GPUPOOL_HOST_DEVICE inline Number LoadNumber(DType type, const void* data,
                                              int64_t i) {
   switch (type) {
@@ -202,7 +205,7 @@ GPUPOOL_HOST_DEVICE inline Number LoadNumber(DType type, const void* data,
   return {};
 }
 
-// Element i of `data` becomes what the type holds of x.
+// Stores x as element i of `data`, converted as Hold does.
 GPUPOOL_HOST_DEVICE inline void StoreNumber(DType type, void* data, int64_t i,
                                             Number x) {
   switch (type) {
@@ -238,7 +241,7 @@ GPUPOOL_HOST_DEVICE inline void StoreNumber(DType type, void* data, int64_t i,
   }
 }
 
-// The same for floating and whole numbers alike.
+// Load and store an element of any type as a double.
 GPUPOOL_HOST_DEVICE inline double LoadDouble(DType type, const void* data,
                                              int64_t i) {
   return ToDouble(type, LoadNumber(type, data, i));
@@ -248,7 +251,7 @@ GPUPOOL_HOST_DEVICE inline void StoreDouble(DType type, void* data, int64_t i,
   StoreNumber(type, data, i,
               IsFloatingType(type) ? Real(x) : Whole(ToWhole(x)));
 }
-// Of an int32 or int64 element.
+// Returns element i of `data`, which is int64 if `wide`, else int32.
 GPUPOOL_HOST_DEVICE inline int64_t LoadIndex(bool wide, const void* data,
                                              int64_t i) {
   return wide ? *At<int64_t>(data, i) : *At<int32_t>(data, i);

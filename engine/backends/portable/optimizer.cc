@@ -15,12 +15,13 @@ StepInputs<T> InputsOf(const KernelArguments& at, bool clip,
   in.g = at.in<T>(1);
   in.learning_rate = at.in<double>(2);
   in.step = at.in<int64_t>(3);
+  // The clip coefficient is always the last input.
   in.clip = clip ? at.in<float>(at.inputs() - 1) : nullptr;
   in.weight_decay = weight_decay;
   return in;
 }
 
-// A kernel that launches what `bind` makes of the addresses, for each element.
+// Makes a kernel that launches the functor bind(addresses) for each element.
 template <typename Bind>
 std::unique_ptr<Kernel> MakeStep(const CompileRequest& request,
                                  LaunchStream stream, const Bind& bind) {
@@ -52,6 +53,7 @@ template <typename T>
 std::unique_ptr<Kernel> MakeAdam(const CompileRequest& request,
                                  LaunchStream stream) {
   const AdamAttributes adam = request.node.get<AdamAttributes>();
+  // beta^step is exp(step * log(beta)) on the device.
   const double log_beta1 = std::log(adam.beta1);
   const double log_beta2 = std::log(adam.beta2);
   return MakeStep(request, stream, [=](const KernelArguments& at) {
@@ -89,6 +91,7 @@ std::unique_ptr<Kernel> MakeRmsprop(const CompileRequest& request,
     if (rmsprop.momentum != 0) {
       const size_t buffer = rmsprop.centered ? 6 : 5;
       functor.buffer = at.in<T>(buffer);
+      // Each state's output is three places before its input.
       functor.buffer_out = at.out<T>(buffer - 3);
     }
     functor.alpha = rmsprop.alpha;

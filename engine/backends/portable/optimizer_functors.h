@@ -1,9 +1,9 @@
-// Functors of optimizer steps and running averages, one element per call.
-// (Host and device; plain C++.)
+// Functors of optimizer steps and running averages, one element per call. (Host
+// and device; plain C++.)
 //
 // T is a floating type. Learning rate, step and clip coefficient lie in the
-// device's memory. A clip coefficient that is not a number leaves everything as
-// it is. Results may overwrite what they replace. Formulas:
+// device's memory. A clip coefficient of NaN leaves everything unchanged.
+// Results may overwrite the values that they replace. Formulas:
 // engine/autodiff/step_tail.h.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace gpupool::engine::portable {
 
-// What all optimizer steps read.
+// The inputs of every optimizer step.
 template <typename T>
 struct StepInputs {
   const T* p = nullptr;
@@ -25,19 +25,19 @@ struct StepInputs {
   const float* clip = nullptr;  // null: 1
   double weight_decay = 0;
 
-  // Whether this step changes nothing.
+  // Returns whether this step changes nothing.
   GPUPOOL_HOST_DEVICE bool Keeps() const {
     return clip != nullptr && *clip != *clip;
   }
   GPUPOOL_HOST_DEVICE Real_t<T> Rate() const {
     return static_cast<Real_t<T>>(*learning_rate);
   }
-  // The gradient after clipping.
+  // Returns the gradient after clipping.
   GPUPOOL_HOST_DEVICE Real_t<T> Gradient(int64_t i) const {
     const Real_t<T> slope = Load(g, i);
     return clip == nullptr ? slope : slope * static_cast<Real_t<T>>(*clip);
   }
-  // The same plus the decay of weights.
+  // Returns the gradient after clipping plus weight decay.
   GPUPOOL_HOST_DEVICE Real_t<T> Decayed(int64_t i) const {
     return Gradient(i) + static_cast<Real_t<T>>(weight_decay) * Load(p, i);
   }
@@ -87,7 +87,7 @@ struct AdamFunctor {
   double epsilon = 1e-8;
   bool decoupled = false;
 
-  // 1 - beta^step.
+  // Returns 1 - beta^step.
   GPUPOOL_HOST_DEVICE Real_t<T> Correction(double log_beta) const {
     const double power = static_cast<double>(*in.step) * log_beta;
     return -std::expm1(static_cast<Real_t<T>>(power));

@@ -11,8 +11,8 @@
 
 namespace gpupool::engine::portable {
 
-// A number whose order among unsigned ones is that of the elements; NaN is
-// above every number, as in PyTorch, and 0 equals -0.
+// Returns an unsigned number whose order is that of the elements. NaN is above
+// every number, as in PyTorch, and 0 equals -0.
 GPUPOOL_HOST_DEVICE inline uint64_t OrderKey(DType type, const void* data,
                                              int64_t i) {
   const Number x = LoadNumber(type, data, i);
@@ -25,9 +25,9 @@ GPUPOOL_HOST_DEVICE inline uint64_t OrderKey(DType type, const void* data,
   return (bits & kTop) != 0 ? ~bits : bits | kTop;
 }
 
-// The first k elements of each row of x [before, cells, after] in order; among
-// equals the first comes first. Each time the best after the one before is
-// chosen.
+// Finds the first k elements of each row of x [before, cells, after] in order.
+// Equal elements keep their order. Each turn finds the best element after the
+// previous one.
 struct TopKFunctor {
   const void* x = nullptr;
   void* values = nullptr;
@@ -48,7 +48,7 @@ struct TopKFunctor {
     const int64_t first = row / after * cells * after + row % after;
     const int64_t result = row / after * k * after + row % after;
     uint64_t last_key = 0;
-    int64_t last_cell = -1;  // none yet
+    int64_t last_cell = -1;  // none found yet
     for (int64_t rank = 0; rank < k; ++rank) {
       uint64_t best_key = 0;
       int64_t best_cell = cells;
@@ -61,7 +61,7 @@ struct TopKFunctor {
           best_cell = c;
         }
       }
-      // A key of 0 may be nobody's or somebody's; the cell tells.
+      // A key of 0 may mean a lane without a candidate, so best_cell decides.
       last_key = group.Max(best_key);
       const bool mine = best_cell < cells && best_key == last_key;
       last_cell = -group.Max(mine ? -best_cell : -cells);
@@ -75,8 +75,8 @@ struct TopKFunctor {
   }
 };
 
-// The same for many of long rows: each element counts those that stand before
-// it, which is its place.
+// Does the same where there are many k of long rows. The place of an element is
+// the number of elements that come before it.
 struct RankFunctor {
   const void* x = nullptr;
   void* values = nullptr;

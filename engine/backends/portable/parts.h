@@ -1,10 +1,11 @@
-// How long sums are shared out. (Host and device; plain C++.)
+// Shares long sums among threads. (Host and device; plain C++.)
 //
-// Sums whose numbers lie next to each other are made by a group each; sums
-// whose numbers are neighbours of other sums' numbers by groups that take a
-// tile of them, so that lanes next to each other read what lies next to each
-// other. Where that gives fewer groups than a device runs at once, each sum is
-// cut into parts, and a second launch joins them.
+// - If the numbers of a sum are neighbours, a group makes each sum.
+// - If the numbers of neighbouring sums are neighbours, a group makes a tile of
+//   sums, so that neighbouring lanes read neighbouring numbers.
+//
+// If that gives fewer groups than the device runs at once, each sum is cut into
+// parts, and a second launch joins them.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 namespace gpupool::engine::portable {
 
-// Item `part * tiles + t` is part `part` of the sums t * tile .. (t + 1) *
-// tile.
+// Item `part * tiles + t` is part `part` of the sums [t * tile, (t + 1) *
+// tile).
 struct Parts {
   int64_t count = 1;  // numbers of each sum
   int64_t tile = 1;   // a power of two
@@ -31,9 +32,9 @@ struct Parts {
     return end < count ? end : count;
   }
 
-  // visit(part, sum, columns) for each sum of an item's tile that there is room
-  // for, by the lanes that share it: those of a column of `columns`. Sums may
-  // lie behind the last one; all lanes come as often.
+  // Calls visit(part, sum, columns) for the sums of an item's tile. Each lane
+  // takes the sums of its column, which is lane() % `columns`. All lanes make
+  // the same number of calls. So `sum` may lie behind the last one.
   template <typename Group, typename Visitor>
   GPUPOOL_HOST_DEVICE void ForEachSum(const Group& group, int64_t item,
                                       const Visitor& visit) const {

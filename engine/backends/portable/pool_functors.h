@@ -1,6 +1,6 @@
-// Functors of pools and their gradients, one element of the result per call,
-// of the image family. (Host and device; plain C++.) Gradients gather from the
-// windows that hold a cell, so nothing is added to by several threads.
+// Functors of pools and their gradients, one element of the result per call.
+// Part of the image family. (Host and device; plain C++.) A gradient gathers
+// from the windows that hold a cell, so no two threads add to the same element.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,7 @@ struct PoolShape {
   SpaceStrides y;
   bool exclude_padding = false;
 
-  // What the average of an output cell divides by.
+  // Returns the divisor of an output cell's average.
   GPUPOOL_HOST_DEVICE int64_t Divisor(const int64_t* cell) const {
     int64_t cells = 1;
     for (int axis = 0; axis < 3; ++axis) {
@@ -127,7 +127,8 @@ struct AvgPoolGradFunctor {
   }
 };
 
-// The mean of each channel of x; one thread or one group for each.
+// Computes the mean of each channel of x, with one thread or one group per
+// channel.
 template <typename T>
 struct GlobalAvgPoolFunctor {
   const T* x = nullptr;

@@ -1,4 +1,4 @@
-// Which family makes the kernel of an op.
+// Maps ops to the families that make their kernels.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +10,7 @@ namespace {
 
 using Maker = KernelOr (*)(const CompileRequest&, const PortableContext&);
 
+// Returns null for ops without portable kernels.
 Maker MakerOf(Op op) {
   switch (op) {
     case Op::kUnary:
@@ -115,10 +116,12 @@ bool AllOutputsEmpty(const CompileRequest& request) {
 
 KernelOr MakePortableKernel(const CompileRequest& request,
                             const PortableContext& context) {
+  // No family then has to handle empty outputs.
   if (AllOutputsEmpty(request)) {
     return MakeKernel([](const KernelArguments&) {});
   }
   const Node& node = request.node;
+  // A family returns null for a node beyond its limits.
   if (const Maker make = MakerOf(node.op); make != nullptr) {
     ASSIGN_OR_RETURN(auto kernel, make(request, context));
     if (kernel != nullptr) return kernel;

@@ -6,8 +6,8 @@
 namespace gpupool::engine::portable {
 namespace {
 
-// Rows and columns of an operand's last two axes, and what lies between
-// neighbours, with or without transposing it.
+// Rows and columns of an operand's last two axes, and the distances in elements
+// between neighbouring rows and columns. Transposing swaps them.
 struct Matrix {
   int64_t rows, columns;
   int64_t row, column;
@@ -19,8 +19,8 @@ Matrix MatrixOf(const Shape& shape, bool transposed) {
   return {rows, columns, columns, 1};
 }
 
-// Elements between neighbours along the leading axes of an operand whose last
-// two are a matrix, for each leading axis of a result of rank `rank`.
+// Returns the strides of an operand's leading axes, for each leading axis of a
+// result of rank `rank`. An axis that repeats has stride 0.
 std::vector<int64_t> LeadingStrides(const Shape& shape, int rank) {
   const auto strides = MemoryStrides(shape, Layout::kRowMajor);
   std::vector<int64_t> result(static_cast<size_t>(rank - 2), 0);
@@ -42,6 +42,7 @@ ProductShape ShapeOf(const CompileRequest& request, bool transpose_a,
   ProductShape shape;
   shape.rows = a.rows;
   shape.columns = b.columns;
+  // The product's inner axis is the columns of a and the rows of b.
   shape.inner = a.columns;
   shape.a_row = a.row;
   shape.a_inner = a.column;
@@ -101,6 +102,7 @@ KernelOr MakeMatrixProduct(const CompileRequest& request, LaunchStream stream) {
     scale = matmul.scale;
   }
   const int64_t count = y.shape.elements();
+  // Epilogues and scales exist only for floating types.
   if (!IsFloatingType(y.dtype)) {
     return MakeWholeProduct(shape, count, y.dtype, stream);
   }

@@ -15,7 +15,8 @@
 
 namespace gpupool::engine::portable {
 
-// y [batch, rows, columns] = a b, where operands of a batch may repeat.
+// The sizes and strides of y [batch, rows, columns] = a b. Operands may repeat
+// along batch axes.
 struct ProductShape {
   int64_t rows = 1;
   int64_t columns = 1;
@@ -64,7 +65,7 @@ struct ProductFunctor {
   }
 };
 
-// Of integers, modulo 2^bits.
+// Computes products of integers, modulo 2^bits.
 struct WholeProductFunctor {
   const void* a = nullptr;
   const void* b = nullptr;

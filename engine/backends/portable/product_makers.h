@@ -1,14 +1,14 @@
-// The parts of the product family. Host only.
+// Makers of parts of the product family. Host only.
 #pragma once
 
 #include "engine/backends/portable/kernel_makers.h"
 
 namespace gpupool::engine::portable {
 
-// Convolutions and their gradients.
+// Makes kernels of convolutions and their gradients.
 KernelOr MakeConvolution(const CompileRequest& request,
                          const PortableContext& context);
-// kAttention and kAttentionGrad.
+// Makes kernels of kAttention and kAttentionGrad.
 KernelOr MakeAttention(const CompileRequest& request,
                        const PortableContext& context);
 

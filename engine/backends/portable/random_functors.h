@@ -1,4 +1,4 @@
-// Functors of dropout and of random numbers, of the elementwise family. (Host
+// Functors of dropout and random numbers. Part of the elementwise family. (Host
 // and device; plain C++.)
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace gpupool::engine::portable {
 
-// The four elements of Philox block i (DropoutAttributes). T is a hot type or
-// double.
+// Computes the four elements of Philox block i (DropoutAttributes). T is a hot
+// type or double.
 template <typename T>
 struct DropoutFunctor {
   const T* x = nullptr;
@@ -50,7 +50,7 @@ struct DropoutFunctor {
   }
 };
 
-// The four numbers of Philox block i (RandomAttributes).
+// Computes the four numbers of Philox block i (RandomAttributes).
 struct RandomFunctor {
   float* y = nullptr;
   const int64_t* seed = nullptr;
@@ -64,7 +64,7 @@ struct RandomFunctor {
     if (!normal) {
       return first + (second - first) * PhiloxUniformFloat(words.word[e]);
     }
-    // Above 0, so that the logarithm is finite.
+    // More than 0, so that the logarithm is finite.
     const double u = 1.0 - PhiloxUniformFloat(words.word[e & ~1]);
     const double angle =
         6.28318530717958647693 * PhiloxUniformFloat(words.word[e | 1]);

@@ -1,4 +1,4 @@
-// Elements of the floating types in the type that functors compute with. (Host
+// Elements of the floating types, in the type in which functors compute. (Host
 // and device; plain C++.)
 #pragma once
 
@@ -43,8 +43,8 @@ GPUPOOL_HOST_DEVICE inline void Store(T* to, int64_t i, Real_t<T> x) {
   }
 }
 
-// Statistics and parameters of a normalisation of T: of type T, or float32
-// beside 16-bit numbers.
+// Statistics and parameters of a normalisation of T. They have type T, or may
+// be float32 when T has 16 bits.
 template <typename T>
 struct SideNumbers {
   const void* at = nullptr;
@@ -58,7 +58,7 @@ struct SideNumbers {
   }
 };
 
-// The same to be written.
+// The same for results.
 template <typename T>
 struct SideResults {
   void* at = nullptr;

@@ -9,8 +9,8 @@
 namespace gpupool::engine::portable {
 namespace {
 
-// Fewer elements than that, of more results than a device has threads, are a
-// thread's work.
+// Sums of fewer elements are made by one thread each, if there are more results
+// than the device has threads.
 constexpr int64_t kLongSum = 32;
 
 bool IsHot(DType type) {
@@ -18,7 +18,7 @@ bool IsHot(DType type) {
          type == DType::kFloat16;
 }
 
-// The axes as loops in the source's order of memory.
+// Returns a walk over the axes in the given order.
 Walk<1> WalkOver(const Value& x, const std::vector<int>& axes) {
   const auto strides = MemoryStrides(x.shape, x.layout);
   LoopNest loops;
@@ -30,8 +30,8 @@ Walk<1> WalkOver(const Value& x, const std::vector<int>& axes) {
   return WalkOf<1>(std::move(loops));
 }
 
-// The kept axes in the order of the result's memory: whether or not it keeps
-// the reduced ones as axes of 1, those do not move.
+// Returns the kept axes in the order of the result's memory. The result may
+// keep reduced axes with size 1, which do not matter.
 std::vector<int> KeptInOrder(const Value& x, const Value& y,
                              const std::vector<bool>& reduced) {
   std::vector<int> kept;
@@ -41,7 +41,7 @@ std::vector<int> KeptInOrder(const Value& x, const Value& y,
     }
     return kept;
   }
-  std::vector<int> source;  // axis of x of each axis of y
+  std::vector<int> source;  // axis of x for each axis of y
   for (int axis = 0; axis < x.shape.rank(); ++axis) {
     if (!reduced[static_cast<size_t>(axis)]) source.push_back(axis);
   }
@@ -54,8 +54,8 @@ std::vector<int> KeptInOrder(const Value& x, const Value& y,
 struct ReducePlan {
   Reducer reducer;
   ReduceShape shape;
-  bool hot = false;      // a functor of the type
-  bool grouped = false;  // groups make parts
+  bool hot = false;      // whether there is a functor for the type
+  bool grouped = false;  // whether groups make parts
 
   bool is_sum() const {
     return reducer.function == ReduceFunction::kSum ||
@@ -88,6 +88,8 @@ ReducePlan PlanReduce(const Value& x, const Value& y,
   const bool contiguous =
       innermost >= 0 && reduced[static_cast<size_t>(innermost)];
   const bool few = shape.results < context.resident_threads;
+  // Groups pay where a thread per result would read scattered numbers or where
+  // there are too few results to use all threads.
   plan.grouped = plan.hot && count >= kLongSum && (contiguous || few);
   const SumBy by = !plan.grouped ? SumBy::kThread
                    : contiguous  ? SumBy::kRow
@@ -138,6 +140,7 @@ void LaunchReduce(LaunchStream stream, const ReducePlan& plan, const void* x,
   } else {
     LaunchHot<Float16>(stream, plan, x, y, totals);
   }
+  // The parts' totals are combined by a second launch.
   if (parts == 1) return;
   LaunchRows(stream, shape.results,
              JoinPartsFunctor{totals, y, plan.reducer, shape.results, parts,
@@ -197,7 +200,7 @@ KernelOr MakeCumSum(const CompileRequest& request, LaunchStream stream) {
   });
 }
 
-// Inputs in lots that one functor takes, all of a type.
+// Inputs of one type that one functor takes together.
 struct SquaresLot {
   SquaresFunctor functor;
   std::vector<size_t> inputs;
@@ -245,6 +248,8 @@ KernelOr MakeGlobalNorm(const CompileRequest& request, LaunchStream stream) {
             bound.values[k] = at.in<void>(lot.inputs[k]);
           }
           bound.sums = sums + lot.first_sum;
+          // Lots write to different parts of `sums`, which are then added in
+          // one order.
           LaunchRows(stream, bound.first_pieces[bound.value_count], bound);
         }
         NormFunctor bound = norm;

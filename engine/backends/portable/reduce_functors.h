@@ -1,8 +1,9 @@
 // Functors of reductions. (Host and device; plain C++.)
 //
-// Sums are made in double, in an order that depends on the shape, the device's
-// size and the lanes of a group only. Long reductions run in two launches:
-// parts of the reduced elements first (parts.h), then the parts' results.
+// Sums are made in double, in an order that depends only on the shape, the
+// device's size and the number of lanes of a group. Long reductions take two
+// launches: one over parts of the reduced elements (parts.h), and one over the
+// parts' results.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@
 
 namespace gpupool::engine::portable {
 
-// One thread for each result and part: item part * results + r. With one part
-// the results themselves, else totals of Numbers' members.
+// Reduces with one thread for each result and part: item part * results + r.
+// Writes results when there is one part, else totals of Number's members.
 struct ReduceEachFunctor {
   const void* x = nullptr;
   void* y = nullptr;         // with one part
@@ -42,8 +43,8 @@ struct ReduceEachFunctor {
   }
 };
 
-// A sum or an extreme of a hot type, without switches in the loop. Minima are
-// maxima of the negated numbers. Results are doubles; NaN stays.
+// A sum or an extreme of a hot type, without switches in the loop. A minimum is
+// the maximum of the negated numbers. Results are doubles. NaN stays.
 template <bool kSum>
 struct HotTotal {
   double sign = 1;
@@ -59,7 +60,7 @@ struct HotTotal {
   GPUPOOL_HOST_DEVICE Number Result() const { return Real(sign * total); }
 };
 
-// One thread for each of many results.
+// Reduces with one thread per result, for many results.
 template <typename T, bool kSum>
 struct SumEachFunctor {
   const T* x = nullptr;
@@ -77,7 +78,7 @@ struct SumEachFunctor {
   }
 };
 
-// A group for each item of the parts.
+// Reduces with one group for each item of the parts.
 template <typename T, bool kSum>
 struct SumPartsFunctor {
   const T* x = nullptr;
@@ -117,7 +118,7 @@ struct SumPartsFunctor {
   }
 };
 
-// The second launch: a group makes result i out of totals [parts, results],
+// The second launch. A group computes result i from totals [parts, results],
 // which it overwrites.
 struct JoinPartsFunctor {
   Number* totals = nullptr;
@@ -134,7 +135,7 @@ struct JoinPartsFunctor {
     for (int64_t part = lane; part < parts; part += group.lanes()) {
       total = reducer.Add(total, totals[part * results + i]);
     }
-    // A lane reads its own part first: nobody else wants it any more.
+    // The lane has read its own part, and no other lane reads it any more.
     if (lane < parts) totals[lane * results + i] = total;
     for (int64_t step = group.lanes() / 2; step > 0; step /= 2) {
       group.Meet();

@@ -1,5 +1,5 @@
-// What a reduction computes and over which elements. (Host and device; plain
-// C++.)
+// The arithmetic of a reduction and the elements that it covers. (Host and
+// device; plain C++.)
 #pragma once
 
 #include <cmath>
@@ -13,18 +13,18 @@
 
 namespace gpupool::engine::portable {
 
-// What a reduction does with elements of a type. kMean is kSum; whoever stores
-// the result divides.
+// The arithmetic of a reduction over elements of a type. kMean adds like kSum,
+// and Finish divides.
 struct Reducer {
   ReduceFunction function = ReduceFunction::kSum;
   DType type = DType::kFloat32;
 
-  // What turns least into greatest.
+  // Returns the factor that turns least into greatest.
   GPUPOOL_HOST_DEVICE double sign() const {
     return function == ReduceFunction::kMin ? -1 : 1;
   }
 
-  // What a reduction of nothing gives.
+  // Returns the result of a reduction of no elements.
   GPUPOOL_HOST_DEVICE Number Neutral() const {
     switch (function) {
       case ReduceFunction::kProduct:
@@ -52,7 +52,7 @@ struct Reducer {
     }
   }
 
-  // The result out of the total of `count` elements.
+  // Returns the result, given the total of `count` elements.
   GPUPOOL_HOST_DEVICE Number Finish(Number total, int64_t count) const {
     if (function != ReduceFunction::kMean) return total;
     if (IsFloatingType(type)) {
@@ -104,8 +104,8 @@ struct Reducer {
   }
 };
 
-// Which elements a reduction adds up: result r of `results` is at kept(r) in
-// the source, plus reduced(k) for each 0 <= k < parts.count.
+// The elements that a reduction covers. Result r of `results` takes the
+// source's elements kept(r) + reduced(k) for each 0 <= k < parts.count.
 struct ReduceShape {
   int64_t results = 1;
   Parts parts;

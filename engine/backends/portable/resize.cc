@@ -14,19 +14,22 @@
 namespace gpupool::engine::portable {
 namespace {
 
-// The rows of a sparse matrix: what a result cell adds up.
+// A sparse matrix by rows (compressed sparse rows). Row o adds up a result
+// cell.
 struct MapTable {
   std::vector<int32_t> first;
   std::vector<int32_t> cells;
   std::vector<double> weights;
 };
 
-// `results` rows of (result, source, weight), which come in any order; equal
-// rows keep theirs. A weight of 0 means that the source has no part.
+// One entry of the matrix. A weight of 0 means that the source has no part,
+// even if it is NaN or infinite, so such taps are left out.
 struct Tap {
   int64_t result, source;
   double weight;
 };
+// Builds the table by a counting sort of the taps by result. Taps of one result
+// keep their order.
 MapTable TableOf(int64_t results, const std::vector<Tap>& taps) {
   MapTable table;
   table.first.assign(static_cast<size_t>(results) + 1, 0);
@@ -47,7 +50,7 @@ MapTable TableOf(int64_t results, const std::vector<Tap>& taps) {
   return table;
 }
 
-// The map along an axis, or for gradients its transpose.
+// Returns the map along an axis, or its transpose for gradients.
 MapTable TableOf(const ResizeAxis& axis, bool transposed, int64_t input) {
   std::vector<Tap> taps;
   for (int64_t o = 0; o < axis.size; ++o) {
@@ -62,7 +65,7 @@ MapTable TableOf(const ResizeAxis& axis, bool transposed, int64_t input) {
   return TableOf(transposed ? input : axis.size, taps);
 }
 
-// All tables as bytes, and where in them each begins.
+// All tables as bytes, with the offsets of each.
 struct TableBytes {
   std::vector<uint8_t> bytes;
   struct Offsets {
@@ -115,6 +118,8 @@ class ResizeKernel : public Kernel {
 
   absl::Status Prepare() override {
     const size_t all = tables_.bytes.size();
+    // The tables travel as arguments of launches, which needs no copy from the
+    // host and so may run inside a capture.
     for (size_t begin = 0; begin < all; begin += TableFunctor::kMostBytes) {
       const size_t here =
           std::min<size_t>(all - begin, TableFunctor::kMostBytes);
@@ -160,6 +165,7 @@ std::unique_ptr<Kernel> MakeResizeOf(const CompileRequest& request,
     AxisMap& map = functor.maps[functor.map_count++];
     map.axis = loop_of[static_cast<size_t>(axis.axis)];
     map.source_stride = strides[static_cast<size_t>(axis.axis)];
+    // The map replaces the stride of its axis.
     functor.source_strides[map.axis] = 0;
     tables.Append(TableOf(axis, gradient, y.shape[axis.axis]));
   }

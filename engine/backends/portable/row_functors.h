@@ -1,5 +1,5 @@
-// Functors of positions of extremes, running sums and the global norm, of the
-// reduce family. (Host and device; plain C++.)
+// Functors of positions of extremes, running sums and the global norm. Part of
+// the reduce family. (Host and device; plain C++.)
 #pragma once
 
 #include <cmath>
@@ -11,8 +11,7 @@
 
 namespace gpupool::engine::portable {
 
-// The position of the first or last extreme of each row of x [before, cells,
-// after].
+// Finds the first or last extreme of each row of x [before, cells, after].
 struct ArgReduceFunctor {
   const void* x = nullptr;
   int64_t* y = nullptr;
@@ -22,7 +21,7 @@ struct ArgReduceFunctor {
   int64_t cells = 1;
   int64_t after = 1;
 
-  // NaN is beyond every number on both ends.
+  // NaN has the greatest key, for minima as for maxima.
   GPUPOOL_HOST_DEVICE uint64_t KeyOf(int64_t at) const {
     const uint64_t key = OrderKey(type, x, at);
     const bool nan = key == ~uint64_t{0} && IsFloatingType(type);
@@ -49,7 +48,7 @@ struct ArgReduceFunctor {
   }
 };
 
-// Running sums along each row of x [before, cells, after].
+// Computes running sums along each row of x [before, cells, after].
 struct CumSumFunctor {
   const void* x = nullptr;
   void* y = nullptr;
@@ -74,7 +73,7 @@ struct CumSumFunctor {
   }
 };
 
-// Sums of squares of many values, cut into pieces: row p adds up piece p.
+// Sums up squares of many values, cut into pieces. Row p adds up piece p.
 struct SquaresFunctor {
   static constexpr int kMostValues = 128;
   static constexpr int64_t kPiece = 64 << 10;  // elements
@@ -103,7 +102,8 @@ struct SquaresFunctor {
   }
 };
 
-// min(1, max_norm / (root of the sum of all pieces + 1e-6)); one row.
+// Computes min(1, max_norm / (root of the sum of all pieces + 1e-6)). Has one
+// row.
 struct NormFunctor {
   const double* sums = nullptr;
   int64_t pieces = 0;

@@ -1,7 +1,6 @@
-// The functions of one or two numbers behind the elementwise ops. (Host and
-// device; plain C++.) R is float or double. Definitions, edge cases and slopes
-// at kinks are those of engine/graph/functions.h and of the reference back
-// end.
+// Functions of one or two numbers, for the elementwise ops. (Host and device;
+// plain C++.) R is float or double. Definitions, edge cases and slopes at kinks
+// are those of engine/graph/functions.h and of the reference back end.
 #pragma once
 
 #include <cmath>
@@ -131,7 +130,7 @@ GPUPOOL_HOST_DEVICE inline R Modulo(R a, R b) {
   return r != R(0) && (r < R(0)) != (b < R(0)) ? r + b : r;
 }
 
-// Of floating numbers and, where the function takes it, of bool.
+// Returns f(a, b) for floating numbers and, where the function takes it, bool.
 template <typename R>
 GPUPOOL_HOST_DEVICE inline R ApplyBinary(BinaryFunction function, R a, R b) {
   switch (function) {

@@ -1,6 +1,5 @@
 // Derivatives of the functions of scalar_math.h. (Host and device; plain C++.)
-// Where a function has a kink it is the slope that the reference back end
-// takes.
+// At a kink they return the slope of the reference back end.
 #pragma once
 
 #include <cmath>
@@ -17,7 +16,7 @@ GPUPOOL_HOST_DEVICE inline R MishSlope(R x) {
   return t + x * (R(1) - t * t) * Sigmoid(x);
 }
 
-// f'(x).
+// Returns f'(x).
 template <typename R>
 GPUPOOL_HOST_DEVICE inline R UnarySlope(UnaryFunction function, R alpha, R beta,
                                         R x) {
@@ -94,7 +93,8 @@ GPUPOOL_HOST_DEVICE inline R UnarySlope(UnaryFunction function, R alpha, R beta,
   }
 }
 
-// dy times this is dx. `saved` is y, for GELUs x.
+// Returns the slope that gives dx when multiplied by dy. `saved` is y, or x for
+// GELUs.
 template <typename R>
 GPUPOOL_HOST_DEVICE inline R ActivationSlope(Activation activation, R saved) {
   switch (activation) {

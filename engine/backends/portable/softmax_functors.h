@@ -1,5 +1,5 @@
-// Functors of softmax, its logarithm and their gradients, of the norm family.
-// (Host and device; plain C++.) T is a floating type; sums are double.
+// Functors of softmax, its logarithm and their gradients. Part of the norm
+// family. (Host and device; plain C++.) T is a floating type. Sums are double.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,8 @@
 
 namespace gpupool::engine::portable {
 
-// The greatest of a row and the sum of exp(x - greatest), given to all lanes.
+// The greatest number of a row and the sum of exp(x - greatest), known to all
+// lanes.
 template <typename R>
 struct RowExponents {
   R top = 0;
@@ -36,7 +37,7 @@ GPUPOOL_HOST_DEVICE inline RowExponents<Real_t<T>> ExponentsOf(
   return result;
 }
 
-// A row of y = softmax(x), or its logarithm. y may be x.
+// Computes a row of y = softmax(x), or its logarithm. y may be x.
 template <typename T, bool kLog>
 struct SoftmaxFunctor {
   const T* x = nullptr;
@@ -58,8 +59,8 @@ struct SoftmaxFunctor {
   }
 };
 
-// A row of dx = y * (dy - sum of dy y), or for the logarithm
-// dx = dy - exp(y) * sum of dy.
+// Computes a row of dx = y * (dy - sum of dy y). For the logarithm, dx = dy -
+// exp(y) * sum of dy.
 template <typename T, bool kLog>
 struct SoftmaxGradFunctor {
   const T* dy = nullptr;

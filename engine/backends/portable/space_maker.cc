@@ -7,6 +7,7 @@ SpaceStrides StridesOf(const Value& x) {
   SpaceStrides result;
   result.example = strides[0];
   result.channel = strides[1];
+  // An image has no depth axis, whose stride stays 0.
   const int missing = 5 - x.shape.rank();
   for (int axis = missing; axis < 3; ++axis) {
     result.cell[axis] = strides[static_cast<size_t>(2 + axis - missing)];

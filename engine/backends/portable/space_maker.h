@@ -1,4 +1,4 @@
-// What the makers of convolutions and pools share. Host only.
+// Parts that the makers of convolutions and pools share. Host only.
 #pragma once
 
 #include "engine/backends/portable/image_space.h"
@@ -7,7 +7,8 @@
 
 namespace gpupool::engine::portable {
 
-// Of an image or a volume, [N, C, ...], or of weights [O, I, ...].
+// Return the strides and positions of an image or volume [N, C, ...], or of
+// weights [O, I, ...].
 SpaceStrides StridesOf(const Value& x);
 SpaceGrid PlacesOf(const Value& x);
 SlideWindow SlideOf(const Window& window);

@@ -11,6 +11,7 @@ KernelOr MakeBatchNormUpdate(const CompileRequest& request,
   RunningFunctor functor;
   functor.type = InputOf(request, 0).dtype;
   functor.momentum = update.momentum;
+  // The batch's variance is biased, the running one is not.
   functor.unbias = count / (count - 1);
   return MakeKernel([=, stream = context.stream,
                      channels = InputOf(request, 0).shape.elements()](
@@ -45,6 +46,7 @@ KernelOr MakeFoldBatchNorm(const CompileRequest& request,
     bound.bias = at.inputs() > 5 ? at.in<void>(5) : nullptr;
     bound.w_out = at.out<void>(0);
     bound.bias_out = at.out<void>(1);
+    // The calls after the weights' compute one bias each.
     LaunchFor(stream, bound.weights + filters, bound);
   });
 }

@@ -1,5 +1,5 @@
-// Functors of a channel's statistics: running ones, folding, and other forms of
-// the variance, of the norm family. (Host and device; plain C++.)
+// Functors of a channel's statistics: running statistics, folding, and other
+// forms of the variance. Part of the norm family. (Host and device; plain C++.)
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace gpupool::engine::portable {
 
-// The running statistics of batch norm; any floating type.
+// Updates the running statistics of batch norm. Any floating type.
 struct RunningFunctor {
   const void* running_mean = nullptr;
   const void* running_variance = nullptr;
@@ -34,7 +34,8 @@ struct RunningFunctor {
   }
 };
 
-// w' and, behind them, bias' of a folded batch norm; any floating type.
+// Computes w' and then bias' of a folded batch norm. Calls below `weights` are
+// for w', the others for bias'. Any floating type.
 struct FoldFunctor {
   const void* w = nullptr;
   const void* gamma = nullptr;
@@ -64,8 +65,8 @@ struct FoldFunctor {
   }
 };
 
-// Float32 variances as 1 / sqrt(variance + epsilon), which libraries keep
-// instead, or back. In place where `from` is `to`.
+// Converts float32 variances to 1 / sqrt(variance + epsilon), the form that
+// libraries keep, or back. `from` may be `to`.
 struct SpreadFunctor {
   const float* from = nullptr;
   float* to = nullptr;
@@ -79,7 +80,7 @@ struct SpreadFunctor {
       return;
     }
     const double variance = 1 / (x * x) - epsilon;
-    // What rounding made of 0; NaN stays.
+    // Rounding may give a negative number for 0. NaN stays.
     to[c] = static_cast<float>(variance < 0 ? 0 : variance);
   }
 };

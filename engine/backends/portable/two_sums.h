@@ -1,4 +1,4 @@
-// Two sums that are made in one walk. (Host and device; plain C++.)
+// Two sums over the same elements. (Host and device; plain C++.)
 #pragma once
 
 namespace gpupool::engine::portable {

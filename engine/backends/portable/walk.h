@@ -1,8 +1,8 @@
-// Walks over several operands through nested loops by a linear index. (Host
-// and device; plain C++.)
+// Walks over several operands through nested loops by a linear index. (Host and
+// device; plain C++.)
 //
-// Divisions by the loops' sizes are multiplications as long as indices fit 31
-// bits (Granlund and Montgomery, "Division by Invariant Integers using
+// Indices of at most 31 bits are divided by loop sizes with a multiplication
+// (Granlund and Montgomery, "Division by Invariant Integers using
 // Multiplication", PLDI 1994).
 #pragma once
 
@@ -14,7 +14,7 @@ namespace gpupool::engine::portable {
 
 inline constexpr int kMaxLoops = 8;
 
-// n / divisor for 0 <= n < 2^31 and 1 <= divisor < 2^31.
+// Divides n by divisor, for 0 <= n < 2^31 and 1 <= divisor < 2^31.
 struct FastDivisor {
   uint32_t divisor = 1;
   uint32_t multiplier = 1;
@@ -35,8 +35,8 @@ struct FastDivisor {
   }
 };
 
-// Loops, outermost first, and for each operand how many elements it moves by
-// with a step of each loop. The linear index counts the innermost loop first.
+// Nested loops, outermost first. A step of a loop moves each operand by a
+// number of elements. The linear index counts the innermost loop first.
 template <int kOperands>
 struct Walk {
   int32_t loops = 0;
@@ -45,7 +45,7 @@ struct Walk {
   int64_t sizes[kMaxLoops];
   int64_t strides[kOperands][kMaxLoops];
 
-  // Where each operand is at `index`.
+  // Sets at[k] to the offset of operand k at `index`.
   GPUPOOL_HOST_DEVICE void Find(int64_t index, int64_t* at) const {
     for (int k = 0; k < kOperands; ++k) at[k] = 0;
     if (wide) return FindWide(index, at);
@@ -63,7 +63,7 @@ struct Walk {
     }
   }
 
-  // The same for one operand.
+  // Returns the offset of one operand.
   GPUPOOL_HOST_DEVICE int64_t FindOne(int64_t index, int k) const {
     int64_t at = 0;
     if (wide) {
@@ -85,8 +85,9 @@ struct Walk {
     return loops > 0 ? at + rest * strides[k][0] : 0;
   }
 
-  // visit(where operand 0 is) for the indices k, k + step, ... below `end`. Of
-  // one or two loops without a loop inside, so that loads overlap.
+  // Calls visit(offset of operand 0) for the indices k, k + step, ... below
+  // `end`. One or two loops are handled without an inner loop, so that loads
+  // overlap.
   template <typename Visitor>
   GPUPOOL_HOST_DEVICE void ForEach(int64_t k, int64_t end, int64_t step,
                                    const Visitor& visit) const {
@@ -119,7 +120,7 @@ struct Walk {
   }
 };
 
-// The coordinates of a linear index, axis by axis, the last one innermost.
+// The coordinates of a linear index by axis. The last axis is the innermost.
 struct Grid {
   int32_t axes = 0;
   bool wide = false;
@@ -129,7 +130,7 @@ struct Grid {
   GPUPOOL_HOST_DEVICE void Split(int64_t index, int64_t* at) const {
     SplitInto(axes, index, at);
   }
-  // The same for a grid of kAxes axes: coordinates stay in registers.
+  // Does the same for a grid of kAxes axes. The coordinates stay in registers.
   template <int kAxes>
   GPUPOOL_HOST_DEVICE void SplitFixed(int64_t index, int64_t* at) const {
     SplitInto(kAxes, index, at);

@@ -10,7 +10,7 @@
 
 namespace gpupool::engine::portable {
 
-// a to the b-th, modulo 2^64; 0 to a negative power is 0.
+// Returns a to the power b, modulo 2^64. 0 to a negative power is 0.
 GPUPOOL_HOST_DEVICE inline int64_t WholePower(int64_t a, int64_t b) {
   if (b < 0) {
     if (a == 1) return 1;
@@ -26,7 +26,7 @@ GPUPOOL_HOST_DEVICE inline int64_t WholePower(int64_t a, int64_t b) {
 }
 
 GPUPOOL_HOST_DEVICE inline int64_t WholeRemainder(int64_t a, int64_t b) {
-  // The smallest number by -1 would overflow.
+  // The smallest number divided by -1 would overflow.
   return b == 0 || b == -1 ? 0 : a % b;
 }
 
@@ -46,7 +46,7 @@ GPUPOOL_HOST_DEVICE inline int64_t Shift(int64_t a, int64_t b, bool left) {
   return a >> (b > 63 ? 63 : b);  // rounds down
 }
 
-// Of integers and bool, modulo 2^64.
+// Returns f(a, b) of integers or bool, modulo 2^64.
 GPUPOOL_HOST_DEVICE inline int64_t ApplyBinary(BinaryFunction function,
                                                int64_t a, int64_t b) {
   const auto x = static_cast<uint64_t>(a);
@@ -95,7 +95,7 @@ GPUPOOL_HOST_DEVICE inline int64_t ApplyBinary(BinaryFunction function,
   return 0;
 }
 
-// Of integers and bool.
+// Returns f(x) of an integer or a bool.
 GPUPOOL_HOST_DEVICE inline int64_t ApplyUnary(UnaryFunction function,
                                               double alpha, double beta,
                                               int64_t x) {

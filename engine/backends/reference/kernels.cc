@@ -5,7 +5,7 @@ namespace {
 
 using Kernel = void (*)(const Operands&);
 
-// Kernels that cannot fail; null for the others.
+// Returns the kernel of an op that cannot fail, or null for other ops.
 Kernel Find(Op op) {
   switch (op) {
     case Op::kReshape:

@@ -1,5 +1,5 @@
-// One kernel per op, written for obviousness: index loops straight from the
-// definition, double precision. Internal to the reference back end.
+// One kernel per op, written to be obviously right: index loops straight from
+// the definition, in double precision. Internal to the reference back end.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,8 @@
 
 namespace gpupool::engine::reference {
 
-// A node's operands, which live elsewhere. Outputs have the right size, hold
-// zeros and overlap nothing.
+// A node's operands. Does not own their numbers. Outputs have the right size,
+// hold zeros and overlap nothing.
 struct Operands {
   const Node& node;
   std::vector<absl::Span<const double>> inputs;
@@ -27,11 +27,12 @@ struct Operands {
   const Shape& out_shape(size_t i = 0) const { return output_types[i].shape; }
 };
 
-// Whether an optimizer's clip coefficient is given and not a number: then the
-// parameter and the states go through as they are, which this does.
+// Returns whether an optimizer's clip coefficient is given and NaN. If so,
+// copies the parameter and the states to the outputs unchanged.
 bool KeepsEverything(const Operands& o, bool clip);
 
-// InvalidArgument for impossible data such as a label out of range.
+// Runs a node's kernel. INVALID_ARGUMENT for impossible data such as a label
+// out of range.
 absl::Status RunKernel(const Operands& operands);
 
 void Reshape(const Operands& o);

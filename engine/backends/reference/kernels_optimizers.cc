@@ -1,4 +1,4 @@
-// Optimizers beyond SGD and Adam.
+// Optimizers except SGD and Adam.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +7,7 @@
 namespace gpupool::engine::reference {
 namespace {
 
-// The gradient after clipping.
+// Returns the gradient after clipping.
 double Gradient(const Operands& o, bool clip, size_t i) {
   return clip ? o.in(1)[i] * o.inputs.back()[0] : o.in(1)[i];
 }
@@ -17,18 +17,19 @@ double Gradient(const Operands& o, bool clip, size_t i) {
 bool KeepsEverything(const Operands& o, bool clip) {
   if (!clip || !std::isnan(o.inputs.back()[0])) return false;
   for (size_t i = 0; i < o.outputs.size(); ++i) {
+    // Inputs are p, g, learning rate, step and then the states.
     const absl::Span<const double> old = o.in(i == 0 ? 0 : 3 + i);
     std::copy(old.begin(), old.end(), o.out(i).begin());
   }
   return true;
 }
 
-// torch.optim.RMSprop.
+// Computes torch.optim.RMSprop.
 void RmspropStep(const Operands& o) {
   const auto& rmsprop = o.node.get<RmspropAttributes>();
   if (KeepsEverything(o, rmsprop.clip)) return;
   const double rate = o.in(2)[0];
-  const size_t momentum = rmsprop.centered ? 6 : 5;  // inputs
+  const size_t momentum = rmsprop.centered ? 6 : 5;  // index of the input
   for (size_t i = 0; i < o.in(0).size(); ++i) {
     const double p = o.in(0)[i];
     const double g = Gradient(o, rmsprop.clip, i) + rmsprop.weight_decay * p;
@@ -49,7 +50,7 @@ void RmspropStep(const Operands& o) {
   }
 }
 
-// torch.optim.Adagrad.
+// Computes torch.optim.Adagrad.
 void AdagradStep(const Operands& o) {
   const auto& adagrad = o.node.get<AdagradAttributes>();
   if (KeepsEverything(o, adagrad.clip)) return;
@@ -63,7 +64,7 @@ void AdagradStep(const Operands& o) {
   }
 }
 
-// Chen et al. 2023, arXiv 2302.06675, algorithm 2.
+// Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2).
 void LionStep(const Operands& o) {
   const auto& lion = o.node.get<LionAttributes>();
   if (KeepsEverything(o, lion.clip)) return;

@@ -14,6 +14,7 @@ constexpr double kGeluCubic = 0.044715;
 
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
+// log(1 + exp(x)) without overflow for large x.
 double Softplus(double x) {
   return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
 }
@@ -23,7 +24,7 @@ double Sign(double x) {
   return x > 0 ? 1 : (x < 0 ? -1 : 0);
 }
 
-// std::max and std::min that keep NaN.
+// As std::max and std::min, but NaN stays.
 double Maximum(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return a + b;
   return std::max(a, b);
@@ -33,6 +34,7 @@ double Minimum(double a, double b) {
   return std::min(a, b);
 }
 
+// The result has the sign of b, as in Python.
 double Modulo(double a, double b) {
   const double r = std::fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
@@ -43,7 +45,7 @@ double IntegerPower(double a, double b) {
   return std::trunc(std::pow(a, b));
 }
 
-// d gelu(x) / dx.
+// Returns the derivative of GELU.
 double GeluSlope(double x) {
   return 0.5 * (1 + std::erf(x * kSqrtHalf)) +
          x * kInverseSqrtTwoPi * std::exp(-0.5 * x * x);
@@ -84,7 +86,7 @@ double HardSwishSlope(double x) {
   return x > 3 ? 1 : x / 3 + 0.5;
 }
 
-// The functions of analysis, without parameters.
+// Returns a function without parameters.
 double ApplyPlain(UnaryFunction function, double x) {
   switch (function) {
     case UnaryFunction::kExp:
@@ -280,6 +282,7 @@ double Apply(BinaryFunction function, DType dtype, double a, double b) {
       return whole && b == 0 ? 0 : Modulo(a, b);
     case BinaryFunction::kRemainder:
       return whole && b == 0 ? 0 : std::fmod(a, b);
+    // Shifts are computed as products, so they do not wrap.
     case BinaryFunction::kShiftLeft:
       return std::floor(a * std::exp2(b));
     case BinaryFunction::kShiftRight:

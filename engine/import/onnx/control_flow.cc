@@ -65,7 +65,7 @@ absl::Status ImportIf(GraphImporter& importer, const onnx::NodeProto& node) {
   return absl::OkStatus();
 }
 
-// One value made of those of all iterations, along a new axis.
+// Stacks the values of all iterations along a new axis.
 absl::StatusOr<ValueId> Stack(NodeContext& ctx, const ValueIds& rows,
                               int axis) {
   ValueIds parts;
@@ -77,7 +77,8 @@ absl::StatusOr<ValueId> Stack(NodeContext& ctx, const ValueIds& rows,
   return Concat(ctx, parts, axis);
 }
 
-// A scan output of a loop that never ran: no rows of the declared type.
+// Returns a scan output of a loop without iterations: no rows of the declared
+// type.
 absl::StatusOr<ValueId> NoRows(NodeContext& ctx,
                                const onnx::ValueInfoProto& declared) {
   const auto& type = declared.type().tensor_type();
@@ -90,6 +91,7 @@ absl::StatusOr<ValueId> NoRows(NodeContext& ctx,
 }
 
 struct LoopLimits {
+  // One more than allowed, so that a loop without a count meets the limit.
   int64_t trips = kMaxLoopIterations + 1;
   bool goes_on = true;
 };
@@ -134,8 +136,10 @@ class LoopImport {
   }
 
  private:
-  // Whether the loop goes on; not asked when this was the last iteration.
+  // Runs iteration i. Returns whether the loop goes on, and false without
+  // looking at the condition unless `ask` is set.
   absl::StatusOr<bool> Iterate(int64_t i, bool ask) {
+    // The condition is true in each iteration that runs.
     Entries inputs{
         Entry::Tensor(ctx_.Scalar(DType::kInt64, static_cast<double>(i))),
         Entry::Tensor(ctx_.Scalar(DType::kBool, 1))};
@@ -186,7 +190,7 @@ absl::Status ImportLoop(GraphImporter& importer, const onnx::NodeProto& node) {
   return LoopImport(ctx, *body).Run();
 }
 
-// Axes and directions of scan inputs or outputs; one entry each.
+// Returns the axes or directions of scan inputs or outputs, one for each.
 absl::StatusOr<std::vector<int64_t>> PerScan(NodeContext& ctx,
                                              absl::string_view name,
                                              size_t count) {
@@ -199,14 +203,15 @@ absl::StatusOr<std::vector<int64_t>> PerScan(NodeContext& ctx,
   return numbers;
 }
 
-// Scan of opset 9 on. That of opset 8 has a batch dimension and an input of
-// lengths: it runs this for every element of the batch.
+// Scan from opset 9 on. In opset 8 it has a batch dimension and an input of
+// lengths, and runs once for each element of the batch.
 class ScanImport {
  public:
   ScanImport(NodeContext& ctx, const onnx::GraphProto& body, size_t scanned)
       : ctx_(ctx), body_(body), scanned_(scanned) {}
 
-  // `inputs`: state, then scanned tensors. Returns state, then stacked ones.
+  // Runs the scan. `inputs` are the state and then the scanned tensors. Returns
+  // the state and then the stacked tensors.
   absl::StatusOr<ValueIds> Run(const ValueIds& inputs) {
     const size_t states = inputs.size() - scanned_;
     if (static_cast<size_t>(body_.output_size()) < states) {
@@ -224,7 +229,7 @@ class ScanImport {
 
  private:
   absl::Status ReadAttributes() {
-    // Opset 8 calls the directions so and has no axes.
+    // Opset 8 uses this name for the directions and has no axes.
     const bool old = ctx_.has_attribute("directions");
     ASSIGN_OR_RETURN(
         directions_,
@@ -303,7 +308,7 @@ class ScanImport {
   std::vector<ValueIds> rows_;  // by scan output, by iteration
 };
 
-// Opset 8: dimension 0 of everything is a batch.
+// Runs a scan of opset 8, in which dimension 0 of all inputs is the batch.
 absl::StatusOr<ValueIds> ScanBatch(NodeContext& ctx,
                                    const onnx::GraphProto& body,
                                    const ValueIds& inputs, size_t scanned) {

@@ -1,5 +1,5 @@
-// If, Loop and Scan, resolved while importing: a branch is taken when its
-// condition is known, loops are unrolled. Internal to the import of ONNX.
+// Resolves If, Loop and Scan while importing: takes a branch whose condition is
+// known and unrolls loops. Internal to the import of ONNX.
 #pragma once
 
 #include "absl/status/status.h"
@@ -13,13 +13,13 @@ namespace gpupool::engine::onnx_import {
 
 class GraphImporter;
 
-// Imports one node that no lowering can: it has subgraphs or sequences.
+// Imports a node with subgraphs or sequences, which no lowering can.
 using NodeImport = absl::Status (*)(GraphImporter&, const onnx::NodeProto&);
 
-// Iterations of one loop.
+// Most iterations of one loop.
 inline constexpr int kMaxLoopIterations = 10000;
 
-// Null for every other operator.
+// Returns null for every other operator.
 NodeImport FindControlFlow(absl::string_view name);
 
 }  // namespace gpupool::engine::onnx_import

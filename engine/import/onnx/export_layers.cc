@@ -39,21 +39,23 @@ void SetFloat(onnx::NodeProto& node, const char* name, double value) {
   attribute->set_f(static_cast<float>(value));
 }
 
-// One number for both axes, or height and width; BuildModel checked them.
+// Returns one number for both axes, or height and width. BuildModel has checked
+// them.
 template <typename Numbers>
 std::vector<int64_t> Extents(const Numbers& numbers, int64_t fallback) {
   if (numbers.empty()) return {fallback, fallback};
   return {numbers[0], numbers[numbers.size() - 1]};
 }
 
-// The same on all sides: top, left, bottom, right.
+// Returns the padding of all sides: top, left, bottom, right.
 template <typename Numbers>
 std::vector<int64_t> Pads(const Numbers& numbers) {
   const std::vector<int64_t> pads = Extents(numbers, 0);
   return {pads[0], pads[1], pads[0], pads[1]};
 }
 
-// Names have a '/' or ':' where no layer's name can have one.
+// Exports layers as nodes. Its own names contain '/' or ':', which layer names
+// cannot.
 class LayerExporter {
  public:
   LayerExporter(const v1::ModelSpec& spec, const ModelGraph& model,
@@ -109,7 +111,7 @@ class LayerExporter {
     }
   }
 
-  // A node with one output, named as the node is.
+  // Adds a node with one output, "<name>:0".
   onnx::NodeProto& Node(const char* op, const std::string& name,
                         const std::vector<std::string>& inputs) {
     onnx::NodeProto& node = *graph_.add_node();
@@ -120,19 +122,19 @@ class LayerExporter {
     return node;
   }
 
-  // The layer's only or last node.
+  // Adds the layer's only or last node.
   onnx::NodeProto& Node(const char* op,
                         const std::vector<std::string>& inputs) {
     return Node(op, layer_->name, inputs);
   }
 
-  // A node on the way, "<layer>/<part>".
+  // Adds an inner node of the layer, "<layer>/<part>".
   std::string Part(const char* op, const char* part,
                    const std::vector<std::string>& inputs) {
     return Node(op, absl::StrCat(layer_->name, "/", part), inputs).output(0);
   }
 
-  // An initializer, which is called `as`.
+  // Adds an initializer with the name `as`.
   std::string Weight(const std::string& name, const std::string& as) {
     const auto found = weights_.find(name);
     if (found == weights_.end()) {
@@ -159,8 +161,8 @@ class LayerExporter {
 
   std::string Scaled() {
     if (!weights_.contains("input.scale")) return "input";
-    // Not under their own names: when the file is trained with a scaling of its
-    // own, that takes them.
+    // Uses other names, since training the file with a scaling takes
+    // "input.scale" and "input.shift".
     const std::string scale = Weight("input.scale", "input/factor");
     const std::string product =
         Node("Mul", "input/scale", {"input", scale}).output(0);
@@ -193,6 +195,7 @@ class LayerExporter {
         return node.output(0);
       }
       case v1::Layer::kGlobalAvgPool:
+        // Our layer also flattens its result.
         return Flatten(Part("GlobalAveragePool", "mean", {x}));
       case v1::Layer::kFlatten:
         return Flatten(x);
@@ -206,6 +209,7 @@ class LayerExporter {
         return OverLastAxis("LogSoftmax", x);
       case v1::Layer::kAdd:
         return Node("Add", {x, outputs_[layer.add().from()]}).output(0);
+      // Inference drops nothing.
       case v1::Layer::kDropout:
       case v1::Layer::KIND_NOT_SET:
         break;
@@ -223,6 +227,7 @@ class LayerExporter {
       SetInt(node, "transB", 1);
       return node.output(0);
     }
+    // Gemm takes only matrices.
     onnx::NodeProto& transpose =
         Node("Transpose", absl::StrCat(layer_->name, "/transpose"),
              {LayerWeight("weight")});
@@ -286,8 +291,8 @@ class LayerExporter {
     return node.output(0);
   }
 
-  // Operator set 17 has no Gelu: x (1 + erf(x / sqrt 2)) / 2, or with
-  // tanh(sqrt(2 / pi) (x + 0.044715 x^3)) in place of erf.
+  // Operator set 17 has no Gelu. So it becomes x (1 + erf(x / sqrt 2)) / 2, or
+  // the same with tanh(sqrt(2 / pi) (x + 0.044715 x^3)) for erf.
   std::string Gelu(const v1::Gelu& gelu, const std::string& x) {
     const std::string curve =
         gelu.tanh_approximation() ? TanhCurve(x) : ErfCurve(x);
@@ -317,10 +322,10 @@ class LayerExporter {
   const ModelGraph& model_;
   onnx::ModelProto proto_;
   onnx::GraphProto& graph_;
-  const LayerInfo* layer_ = nullptr;  // being exported
+  const LayerInfo* layer_ = nullptr;  // the layer being exported
   absl::flat_hash_map<std::string, const WeightTensor*> weights_;
   absl::flat_hash_map<std::string, std::string> outputs_;  // by layer
-  std::string missing_;                                    // a weight
+  std::string missing_;  // the first missing weight seen, or empty
 };
 
 }  // namespace

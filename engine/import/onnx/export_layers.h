@@ -1,5 +1,6 @@
-// From a chain of layers with its weights to an ONNX model: what onnx.checker
-// accepts and ONNX Runtime runs with the same results. Pure functions.
+// Exports a chain of layers with its weights as an ONNX model. onnx.checker
+// accepts the model, and ONNX Runtime computes the same results. Pure
+// functions.
 #pragma once
 
 #include <string>
@@ -14,9 +15,9 @@ class ModelSpec;
 
 namespace gpupool::engine::onnx_import {
 
-// A serialized ModelProto, operator set 17. `model` is the graph that was
-// built of `spec`; `weights` are all of its persistent values. Nodes and values
-// are named after the layers; the batch is the dimension "batch".
+// Returns a serialized ModelProto of operator set 17. `model` must be built
+// from `spec`, and `weights` must hold all of its persistent values. Nodes and
+// values have the names of the layers. The batch is the dimension "batch".
 absl::StatusOr<std::string> ExportLayers(
     const v1::ModelSpec& spec, const ModelGraph& model,
     const std::vector<WeightTensor>& weights);

@@ -1,4 +1,4 @@
-// Weights as tensors of an ONNX file. Pure functions.
+// Writes weights as tensors of an ONNX file. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ class TensorProto;
 
 namespace gpupool::engine::onnx_import {
 
-// Most bytes of a protobuf message, hence of an ONNX file, with room for what
-// is not weights.
+// Most bytes of weights: those of a protobuf message, less room for everything
+// else.
 inline constexpr uint64_t kMaxExportBytes =
     (uint64_t{1} << 31) - (uint64_t{16} << 20);
 
-// InvalidArgument, naming both numbers, when the weights have more.
+// Returns INVALID_ARGUMENT with both numbers when the weights have more bytes.
 absl::Status CheckExportBytes(const std::vector<WeightTensor>& weights);
 
-// Name, type, shape and elements; whatever `tensor` held is gone.
+// Fills in name, type, shape and elements. Removes what `tensor` held before.
 void FillTensor(const WeightTensor& weight, onnx::TensorProto& tensor);
 
 }  // namespace gpupool::engine::onnx_import

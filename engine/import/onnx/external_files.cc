@@ -23,7 +23,7 @@ absl::Status Refuse(absl::string_view location, absl::string_view why) {
       absl::StrCat("external data '", location, "': ", why));
 }
 
-// Said in words before the kernel refuses the same.
+// Refuses a bad location with a clear message. The kernel refuses it as well.
 absl::Status CheckLocation(absl::string_view location) {
   if (location.empty() || location.size() > 4096 ||
       absl::StrContains(location, absl::string_view("\0", 1))) {
@@ -39,6 +39,8 @@ absl::Status CheckLocation(absl::string_view location) {
 int OpenBeneath(int folder, const std::string& location) {
   open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // never wait for a pipe
+  // The kernel resolves the path as a whole, so no link can be put into it
+  // meanwhile.
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   return static_cast<int>(
       syscall(SYS_openat2, folder, location.c_str(), &how, sizeof(how)));
@@ -78,6 +80,8 @@ absl::StatusOr<int> ExternalFiles::OpenLocation(
     file = open(found->second.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   }
   if (file < 0) return Refuse(location, std::strerror(errno));
+  // The type of the open file, since another one may have been put in its
+  // place.
   struct stat status = {};
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(file);

@@ -1,8 +1,9 @@
-// The files beside an ONNX model that hold tensor data. A model names them by
-// a relative location; what it may reach is decided here: files beneath one
-// folder (no absolute path, no "..", no symlink), or an explicit list.
+// The external files of an ONNX model, which hold tensor data. A model names
+// them by a relative location. This class restricts what a model can read:
+// either files beneath one folder (no absolute path, no "..", no symlink) or an
+// explicit list.
 //
-// Immutable; usable from any thread. Files are opened for each read.
+// Thread-safety: immutable. Files are opened for each read.
 #pragma once
 
 #include <cstddef>
@@ -19,28 +20,28 @@ namespace gpupool::engine::onnx_import {
 
 class ExternalFiles {
  public:
-  // None at all.
+  // Allows no file.
   ExternalFiles() = default;
-  // Everything beneath `folder`.
+  // Allows everything beneath `folder`.
   static ExternalFiles Beneath(std::string folder);
-  // Location -> path of the file that stands for it.
+  // Allows the given locations. `paths` maps a location to a path.
   static ExternalFiles Listed(
       absl::flat_hash_map<std::string, std::string> paths);
 
-  // Bytes of the file.
-  //   INVALID_ARGUMENT  the location leaves the folder, or no such file is
-  //                     there; names the location
+  // Returns the bytes of a file.
+  //   INVALID_ARGUMENT  the location leaves the folder or does not exist; names
+  //   it
   absl::StatusOr<uint64_t> Size(absl::string_view location) const;
-  // Fills `to` from `offset` on. InvalidArgument as Size; DataLoss when the
-  // file ends before.
+  // Fills `to` with the bytes from `offset` on. INVALID_ARGUMENT as Size.
+  // DATA_LOSS when the file ends too early.
   absl::Status Read(absl::string_view location, uint64_t offset,
                     absl::Span<std::byte> to) const;
 
  private:
-  // An open descriptor, to be closed by the caller.
+  // Returns an open descriptor, which the caller must close.
   absl::StatusOr<int> OpenLocation(absl::string_view location) const;
 
-  std::string folder_;  // empty: none
+  std::string folder_;  // empty: no folder is allowed
   absl::flat_hash_map<std::string, std::string> paths_;
 };
 

@@ -12,14 +12,15 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// Kernels assume that there is something to read; these do not mind.
+// Returns whether the op's kernel needs elements to read.
 bool MindsEmptyInputs(Op op) {
   return op != Op::kConcat && op != Op::kReduce && op != Op::kPad &&
          op != Op::kScatterElements && op != Op::kScatterNd &&
          op != Op::kReshape && op != Op::kBroadcast;
 }
 
-// A value with its numbers, and its name, which the builder keeps as well.
+// Returns the bytes of a value with its numbers and its name, which the builder
+// keeps a second time.
 uint64_t BytesOf(const Value& value) {
   constexpr uint64_t kNameEntry = 64;
   return sizeof(Value) + kNameEntry + 2 * value.name.size() +
@@ -40,6 +41,7 @@ ValueId FoldingBuilder::Constant(HostTensor tensor) {
   if (numbers.size() > 1 &&
       std::all_of(numbers.begin(), numbers.end(),
                   [&numbers](double x) { return x == numbers[0]; })) {
+    // One number stands for all elements, which saves memory.
     numbers = {numbers[0]};
   }
   if (tensor.shape.elements() == 0) numbers.clear();
@@ -57,6 +59,7 @@ uint64_t FoldingBuilder::Bytes(const Node& node) const {
 }
 
 int64_t FoldingBuilder::Work(const Node& node) const {
+  // The cap keeps the sums below from overflowing.
   constexpr uint64_t kCap = uint64_t{1} << 60;
   uint64_t work =
       std::min(kCap, Flops(node.op, node.attributes, graph_->InputTypes(node),
@@ -67,6 +70,7 @@ int64_t FoldingBuilder::Work(const Node& node) const {
       work = std::min(kCap, work + static_cast<uint64_t>(elements));
     }
   }
+  // A fixed cost, so that nodes without elements are not free.
   return static_cast<int64_t>(work) + 16;
 }
 
@@ -114,6 +118,7 @@ absl::StatusOr<ValueIds> FoldingBuilder::Emit(Op op,
   for (ValueId id : inputs) {
     constant = constant && value(id).kind == ValueKind::kConstant;
   }
+  // Emitted first even when constant: this checks types and infers shapes.
   ASSIGN_OR_RETURN(const ValueIds outputs,
                    builder_.Emit(op, inputs, std::move(attributes)));
   int64_t elements = 0;
@@ -125,7 +130,7 @@ absl::StatusOr<ValueIds> FoldingBuilder::Emit(Op op,
   }
   std::vector<Elements> numbers;
   RETURN_IF_ERROR(RunNode(node, numbers));
-  // The node becomes constants: its outputs keep their ids.
+  // The outputs keep their ids and become constants.
   graph_->mutable_nodes().pop_back();
   for (size_t i = 0; i < outputs.size(); ++i) {
     Value& output = graph_->mutable_value(outputs[i]);
@@ -153,6 +158,7 @@ void FoldingBuilder::IndexNewNodes() {
   depends_on_input_.resize(graph_->values().size(), false);
   for (; indexed_nodes_ < nodes.size(); ++indexed_nodes_) {
     const Node& node = nodes[indexed_nodes_];
+    // Nodes are in order, so their inputs are indexed already.
     const bool depends =
         std::any_of(node.inputs.begin(), node.inputs.end(),
                     [this](ValueId id) { return DependsOnInput(id); });
@@ -215,8 +221,8 @@ absl::Status FoldingBuilder::ComputeLeaf(ValueId id) {
   return absl::OkStatus();
 }
 
-// The pointer holds until the next call that computes something; callers that
-// keep several use Numbers.
+// Returns the numbers of a value. The pointer holds until the next call that
+// computes something, so callers that keep several use Numbers.
 absl::StatusOr<const FoldingBuilder::Elements*> FoldingBuilder::Compute(
     ValueId id) {
   const Value& wanted = value(id);
@@ -232,6 +238,7 @@ absl::StatusOr<HostTensor> FoldingBuilder::Numbers(ValueId id) {
   if (!HasNumbers(id)) {
     return absl::FailedPreconditionError("the value depends on inputs");
   }
+  // The copy itself takes time, also for numbers that were computed before.
   RETURN_IF_ERROR(Spend(value(id).shape.elements()));
   for (size_t position : Ancestors(id)) {
     const Node& node = graph_->nodes()[position];

@@ -1,11 +1,11 @@
-// A graph builder that computes at once whatever depends on constants only, by
-// the reference kernels, and that can tell the numbers of any value that does
-// not depend on an input of the graph.
+// A graph builder that computes at once everything that depends only on
+// constants, with the reference kernels. It also tells the numbers of any value
+// that does not depend on an input of the graph.
 //
-// What is computed while importing is bounded: beyond a budget nodes are added
-// to the graph as they are, and questions for numbers are refused.
+// A budget bounds the computation. Beyond it, nodes are added to the graph
+// uncomputed, and requests for numbers fail.
 //
-// Not thread-safe; does not own the graph.
+// Thread-safety: one thread at a time. Does not own the graph.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@
 
 namespace gpupool::engine::onnx_import {
 
-// A result with more elements is not computed at import.
+// Most elements of a result that is computed at import.
 inline constexpr int64_t kMaxFoldedElements = int64_t{1} << 22;
-// Nodes of one graph.
+// Most nodes of one graph.
 inline constexpr size_t kMaxGraphNodes = size_t{1} << 21;
 
 class FoldingBuilder {
@@ -42,42 +42,44 @@ class FoldingBuilder {
   const Value& value(ValueId id) const { return builder_.value(id); }
   ImportBudget& budget() { return budget_; }
 
-  // `tensor` has one number per element, or a single number that fills it.
-  // What it holds is taken from the budget unchecked.
+  // Adds a constant. `tensor` has one number per element, or one number for
+  // all. Its bytes are taken from the budget without a check.
   ValueId Constant(HostTensor tensor);
 
-  // Adds the node, or computes its outputs as constants. InvalidArgument also
-  // when the graph would hold too much.
+  // Adds the node, or computes its outputs as constants. INVALID_ARGUMENT also
+  // when the graph would hold too many bytes.
   absl::StatusOr<ValueIds> Emit(Op op, absl::Span<const ValueId> inputs,
                                 Attributes attributes);
 
-  // The numbers of a value.
-  //   FAILED_PRECONDITION  it depends on inputs of the graph
-  //   INVALID_ARGUMENT     over the budget, or its computation fails
+  // Returns the numbers of a value.
+  //   FAILED_PRECONDITION  the value depends on inputs of the graph
+  //   INVALID_ARGUMENT     over the budget, or the computation fails
   absl::StatusOr<HostTensor> Numbers(ValueId id);
-  // Whether it depends on no input.
+  // Returns whether the value depends on no input.
   bool HasNumbers(ValueId id);
-  // Names of the graph inputs that it depends on, in the graph's order.
+  // Returns the names of the graph inputs that the value depends on, in the
+  // graph's order.
   std::vector<std::string> InputsOf(ValueId id);
 
-  // Takes element operations from the budget; InvalidArgument when too few
-  // are left.
+  // Takes element operations from the budget. INVALID_ARGUMENT when too few are
+  // left.
   absl::Status Spend(int64_t work) { return budget_.Compute(work); }
 
  private:
   using Elements = std::vector<double>;
 
   bool DependsOnInput(ValueId id) const;
-  // Positions of the nodes that the value depends on, in rising order.
+  // Returns the positions of the nodes that the value depends on, in rising
+  // order.
   std::vector<size_t> Ancestors(ValueId id);
-  // Brings producers_ and depends_on_input_ up to date.
+  // Updates producers_ and depends_on_input_.
   void IndexNewNodes();
   absl::StatusOr<const Elements*> Compute(ValueId id);
   absl::Status ComputeLeaf(ValueId id);
   absl::Status RunNode(const Node& node, std::vector<Elements>& outputs);
-  // What a node costs of the budget.
+  // Returns the node's cost in element operations.
   int64_t Work(const Node& node) const;
-  // What a node that was added takes, its outputs included.
+  // Returns the bytes of an added node, including its outputs.
   uint64_t Bytes(const Node& node) const;
 
   Graph* graph_;
@@ -86,8 +88,9 @@ class FoldingBuilder {
   ReadPersistent read_persistent_;
   size_t indexed_nodes_ = 0;
   absl::flat_hash_map<int32_t, size_t> producers_;  // value -> node
-  std::vector<bool> depends_on_input_;  // by value, of indexed nodes
-  // Of values that were asked for; constants with one number are expanded.
+  std::vector<bool> depends_on_input_;  // of indexed nodes, by value
+  // Numbers that were requested, by value. Constants with one number are
+  // expanded.
   absl::flat_hash_map<int32_t, Elements> computed_;
 };
 

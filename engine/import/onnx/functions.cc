@@ -20,8 +20,8 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// What a function's body may do cannot be worse than what libonnx itself
-// ships, but its builders throw.
+// Calls `function` and returns its exceptions as INVALID_ARGUMENT. libonnx's
+// builders of function bodies throw.
 template <typename Function>
 auto WithoutExceptions(const onnx::NodeProto& node, Function function)
     -> decltype(function()) {
@@ -61,7 +61,7 @@ absl::StatusOr<onnx::TypeProto> TypeOf(GraphImporter& importer,
   return type;
 }
 
-// What a node's attributes are, those of its subgraphs included.
+// Counts a node's attributes, including those of its subgraphs.
 struct Census {
   int64_t attributes = 0;
   bool has_reference = false;
@@ -79,10 +79,10 @@ struct Census {
   }
 };
 
-// What the body's references to attributes stand for.
+// The attributes that references in a function's body stand for.
 class CallerAttributes {
  public:
-  // `schema` may be null. Both outlive the object.
+  // `schema` may be null. Both must outlive the object.
   CallerAttributes(const onnx::NodeProto& caller, const onnx::OpSchema* schema)
       : schema_(schema) {
     for (const auto& attribute : caller.attribute()) {
@@ -90,7 +90,8 @@ class CallerAttributes {
     }
   }
 
-  // The caller's, or its schema's default; null when there is none.
+  // Returns the caller's attribute or its schema's default. Null when there is
+  // none.
   const onnx::AttributeProto* Find(const std::string& name) const {
     const auto given = given_.find(name);
     if (given != given_.end()) return given->second;
@@ -108,7 +109,8 @@ class CallerAttributes {
   const onnx::OpSchema* schema_;
 };
 
-// Replaces references. Every copy is held before it is made.
+// Replaces references to attributes. Holds the bytes of every copy before it is
+// made.
 class Filling {
  public:
   Filling(const CallerAttributes& caller, ImportBudget& budget)
@@ -119,6 +121,7 @@ class Filling {
     for (auto& attribute : *node.mutable_attribute()) {
       if (!attribute.ref_attr_name().empty()) {
         const auto* given = caller_.Find(attribute.ref_attr_name());
+        // Without a value the attribute is absent.
         if (given == nullptr) continue;
         RETURN_IF_ERROR(budget_.Hold(given->SpaceUsedLong()));
         auto* copy = filled.Add();
@@ -186,6 +189,7 @@ absl::StatusOr<const onnx::NodeProto*> FillAttributes(
   ImportBudget& budget = importer.values().budget();
   Census census;
   census.Add(inner);
+  // Counted before anything is copied, since subgraphs may be large.
   RETURN_IF_ERROR(budget.Visit(census.attributes));
   if (!census.has_reference) return &inner;
   RETURN_IF_ERROR(budget.Visit(caller.attribute_size()));

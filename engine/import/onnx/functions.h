@@ -1,5 +1,5 @@
-// Bodies of operators that are functions of other operators, and attributes of
-// the caller in them. Internal to the import of ONNX.
+// Operators that are functions of other operators: their bodies, and the
+// caller's attributes in them. Internal to the import of ONNX.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -14,18 +14,19 @@ namespace gpupool::engine::onnx_import {
 
 class GraphImporter;
 
-// Whether libonnx knows the operator of that version as a function of other
-// operators.
+// Returns whether libonnx defines this version of the operator as a function of
+// other operators.
 bool HasSchemaFunction(absl::string_view domain, absl::string_view name,
                        int opset);
 
-// The body for this node, which may depend on its inputs' types; null when the
-// operator is no function.
+// Returns the function's body for this node, which may depend on the types of
+// its inputs. Null when the operator is no function.
 absl::StatusOr<const onnx::FunctionProto*> SchemaFunction(
     GraphImporter& importer, const onnx::NodeProto& node, int opset);
 
-// A node of a function's body with the attributes that refer to the caller's
-// replaced by these, by the schema's defaults, or left out.
+// Returns a node of a function's body with references to the caller's
+// attributes resolved: replaced by the caller's values or the schema's
+// defaults, or else removed.
 absl::StatusOr<const onnx::NodeProto*> FillAttributes(
     GraphImporter& importer, const onnx::NodeProto& inner,
     const onnx::NodeProto& caller);

@@ -23,8 +23,9 @@ absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-// Length of the UTF-8 sequence at `text`, 0 when it is none (RFC 3629,
-// section 4; overlong forms and surrogates are left to readers).
+// Returns the length of the UTF-8 sequence at the begin of `text`, or 0 when
+// there is none (RFC 3629, section 4). Does not reject overlong forms and
+// surrogates.
 size_t SequenceLength(absl::string_view text) {
   const auto byte = [&text](size_t i) { return static_cast<uint8_t>(text[i]); };
   size_t length = 0;
@@ -39,7 +40,7 @@ size_t SequenceLength(absl::string_view text) {
   return length;
 }
 
-// Names go into logs, manifests and safetensors files.
+// Checks a name, which may go into logs, manifests and safetensors files.
 absl::Status CheckName(absl::string_view name) {
   if (name.size() > kMaxNameLength) {
     return Refuse("a name has ", name.size(), " bytes; the limit is ",
@@ -56,7 +57,7 @@ absl::Status CheckName(absl::string_view name) {
   return absl::OkStatus();
 }
 
-// The names that a graph defines, and those around it.
+// The names that a graph defines, with the graphs around it.
 struct Scope {
   const Scope* outer = nullptr;
   Names names;
@@ -130,7 +131,7 @@ class Checker {
       if (input.name().empty()) return Refuse("an input has no name");
       RETURN_IF_ERROR(scope.Define(input.name(), "input"));
     }
-    // With IR 3 initializers are inputs, too.
+    // In IR 3, initializers are inputs, too.
     Names initializers;
     initializers_ += graph.initializer_size();
     if (initializers_ > kMaxInitializers) {
@@ -178,6 +179,8 @@ class Checker {
         return Refuse(NodeTitle(node), " reads '", input,
                       "', which nothing before it defines");
       }
+      // Attributes come before outputs: a subgraph cannot read its own node's
+      // outputs.
       RETURN_IF_ERROR(CheckAttributes(node, scope, depth));
       for (const std::string& output : node.output()) {
         if (output.empty()) continue;
@@ -221,6 +224,7 @@ class Checker {
       for (const std::string& input : function.input()) {
         RETURN_IF_ERROR(scope.Define(input, "function input"));
       }
+      // A function sees no names around it.
       RETURN_IF_ERROR(CheckNodes(function.node(), scope, 0));
       for (const std::string& output : function.output()) {
         if (scope.Knows(output)) continue;
@@ -234,8 +238,8 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // Depth first: a function that is met while it is being visited calls
-  // itself.
+  // Visits calls depth first. Meeting a function whose visit has not ended
+  // means that it calls itself.
   absl::Status CheckCalls(const onnx::FunctionProto& function, int depth) {
     const auto [visit, first] = visits_.try_emplace(&function, true);
     if (!first) {
@@ -277,7 +281,7 @@ class Checker {
   absl::flat_hash_map<std::pair<absl::string_view, absl::string_view>,
                       const onnx::FunctionProto*>
       functions_;
-  // Whether the visit is still under way.
+  // Whether the visit has not ended yet.
   absl::flat_hash_map<const onnx::FunctionProto*, bool> visits_;
 };
 

@@ -20,8 +20,8 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// Larger initializers are persistent whatever their type: a constant takes
-// eight bytes per number in every copy of a graph.
+// Larger initializers are persistent for any type: a constant takes eight bytes
+// per number in every copy of a graph.
 constexpr int64_t kMaxConstantElements = 65536;
 
 bool IsPersistent(const TensorType& type) {
@@ -105,6 +105,7 @@ void GraphImporter::Describe(const onnx::NodeProto& node, size_t first_node,
 absl::Status GraphImporter::AddInitializers(const onnx::GraphProto& graph,
                                             Scope& scope) {
   for (const auto& tensor : graph.initializer()) {
+    // A bound input takes the place of the initializer that is its default.
     if (options_.bound.contains(tensor.name()) && scope_ == &scope &&
         depth_ == 0 && scope.Find(tensor.name()) != nullptr) {
       continue;
@@ -128,6 +129,7 @@ absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
   }
   RETURN_IF_ERROR(Visit(node));
   const absl::string_view domain = NormalDomain(node.domain());
+  // The file's own functions come before operators of the same name.
   if (const auto* function = file_.function(domain, node.op_type())) {
     return ImportCall(node, *function);
   }
@@ -181,6 +183,7 @@ absl::Status GraphImporter::LowerNode(const onnx::NodeProto& node,
     NodeContext context(node, opset, this);
     return entry->lowering(context);
   }
+  // Operators without a lowering may still be functions of others.
   ASSIGN_OR_RETURN(const onnx::FunctionProto* body,
                    SchemaFunction(*this, node, opset));
   if (body != nullptr) return ImportCall(node, *body);
@@ -202,6 +205,7 @@ absl::StatusOr<std::vector<Entry>> GraphImporter::ImportSubgraph(
   RETURN_IF_ERROR(Visit(graph));
   Scope* const outer = scope_;
   Scope scope(outer, &outer->operator_sets());
+  // Leaves the scope on errors, too.
   const absl::Cleanup leave = [this, outer] {
     scope_ = outer;
     --depth_;
@@ -247,11 +251,13 @@ absl::Status GraphImporter::ImportCall(const onnx::NodeProto& node,
     sets[NormalDomain(import.domain())] = static_cast<int>(import.version());
   }
   Scope* const outer = scope_;
+  // A function sees no names around it: its scope has no outer one.
   Scope scope(nullptr, &sets);
   const absl::Cleanup leave = [this, outer] {
     scope_ = outer;
     --depth_;
   };
+  // Inputs are looked up before the scope changes.
   for (int i = 0; i < node.input_size(); ++i) {
     const Entry* entry = Find(node.input(i));
     if (entry != nullptr) scope.Define(function.input(i), *entry);
@@ -278,6 +284,7 @@ const Entry* GraphImporter::Find(absl::string_view name) const {
 absl::StatusOr<ValueId> GraphImporter::Materialize(const Entry& entry,
                                                    MemoryClass memory_class) {
   if (entry.stored == nullptr) return entry.value;
+  // An initializer becomes one value, however many nodes read it.
   const auto known = materialized_.find(entry.stored);
   if (known != materialized_.end()) return known->second;
   ASSIGN_OR_RETURN(const TensorType type,
@@ -294,6 +301,7 @@ absl::StatusOr<ValueId> GraphImporter::Materialize(const Entry& entry,
                      ReadTensor(*entry.stored, file_.external()));
     id = values_.Constant(std::move(tensor));
   } else {
+    // Integers are not trained.
     if (!IsFloating(type.dtype)) memory_class = MemoryClass::kState;
     ASSIGN_OR_RETURN(id,
                      values_.builder().Persistent(name, type, memory_class));
@@ -356,7 +364,8 @@ absl::StatusOr<const onnx::FunctionProto*> GraphImporter::Keep(
 
 uint64_t GraphImporter::NewStream(absl::string_view name) {
   uint64_t index = PhiloxNameIndex(std::string_view(name.data(), name.size()));
-  // Nodes of one name go on where the last of them found a number.
+  // Nodes with the same name continue after the last number that one of them
+  // took.
   uint64_t& next = next_streams_.try_emplace(index, index).first->second;
   while (!streams_.insert(next).second) ++next;
   return PhiloxStreamId(PhiloxStream::kDropout, next);

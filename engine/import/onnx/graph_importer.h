@@ -1,8 +1,9 @@
-// Walks the nodes of an ONNX model and keeps what they share: the graph being
-// built, the names in sight, the weights, the budget of nodes. Internal to
-// the import of ONNX; lowerings see it through NodeContext.
+// Walks the nodes of an ONNX model and keeps their common state: the graph
+// being built, the names in scope, the weights, the budget. Internal to the
+// import of ONNX. Lowerings see it through NodeContext.
 //
-// Not thread-safe. The file and the options must outlive it.
+// Thread-safety: one thread at a time. The file and the options must outlive
+// it.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +31,10 @@ class NodeProto;
 
 namespace gpupool::engine::onnx_import {
 
-// Nodes that one import visits, loops unrolled and functions expanded.
+// Most nodes that one import visits, with loops unrolled and functions
+// expanded.
 inline constexpr int64_t kMaxImportedNodes = 400000;
-// Bodies within bodies of loops, branches and functions.
+// Most levels of bodies of loops, branches and functions inside each other.
 inline constexpr int kMaxCallDepth = 64;
 
 class GraphImporter {
@@ -47,35 +49,34 @@ class GraphImporter {
   ModelGraph& model() { return model_; }
   Scope& scope() { return *scope_; }
 
-  // The value of an entry that is a tensor. An initializer becomes a
-  // persistent value of that class when it is floating and has a rank, or is
-  // large; else a constant.
+  // Returns the value of an entry that is a tensor. An initializer becomes a
+  // persistent value of `memory_class` when it is large, or when it is floating
+  // and has a rank. Otherwise it becomes a constant.
   absl::StatusOr<ValueId> Materialize(const Entry& entry,
                                       MemoryClass memory_class);
-  // Its numbers. FailedPrecondition with the needed inputs; `title` is the
-  // node's and `what` says what the value is.
+  // Returns the entry's numbers. FAILED_PRECONDITION lists the inputs that they
+  // depend on. `title` is the node's and `what` describes the value.
   absl::StatusOr<HostTensor> Numbers(const Entry& entry,
                                      absl::string_view title,
                                      absl::string_view what);
   bool HasNumbers(const Entry& entry);
 
-  // Imports a subgraph with its declared inputs standing for `inputs`;
-  // returns its outputs.
+  // Imports a subgraph whose declared inputs are `inputs`. Returns its outputs.
   absl::StatusOr<std::vector<Entry>> ImportSubgraph(
       const onnx::GraphProto& graph, const std::vector<Entry>& inputs);
-  // The same for a function that is called by `node`.
+  // Imports a function that `node` calls.
   absl::Status ImportCall(const onnx::NodeProto& node,
                           const onnx::FunctionProto& function);
-  // A message that lives as long as the importer. What a function takes is
-  // held: InvalidArgument when that is too much. What a node takes the caller
-  // has held.
+  // Keep a message until the importer is gone. The bytes of a function are
+  // held: INVALID_ARGUMENT when that is too much. The caller must have held
+  // those of a node.
   const onnx::NodeProto* Keep(std::unique_ptr<onnx::NodeProto> node);
   absl::StatusOr<const onnx::FunctionProto*> Keep(
       std::unique_ptr<onnx::FunctionProto> function);
 
-  // What an unnamed or named input stands for; null when it is absent.
+  // Returns the entry of a name, or null for an absent input.
   const Entry* Find(absl::string_view name) const;
-  // A number that no other stream of random numbers has.
+  // Returns a number that no other stream of random numbers has.
   uint64_t NewStream(absl::string_view name);
   void Warn(std::string text);
 
@@ -86,7 +87,8 @@ class GraphImporter {
   absl::Status ImportNode(const onnx::NodeProto& node);
   absl::Status LowerNode(const onnx::NodeProto& node, absl::string_view domain);
   absl::Status ImportTopLevel();
-  // Takes what looking at them costs, and sees that not too much is held.
+  // Take the cost of visiting from the budget, and check that not too much is
+  // held.
   absl::Status Visit(const onnx::NodeProto& node);
   absl::Status Visit(const onnx::GraphProto& graph);
   void Describe(const onnx::NodeProto& node, size_t first_node,
@@ -109,7 +111,8 @@ class GraphImporter {
   absl::flat_hash_set<std::string> warned_;
 };
 
-// model_ports.cc: declares the model's inputs in `scope`, and its outputs.
+// Declare the model's inputs in `scope`, and its outputs. Defined in
+// model_ports.cc.
 absl::Status AddModelInputs(GraphImporter& importer, Scope& scope);
 absl::Status AddModelOutputs(GraphImporter& importer, const Scope& scope);
 

@@ -18,6 +18,7 @@ absl::Status ImportBudget::Compute(int64_t operations) {
 }
 
 absl::Status ImportBudget::Visit(int64_t parts) {
+  // Subtracts on the other side, so that nothing overflows.
   if (parts <= kMaxVisitedParts - visited_parts_) {
     visited_parts_ += parts;
     return absl::OkStatus();
@@ -35,6 +36,7 @@ absl::Status ImportBudget::Hold(uint64_t bytes) {
 
 void ImportBudget::HoldUnchecked(uint64_t bytes) {
   if (__builtin_add_overflow(held_bytes_, bytes, &held_bytes_)) {
+    // Saturates, so that later checks fail, too.
     held_bytes_ = std::numeric_limits<uint64_t>::max();
   }
 }

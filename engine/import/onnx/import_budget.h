@@ -1,9 +1,9 @@
-// What one import may take in all: element operations computed at once, parts
-// of the file looked at (loops unrolled and functions expanded), and bytes
-// held. Files say how much work they are; whatever they say, an import ends
-// within a second or two of computing (tests/fuzz prints the times).
+// The limits of one import: element operations that it computes, parts of the
+// file that it visits (with loops unrolled and functions expanded), and bytes
+// that it holds. So no file can make an import compute for more than a second
+// or two (tests/fuzz prints the times).
 //
-// Plain value; not thread-safe.
+// A plain value. Thread-safety: one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,18 @@
 
 namespace gpupool::engine::onnx_import {
 
-// Element operations at import, and where inputs are bound.
+// Most element operations of an import, without and with bound inputs.
 inline constexpr int64_t kImportBudget = int64_t{1} << 26;
 inline constexpr int64_t kBoundImportBudget = int64_t{1} << 28;
-// Names, inputs, attributes; kPartsOfNode for a node or a subgraph beside
-// those that it has.
+// Most names, inputs and attributes visited. A node or a subgraph counts as
+// kPartsOfNode in addition to its own.
 inline constexpr int64_t kMaxVisitedParts = int64_t{8} << 20;
 inline constexpr int64_t kPartsOfNode = 8;
-// Constants, nodes, lists and copies, beside what the file's own tensors are.
+// Most bytes of constants, nodes, lists and copies, in addition to those of the
+// file's own tensors.
 inline constexpr uint64_t kMaxHeldBytes = uint64_t{512} << 20;
-// A byte of the file is a number of eight bytes at most.
+// Bytes held per byte of the file: a byte becomes at most one number of eight
+// bytes.
 inline constexpr uint64_t kHeldPerFileByte = 8;
 
 class ImportBudget {
@@ -30,15 +32,16 @@ class ImportBudget {
       : operations_(operations),
         most_bytes_(kMaxHeldBytes + kHeldPerFileByte * file_bytes) {}
 
-  // Each takes from its budget, whose limit the InvalidArgument names when too
-  // little is left; then nothing is taken but by Hold.
+  // Take from the budget. INVALID_ARGUMENT names the limit when too little is
+  // left. Then only Hold has taken anything.
   absl::Status Compute(int64_t operations);
   absl::Status Visit(int64_t parts);
   absl::Status Hold(uint64_t bytes);
-  // For callers that cannot fail: an overdraft shows in the next CheckHeld.
+  // Does the same for callers that cannot fail. The next CheckHeld fails if the
+  // budget is overdrawn.
   void HoldUnchecked(uint64_t bytes);
   absl::Status CheckHeld() const { return CheckRoom(0); }
-  // Whether so many more bytes could be held.
+  // Returns INVALID_ARGUMENT when `bytes` more could not be held.
   absl::Status CheckRoom(uint64_t bytes) const;
 
   int64_t operations_left() const { return operations_; }

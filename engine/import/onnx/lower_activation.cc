@@ -18,6 +18,7 @@ absl::Status LowerUnary(NodeContext& ctx) {
 template <Op op>
 absl::Status LowerWhole(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
+  // The Relu op takes only floating types.
   if (op == Op::kRelu && !IsFloating(ctx.dtype(x))) {
     return Finish(ctx, ctx.Binary(Binary::kMaximum, x, 0.0));
   }
@@ -29,7 +30,7 @@ struct Parameters {
   Unary function;
   absl::string_view alpha;
   double alpha_default = 0;
-  absl::string_view beta;  // "" has none
+  absl::string_view beta;  // "": none
   double beta_default = 0;
 };
 
@@ -52,7 +53,7 @@ absl::Status LowerElu(NodeContext& ctx) {
   return LowerParametric(ctx, {Unary::kElu, "alpha", 1, "", 0});
 }
 
-// The defaults of opset 6 on, also for files of opset 1, whose schema rounds
+// Uses the defaults of opset 6 also for files of opset 1, whose schema rounds
 // them.
 absl::Status LowerSelu(NodeContext& ctx) {
   return LowerParametric(ctx, {Unary::kSelu, "alpha", 1.67326319217681884765625,
@@ -116,8 +117,8 @@ absl::Status LowerPRelu(NodeContext& ctx) {
 
 using RowFunction = absl::StatusOr<ValueId> (*)(NodeContext&, ValueId);
 
-// Applies `rows` to the last dimension of what the axis means: from opset 13
-// on one axis, before it everything from the axis on.
+// Applies `rows` to the last dimension, after moving the axes there. From opset
+// 13 on that is one axis, before it all dimensions from the axis on.
 absl::Status OverAxis(NodeContext& ctx, RowFunction rows) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   RETURN_IF_ERROR(RequireFloating(ctx, x));
@@ -126,7 +127,7 @@ absl::Status OverAxis(NodeContext& ctx, RowFunction rows) {
   const int rank = ctx.rank(x);
   const Shape shape = ctx.shape(x);
   if (!one_axis) {
-    // Axis `rank` is one column per cell.
+    // With axis == rank each cell is a row of its own.
     int axis = rank;
     if (at != rank) {
       ASSIGN_OR_RETURN(axis, ctx.Axis(at, rank));
@@ -155,7 +156,7 @@ absl::Status LowerLogSoftmax(NodeContext& ctx) {
   });
 }
 
-// 1 where the first maximum of the row is, else 0.
+// Returns 1 at the first maximum of each row, and 0 elsewhere.
 absl::StatusOr<ValueId> HardmaxRows(NodeContext& ctx, ValueId x) {
   const int last = ctx.rank(x) - 1;
   ArgReduceAttributes arg_max;
@@ -185,8 +186,8 @@ absl::StatusOr<double> DropoutRatio(NodeContext& ctx) {
   return ratio;
 }
 
-// Drops in training programs only, whatever training_mode says: a model that
-// was exported for training is served without dropping.
+// Drops in training programs only, and ignores training_mode: a model that was
+// exported for training is served without dropping.
 absl::Status LowerDropout(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   const Shape shape = ctx.shape(x);
@@ -211,6 +212,7 @@ absl::Status LowerDropout(NodeContext& ctx) {
       ctx.Emit(Op::kDropout, {x, random.seed, random.step}, dropout));
   ctx.Set(0, y);
   if (!ctx.wants_output(1)) return absl::OkStatus();
+  // The same stream drops the same elements, so ones give the mask.
   ASSIGN_OR_RETURN(const ValueId ones, Filled(ctx, ctx.dtype(x), shape, 1));
   ASSIGN_OR_RETURN(
       const ValueId kept,

@@ -1,5 +1,5 @@
-// Attention with all of its options, and rotary position embedding, as ONNX
-// defines them since opset 23.
+// Attention with all of its options, and rotary position embedding, as in ONNX
+// since opset 23.
 #include <cmath>
 #include <utility>
 
@@ -15,14 +15,14 @@ using Binary = BinaryFunction;
 struct Attention {
   ValueId q, k, v;    // [batch, heads, tokens, width]
   ValueId mask;       // in q's type; invalid: none
-  bool flat = false;  // the file has [batch, tokens, heads * width]
+  bool flat = false;  // whether the file has [batch, tokens, heads * width]
   int64_t past = 0;   // keys before the first query
   double scale = 1;
   double softcap = 0;
   bool causal = false;
 };
 
-// [batch, tokens, heads * width] as [batch, heads, tokens, width].
+// Reshapes [batch, tokens, heads * width] to [batch, heads, tokens, width].
 absl::StatusOr<ValueId> SplitHeads(NodeContext& ctx, ValueId x,
                                    absl::string_view attribute) {
   if (ctx.rank(x) == 4) return x;
@@ -38,7 +38,7 @@ absl::StatusOr<ValueId> SplitHeads(NodeContext& ctx, ValueId x,
   return ctx.Transpose(split, {0, 2, 1, 3});
 }
 
-// Keys or values behind those of earlier calls, which `input` holds.
+// Appends keys or values to those of earlier calls, which are input `input`.
 absl::StatusOr<ValueId> AfterPast(NodeContext& ctx, ValueId x, int input,
                                   int output) {
   if (ctx.has_input(input)) {
@@ -68,20 +68,20 @@ absl::StatusOr<ValueId> RepeatHeads(NodeContext& ctx, ValueId x,
   return ctx.Reshape(copies, {shape[0], heads, shape[2], shape[3]});
 }
 
-// Low enough that the exponential is 0, and finite, so that a row without any
-// key has no NaN.
+// Returns a score whose exponential is 0. It is finite, so that a row without
+// any key has no NaN.
 ValueId Hidden(NodeContext& ctx, DType dtype) {
   return ctx.Scalar(dtype, dtype == DType::kFloat16 ? -60000.0 : -1e30);
 }
 
-// A mask of bool becomes one that is added.
+// Turns a mask of bool into one that is added.
 absl::StatusOr<ValueId> Additive(NodeContext& ctx, ValueId mask, DType dtype) {
   if (ctx.dtype(mask) != DType::kBool) return ctx.Cast(mask, dtype);
   const ValueId seen = ctx.Scalar(dtype, 0);
   return ctx.Emit(Op::kWhere, {mask, seen, Hidden(ctx, dtype)});
 }
 
-// Key j is hidden from query i where j > i + past.
+// Returns a mask that hides key j from query i where j > i + past.
 absl::StatusOr<ValueId> CausalMask(NodeContext& ctx, const Attention& a) {
   const int64_t queries = ctx.shape(a.q)[2];
   const int64_t keys = ctx.shape(a.k)[2];
@@ -108,6 +108,7 @@ absl::Status ReadOperands(NodeContext& ctx, Attention& a) {
   const int64_t new_keys = ctx.shape(a.k)[2];
   ASSIGN_OR_RETURN(a.k, AfterPast(ctx, a.k, 4, 1));
   ASSIGN_OR_RETURN(a.v, AfterPast(ctx, a.v, 5, 2));
+  // Keys of earlier calls come before the first query.
   a.past = ctx.shape(a.k)[2] - new_keys;
   const int64_t heads = ctx.shape(a.q)[1];
   ASSIGN_OR_RETURN(a.k, RepeatHeads(ctx, a.k, heads));
@@ -127,7 +128,7 @@ absl::StatusOr<Attention> ReadAttention(NodeContext& ctx) {
   const double width = static_cast<double>(ctx.shape(a.q)[3]);
   ASSIGN_OR_RETURN(a.scale, ctx.Float("scale", 1 / std::sqrt(width)));
   ASSIGN_OR_RETURN(a.softcap, ctx.Float("softcap", 0));
-  // The op's own causal form aligns the last query with the last key.
+  // The op's causal form aligns the last query with the last key.
   const bool aligned = ctx.shape(a.k)[2] - ctx.shape(a.q)[2] == a.past &&
                        a.softcap == 0 && !ctx.wants_output(3);
   if (a.causal && !aligned) {
@@ -154,8 +155,9 @@ absl::StatusOr<ValueId> WholeAttention(NodeContext& ctx, const Attention& a) {
   return outputs[0];
 }
 
-// Step by step, for soft caps and where somebody wants to see the scores.
-// `mode` 0: the scores, 1: with the mask, 2: capped, 3: after softmax.
+// Computes attention step by step, for soft caps and when the scores are an
+// output. `mode` selects them: 0 scores, 1 with the mask, 2 capped, 3 after
+// softmax.
 absl::StatusOr<ValueId> StepwiseAttention(NodeContext& ctx,
                                           const Attention& a) {
   ASSIGN_OR_RETURN(const int64_t mode, ctx.Int("qk_matmul_output_mode", 0));
@@ -198,7 +200,7 @@ absl::Status LowerAttention(NodeContext& ctx) {
                 ctx.Reshape(joined, {shape[0], shape[2], shape[1] * shape[3]}));
 }
 
-// The cosines or sines as [batch, tokens, 1, pairs].
+// Returns the cosines or sines as [batch, tokens, 1, pairs].
 absl::StatusOr<ValueId> Angles(NodeContext& ctx, int input, int64_t pairs) {
   ASSIGN_OR_RETURN(ValueId table, ctx.Input(input));
   if (ctx.has_input(3)) {
@@ -217,11 +219,11 @@ absl::StatusOr<ValueId> Angles(NodeContext& ctx, int input, int64_t pairs) {
 }
 
 struct Rotation {
-  int64_t width = 0;  // of the part that turns, even
+  int64_t width = 0;  // of the rotated part, even
   bool interleaved = false;
 };
 
-// The first and second numbers of all pairs of x [..., width].
+// Returns the first or second numbers of all pairs of x [..., width].
 absl::StatusOr<ValueId> HalfOf(NodeContext& ctx, ValueId x,
                                const Rotation& rotation, bool second) {
   const int64_t pairs = rotation.width / 2;
@@ -233,7 +235,7 @@ absl::StatusOr<ValueId> HalfOf(NodeContext& ctx, ValueId x,
                    {.axis = 3, .start = second ? pairs : 0, .size = pairs});
 }
 
-// Pairs (a, b) turned: (a cos - b sin, a sin + b cos).
+// Rotates pairs (a, b) to (a cos - b sin, a sin + b cos).
 absl::StatusOr<ValueId> Rotate(NodeContext& ctx, ValueId x,
                                const Rotation& rotation) {
   const int64_t pairs = rotation.width / 2;
@@ -248,6 +250,7 @@ absl::StatusOr<ValueId> Rotate(NodeContext& ctx, ValueId x,
   ASSIGN_OR_RETURN(const ValueId first, ctx.Binary(Binary::kSubtract, ac, bs));
   ASSIGN_OR_RETURN(const ValueId second, Plus(ctx, as, bc));
   if (!rotation.interleaved) return Concat(ctx, {first, second}, 3);
+  // Interleaves both halves again.
   std::vector<int64_t> dims = Dims(ctx.shape(first));
   dims.push_back(1);
   ASSIGN_OR_RETURN(const ValueId left, ctx.Reshape(first, dims));

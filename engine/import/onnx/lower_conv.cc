@@ -1,4 +1,4 @@
-// Convolutions over one to three spatial axes, and transposed ones.
+// Convolutions and transposed convolutions over one to three spatial axes.
 #include <algorithm>
 #include <utility>
 
@@ -36,14 +36,15 @@ absl::Status LowerConv(NodeContext& ctx) {
   return Finish(ctx, Convolution(ctx, inputs));
 }
 
-// Sizes of a transposed convolution along its axes.
+// Sizes of a transposed convolution by spatial axis.
 struct TransposedSizes {
   std::vector<int64_t> full;    // without any padding
-  std::vector<int64_t> output;  // wanted
+  std::vector<int64_t> output;  // as requested
 };
 
-// Formulas of the operator's specification: output = full + output_padding -
-// pads; where the output is given, the pads follow from it.
+// Returns the sizes by the operator's specification: output = full +
+// output_padding - pads. If the output is given, the pads follow from it and
+// are set in `window`.
 absl::StatusOr<TransposedSizes> OutputSizes(const NodeContext& ctx,
                                             const std::vector<int64_t>& input,
                                             SpatialWindow& window) {
@@ -67,6 +68,7 @@ absl::StatusOr<TransposedSizes> OutputSizes(const NodeContext& ctx,
       return ctx.Refuse("output_padding ", extra[i], " must be from 0 to ",
                         kMaxWindowCells);
     }
+    // Bounds the products below, so that they do not overflow.
     if (input[i] > kMaxElements / kMaxWindowCells) {
       return ctx.Refuse("an axis of ", input[i], " is over the limit of ",
                         kMaxElements / kMaxWindowCells);
@@ -92,7 +94,8 @@ absl::StatusOr<TransposedSizes> OutputSizes(const NodeContext& ctx,
 }
 
 // Sets the pads at the end so that a convolution of the output would give the
-// input. False where none does: some cells of the output are not reached.
+// input. Returns false when no pads do: then some cells of the output are not
+// reached.
 bool InvertPads(const std::vector<int64_t>& input, const TransposedSizes& sizes,
                 SpatialWindow& window) {
   for (size_t i = 0; i < input.size(); ++i) {
@@ -107,7 +110,7 @@ bool InvertPads(const std::vector<int64_t>& input, const TransposedSizes& sizes,
   return true;
 }
 
-// Cuts `begin` cells off each spatial axis, then cuts or fills the end.
+// Cuts `begin` cells off each spatial axis, then cuts or pads the end.
 absl::StatusOr<ValueId> FitTo(NodeContext& ctx, ValueId y,
                               const std::vector<int64_t>& begin,
                               const std::vector<int64_t>& sizes) {
@@ -141,6 +144,8 @@ absl::Status LowerConvTranspose(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const TransposedSizes sizes,
                    OutputSizes(ctx, source.input, window));
   const std::vector<int64_t> begin = window.begin;
+  // If a gradient cannot give the output directly, all of it is computed and
+  // then cut.
   const bool direct = InvertPads(source.input, sizes, window);
   if (!direct) {
     window.begin.assign(begin.size(), 0);

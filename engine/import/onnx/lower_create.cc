@@ -1,4 +1,4 @@
-// Values that come from numbers alone: constants, ranges, masks, windows.
+// Values that are made from numbers alone: constants, ranges, masks, windows.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -62,7 +62,7 @@ absl::Status LowerRange(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const double limit, KnownFloat(ctx, 1, "the limit"));
   ASSIGN_OR_RETURN(const double delta, KnownFloat(ctx, 2, "the step"));
   const double cells = std::ceil((limit - start) / delta);
-  // A step of 0 or of no number gives none.
+  // Also refuses a step of 0 or NaN, which gives infinity or NaN.
   if (!(cells <= static_cast<double>(kMaxListedNumbers))) {
     return ctx.Refuse("a range from ", start, " to ", limit, " in steps of ",
                       delta, " is over the limit of ", kMaxListedNumbers,
@@ -77,7 +77,7 @@ absl::Status LowerRange(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-// A constant [rows, columns] of 1 where keep(column - row), else 0.
+// Returns a constant [rows, columns] of 1 where keep(column - row), else 0.
 template <typename Keep>
 absl::StatusOr<ValueId> Diagonals(NodeContext& ctx, DType dtype, int64_t rows,
                                   int64_t columns, const Keep& keep) {
@@ -94,7 +94,8 @@ absl::StatusOr<ValueId> Diagonals(NodeContext& ctx, DType dtype, int64_t rows,
   return ctx.Constant(std::move(mask));
 }
 
-// Diagonals beyond any matrix, so that additions cannot overflow.
+// Returns k, or a diagonal just outside of any matrix, so that sums cannot
+// overflow.
 int64_t NearDiagonal(int64_t k) {
   return std::min(std::max(k, -kMaxElements), kMaxElements);
 }
@@ -129,10 +130,10 @@ absl::Status LowerTrilu(NodeContext& ctx) {
   return Finish(ctx, ctx.Emit(Op::kWhere, {keep, x, zero}));
 }
 
-// Two cosines cost as much as so many element operations.
+// Element operations that two cosines are worth.
 constexpr int64_t kCosinesWork = 6;
 
-// a - b cos(2 pi n / N) + c cos(4 pi n / N), the cosine windows of the
+// Makes the cosine window a - b cos(2 pi n / N) + c cos(4 pi n / N) of the
 // operators' specification.
 absl::Status LowerWindow(NodeContext& ctx, double a, double b, double c) {
   ASSIGN_OR_RETURN(const int64_t size, KnownInt(ctx, 0, "the size"));

@@ -1,5 +1,5 @@
-// NonMaxSuppression, computed at import: how many boxes stay depends on their
-// numbers.
+// NonMaxSuppression, which is computed at import: the number of selected boxes
+// depends on their numbers.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -13,7 +13,7 @@ namespace gpupool::engine::onnx_import {
 namespace {
 
 struct Box {
-  double y1, x1, y2, x2;  // the first two are the smaller ones
+  double y1, x1, y2, x2;  // y1 <= y2 and x1 <= x2
 
   double area() const { return (y2 - y1) * (x2 - x1); }
 };
@@ -26,7 +26,8 @@ double IntersectionOverUnion(const Box& a, const Box& b) {
   return common / (a.area() + b.area() - common);
 }
 
-// Four numbers: two corners in any order, or centre, width and height.
+// Reads a box from four numbers: two corners in any order, or centre, width and
+// height.
 Box ReadBox(const double* numbers, bool centre) {
   if (centre) {
     const double half_width = numbers[2] / 2;
@@ -45,11 +46,12 @@ struct Suppression {
   bool has_score = false;
 };
 
-// Positions of the boxes that stay, best first.
+// Returns the positions of the boxes that are selected, best first.
 std::vector<size_t> Keep(const std::vector<Box>& boxes, const double* scores,
                          const Suppression& rule) {
   std::vector<size_t> order(boxes.size());
   std::iota(order.begin(), order.end(), size_t{0});
+  // Stable, so that equal scores keep their order.
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return scores[a] > scores[b]; });
   std::vector<size_t> kept;
@@ -79,7 +81,7 @@ absl::StatusOr<Suppression> ReadRule(NodeContext& ctx) {
   return rule;
 }
 
-// Comparisons of boxes that one node may cost.
+// Most comparisons of boxes for one node.
 constexpr int64_t kMaxComparisons = int64_t{1} << 31;
 
 absl::Status CheckSizes(NodeContext& ctx, const Shape& boxes,

@@ -1,5 +1,5 @@
-// Einsum: diagonals and sums of single operands, then products of two, from
-// left to right.
+// Einsum: takes diagonals and sums of single operands, then multiplies two
+// operands at a time, from left to right.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -15,8 +15,8 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// A letter, or -1, -2, ... for the axes of an ellipsis counted from its end,
-// so that ellipses of different ranks align as in broadcasting.
+// A letter, or -1, -2, ... for the axes of an ellipsis counted from its end. So
+// ellipses of different ranks align as in broadcasting.
 using Label = int;
 using Labels = std::vector<Label>;
 
@@ -29,8 +29,8 @@ bool Has(const Labels& labels, Label label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
-// The labels of one operand of that rank; -1 for the output, whose ellipsis
-// has `dots` axes.
+// Parses the labels of one operand of that rank. Rank -1 stands for the output,
+// whose ellipsis has `dots` axes.
 absl::StatusOr<Labels> ParseLabels(const NodeContext& ctx,
                                    absl::string_view text, int rank, int dots) {
   const size_t at = text.find("...");
@@ -62,9 +62,10 @@ struct Equation {
   Labels output;
 };
 
-// Without an output in the equation: the ellipsis, then the letters that stand
-// once, in order.
+// Returns the output of an equation without one: the ellipsis, then the letters
+// that occur once, in alphabetical order.
 Labels ImplicitOutput(const std::vector<Labels>& terms) {
+  // The map sorts by label, and labels of the ellipsis are negative.
   std::map<Label, int> counts;
   for (const Labels& term : terms) {
     for (Label label : term) ++counts[label];
@@ -123,8 +124,8 @@ absl::StatusOr<ValueId> Permute(NodeContext& ctx, const Term& term,
   return ctx.Transpose(term.value, permutation);
 }
 
-// Two axes of one label become their diagonal: [..., d, d] as [..., d * d],
-// of which every (d + 1)th cell is taken.
+// Replaces two axes of one label by their diagonal: reshapes [..., d, d] to
+// [..., d * d] and takes every (d + 1)th cell.
 absl::StatusOr<Term> TakeDiagonal(NodeContext& ctx, Term term, size_t first,
                                   size_t second) {
   const Shape shape = ctx.shape(term.value);
@@ -167,7 +168,7 @@ absl::StatusOr<Term> TakeDiagonals(NodeContext& ctx, Term term) {
   return term;
 }
 
-// Sums over the labels that nobody needs any more.
+// Sums over the labels that are not needed any more.
 absl::StatusOr<Term> SumOut(NodeContext& ctx, const Term& term,
                             const Labels& needed) {
   Term result;
@@ -185,7 +186,7 @@ absl::StatusOr<Term> SumOut(NodeContext& ctx, const Term& term,
   return result;
 }
 
-// Repeats axes of 1 to the size that the label has in the other operand.
+// Repeats axes of 1 to the label's size in the other operand.
 absl::StatusOr<Term> MatchSizes(NodeContext& ctx, Term term,
                                 const Term& other) {
   std::vector<int64_t> dims = Dims(ctx.shape(term.value));
@@ -233,14 +234,15 @@ Labels Join(const Labels& a, const Labels& b, const Labels& c) {
   return all;
 }
 
-// Labels of the axes that become a batch, rows and columns.
+// Labels of the axes that form the batch, the rows and the columns.
 struct MatrixLabels {
   const Labels& batch;
   const Labels& rows;
   const Labels& columns;
 };
 
-// The term as [batch, rows, columns]; without labels for it there is no batch.
+// Reshapes the term to [batch, rows, columns], or without a batch label to
+// [rows, columns].
 absl::StatusOr<ValueId> AsMatrices(NodeContext& ctx, const Term& term,
                                    const MatrixLabels& labels) {
   ASSIGN_OR_RETURN(
@@ -259,6 +261,8 @@ absl::StatusOr<ValueId> AsMatrices(NodeContext& ctx, const Term& term,
 
 absl::StatusOr<Term> Contract(NodeContext& ctx, Term a, Term b,
                               const Labels& needed) {
+  // Labels of only one operand are summed before the product, which makes it
+  // smaller.
   ASSIGN_OR_RETURN(a, SumOut(ctx, a, Join(needed, b.labels, {})));
   ASSIGN_OR_RETURN(b, SumOut(ctx, b, Join(needed, a.labels, {})));
   ASSIGN_OR_RETURN(a, MatchSizes(ctx, std::move(a), b));

@@ -1,4 +1,4 @@
-// Arithmetic, comparisons and logic, element by element.
+// Arithmetic, comparisons and logic on elements.
 #include <cmath>
 #include <limits>
 
@@ -16,8 +16,8 @@ struct Operands {
   ValueId a, b;
 };
 
-// Before opset 7 the shapes had to agree but for an attribute that says where
-// b begins in a; without `axis` b is a's tail.
+// Applies the broadcasting of opsets before 7. The shapes had to agree unless
+// an attribute says where b begins in a. Without `axis`, b is a's tail.
 absl::StatusOr<ValueId> OldBroadcast(NodeContext& ctx, ValueId a, ValueId b) {
   ASSIGN_OR_RETURN(const int64_t broadcast, ctx.Int("broadcast", 0));
   if (broadcast == 0 || !ctx.has_attribute("axis")) return b;
@@ -63,8 +63,8 @@ absl::Status LowerMod(NodeContext& ctx) {
       ctx, ctx.Binary(fmod ? Binary::kRemainder : Binary::kModulo, x.a, x.b));
 }
 
-// The exponent may be of another type than the base, whose type the result
-// has.
+// The exponent may have another type than the base. The result has the base's
+// type.
 absl::Status LowerPow(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const Operands x, TwoOperands(ctx));
   const DType type = ctx.dtype(x.a);
@@ -89,7 +89,7 @@ absl::Status LowerBitShift(NodeContext& ctx) {
                       x.a, x.b));
 }
 
-// All inputs folded by one function.
+// Combines all inputs by one function.
 absl::StatusOr<ValueId> FoldInputs(NodeContext& ctx, Binary function) {
   if (ctx.input_count() < 1) return ctx.Refuse("needs at least one input");
   ASSIGN_OR_RETURN(ValueId y, ctx.Input(0));
@@ -135,8 +135,7 @@ absl::Status LowerIsInf(NodeContext& ctx) {
   return Finish(ctx, ctx.Unary(Unary::kIsInf, x, which));
 }
 
-// One limit: an attribute before opset 11, then an input that need not be
-// known.
+// Applies one limit of Clip, whose number need not be known.
 absl::StatusOr<ValueId> Limit(NodeContext& ctx, ValueId x, int input,
                               Binary function) {
   ASSIGN_OR_RETURN(ValueId limit, ctx.Input(input));
@@ -167,7 +166,7 @@ absl::Status LowerClip(NodeContext& ctx) {
     }
   }
   if (low_known && high_known) {
-    // An integer type has no infinity to compare with.
+    // Integer types have no infinity to compare with.
     if (!IsFloating(ctx.dtype(x)) && std::isinf(low) != std::isinf(high)) {
       return Finish(ctx, std::isinf(low)
                              ? ctx.Binary(Binary::kMinimum, x, high)

@@ -9,7 +9,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// Start, end and step of some axes as the file has them.
+// Start, end and step of some axes, as in the file.
 struct Ranges {
   std::vector<int64_t> starts, ends, axes, steps;
 };
@@ -44,17 +44,18 @@ absl::StatusOr<Ranges> ReadRanges(NodeContext& ctx) {
   return ranges;
 }
 
-// A bound counted from the end when negative, then moved into [low, high].
+// Returns a bound, counted from the end when negative, and clamped to [low,
+// high].
 int64_t Bound(int64_t bound, int64_t size, int64_t low, int64_t high) {
-  // Saturated numbers stay far outside without overflowing.
+  // A saturated negative number stays outside. Nothing is added to it.
   if (bound < 0) bound = bound < -size ? -1 : bound + size;
   return std::clamp(bound, low, high);
 }
 
-// The cells of one axis as in Python's x[start:end:step].
+// Returns the cells of one axis as Python's x[start:end:step] does.
 AxisRange Cells(int axis, int64_t size, int64_t start, int64_t end,
                 int64_t step) {
-  // Larger steps reach the same cells.
+  // Larger steps reach the same cells, and the clamped ones cannot overflow.
   step = std::clamp(step, -size - 1, size + 1);
   AxisRange range{axis, 0, 0, step};
   if (step > 0) {
@@ -90,6 +91,7 @@ absl::Status LowerSlice(NodeContext& ctx) {
     slice.sizes[at] = range.size;
   }
   ASSIGN_OR_RETURN(const Shape result, MakeShape(ctx, slice.sizes));
+  // The ops take no empty values, so the result is a constant.
   if (result.elements() == 0) {
     return Finish(ctx, Filled(ctx, ctx.dtype(x), result, 0));
   }
@@ -116,7 +118,8 @@ absl::Status LowerConcat(NodeContext& ctx) {
   return Finish(ctx, Concat(ctx, parts, axis));
 }
 
-// Sizes of the parts: given, or as equal as `count` parts can be.
+// Returns the sizes of the parts: those given, or `count` parts that are as
+// equal as possible.
 absl::StatusOr<std::vector<int64_t>> PartSizes(NodeContext& ctx, int64_t size) {
   ASSIGN_OR_RETURN(std::vector<int64_t> sizes,
                    AttributeOrInput(ctx, {1, "split", 13}));
@@ -167,7 +170,7 @@ absl::Status LowerSplit(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-// Cells before and after each axis, negative ones cut.
+// Returns the pads before and after each axis. Negative pads cut.
 absl::StatusOr<std::vector<int64_t>> ReadPads(NodeContext& ctx, int rank) {
   std::vector<int64_t> pads;
   if (ctx.opset() < 11) {
@@ -210,7 +213,7 @@ absl::StatusOr<double> PadNumber(NodeContext& ctx) {
   return KnownFloat(ctx, 2, "the padding value");
 }
 
-// What negative pads cut away.
+// Cuts off what negative pads remove, and sets these pads to 0.
 absl::StatusOr<ValueId> CutNegative(NodeContext& ctx, ValueId x,
                                     std::vector<int64_t>& pads) {
   const int rank = ctx.rank(x);

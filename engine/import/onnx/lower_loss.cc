@@ -21,7 +21,7 @@ struct LossNode {
   int64_t ignored = 0;
 };
 
-// x [N, C, d...] as [rows, C].
+// Reshapes x [N, C, d...] to [rows, C].
 absl::StatusOr<ValueId> ChannelsAsRows(NodeContext& ctx, ValueId x) {
   ASSIGN_OR_RETURN(const ValueId moved, MoveLast(ctx, x, 1));
   const int64_t classes = ctx.shape(x)[1];
@@ -52,8 +52,8 @@ absl::StatusOr<LossNode> ReadLoss(NodeContext& ctx) {
   return loss;
 }
 
-// The weight of each row, [rows]: that of its label, 0 where it is ignored.
-// Invalid when all are 1.
+// Returns the weight of each row, [rows]: its label's weight, or 0 for an
+// ignored label. Returns an invalid value when all weights are 1.
 absl::StatusOr<ValueId> RowWeights(NodeContext& ctx, const LossNode& loss,
                                    ValueId ignored, ValueId safe_labels) {
   const DType dtype = ctx.dtype(loss.scores);
@@ -69,7 +69,7 @@ absl::StatusOr<ValueId> RowWeights(NodeContext& ctx, const LossNode& loss,
   return ctx.Emit(Op::kWhere, {ignored, ctx.Scalar(dtype, 0), one});
 }
 
-// Minus the weighted log-probabilities of the labels, reduced.
+// Returns the negated, weighted log-probabilities of the labels, reduced.
 absl::StatusOr<ValueId> Likelihood(NodeContext& ctx, const LossNode& loss,
                                    ValueId log_probabilities) {
   ValueId ignored;
@@ -77,6 +77,7 @@ absl::StatusOr<ValueId> Likelihood(NodeContext& ctx, const LossNode& loss,
   if (loss.has_ignored) {
     ASSIGN_OR_RETURN(ignored, ctx.Binary(Binary::kEqual, labels,
                                          static_cast<double>(loss.ignored)));
+    // An ignored label may be no class, and a gather would refuse it.
     const ValueId first = ctx.Scalar(ctx.dtype(labels), 0);
     ASSIGN_OR_RETURN(labels, ctx.Emit(Op::kWhere, {ignored, first, labels}));
   }
@@ -111,7 +112,7 @@ absl::Status LowerLikelihood(NodeContext& ctx) {
   return Finish(ctx, Likelihood(ctx, loss, loss.scores));
 }
 
-// Log-probabilities [rows, C] in the shape of the scores.
+// Sets output 1 to log-probabilities [rows, C] in the shape of the scores.
 absl::Status SetLogProbabilities(NodeContext& ctx, ValueId rows) {
   ASSIGN_OR_RETURN(const ValueId scores, ctx.Input(0));
   std::vector<int64_t> dims = Dims(ctx.shape(scores));
@@ -125,6 +126,7 @@ absl::Status SetLogProbabilities(NodeContext& ctx, ValueId rows) {
 
 absl::Status LowerCrossEntropy(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const LossNode loss, ReadLoss(ctx));
+  // The usual form has an op of its own with a better kernel.
   if (!ctx.wants_output(1) && !ctx.has_input(2) &&
       loss.reduction != LossReduction::kNone) {
     LossAttributes attributes;

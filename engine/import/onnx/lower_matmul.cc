@@ -11,7 +11,7 @@ namespace {
 
 using Binary = BinaryFunction;
 
-// a [..., k] by a matrix b, as one product of two matrices.
+// Multiplies a [..., k] by a matrix b, as one product of two matrices.
 absl::StatusOr<ValueId> RowsTimesMatrix(NodeContext& ctx, ValueId a,
                                         ValueId b) {
   const Shape shape = ctx.shape(a);
@@ -84,6 +84,7 @@ absl::Status LowerGemm(NodeContext& ctx) {
   } else if (has_c && gemm.alpha == 1 && ctx.rank(c) >= 1 && ctx.rank(c) <= 2 &&
              ctx.shape(c).elements() == columns &&
              ctx.shape(c)[ctx.rank(c) - 1] == columns) {
+    // A C with one number per column is a bias, which the product adds itself.
     product.epilogue.bias = true;
     const int64_t flat[] = {columns};
     ASSIGN_OR_RETURN(const ValueId bias, ctx.Reshape(c, flat));

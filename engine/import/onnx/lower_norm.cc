@@ -1,4 +1,4 @@
-// Normalisations: over the batch, a layer, an instance, groups, channels.
+// Normalisations over a batch, a layer, an instance, groups or channels.
 #include <cmath>
 #include <utility>
 
@@ -14,13 +14,14 @@ using Binary = BinaryFunction;
 
 struct BatchNorm {
   ValueId x, gamma, beta, mean, variance;
-  DType dtype = DType::kFloat32;  // of the file's x
+  DType dtype = DType::kFloat32;  // of x in the file
   double epsilon = 1e-5;
-  double old_weight = 0.9;  // of the running statistics
+  double old_weight = 0.9;  // for the running statistics
   bool training_mode = false;
 };
 
-// x is computed with in the type of the parameters.
+// Reads the operands. x is converted to the type of the parameters for the
+// computation.
 absl::StatusOr<BatchNorm> ReadBatchNorm(NodeContext& ctx) {
   BatchNorm norm;
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
@@ -46,7 +47,7 @@ absl::StatusOr<BatchNorm> ReadBatchNorm(NodeContext& ctx) {
   return norm;
 }
 
-// old * weight + new * (1 - weight).
+// Returns before * weight + now * (1 - weight).
 absl::StatusOr<ValueId> Blend(NodeContext& ctx, ValueId before, ValueId now,
                               double weight) {
   ASSIGN_OR_RETURN(const ValueId kept,
@@ -56,8 +57,8 @@ absl::StatusOr<ValueId> Blend(NodeContext& ctx, ValueId before, ValueId now,
   return Plus(ctx, kept, added);
 }
 
-// Sets the running statistics of training as ONNX defines them: the variance
-// is the population's.
+// Sets the running statistics of training as ONNX defines them, with the biased
+// variance.
 absl::Status SetOnnxStatistics(NodeContext& ctx, const BatchNorm& norm,
                                const ValueIds& outputs) {
   ASSIGN_OR_RETURN(const ValueId mean,
@@ -69,8 +70,8 @@ absl::Status SetOnnxStatistics(NodeContext& ctx, const BatchNorm& norm,
   return absl::OkStatus();
 }
 
-// Running statistics that the model owns are updated as PyTorch does: the
-// variance is made unbiased, whatever the file says about training.
+// Updates running statistics that the model owns as PyTorch does, with the
+// unbiased variance, even if the file says otherwise.
 absl::Status UpdateStatistics(NodeContext& ctx, const BatchNorm& norm,
                               const ValueIds& outputs) {
   const Shape shape = ctx.shape(norm.x);
@@ -104,8 +105,8 @@ absl::Status LowerBatchNorm(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const BatchNorm norm, ReadBatchNorm(ctx));
   const bool owned = ctx.value(norm.mean).kind == ValueKind::kPersistent &&
                      ctx.value(norm.variance).kind == ValueKind::kPersistent;
-  // Statistics that come from outside cannot have been learned: then the file
-  // means what it says.
+  // Statistics that are inputs of the model were not learned here, so the
+  // file's own mode applies.
   if (ctx.training() ? owned || norm.training_mode
                      : norm.training_mode && !owned) {
     return TrainBatchNorm(ctx, norm, owned);
@@ -126,7 +127,7 @@ struct Rows {
   int64_t size = 1;
 };
 
-// (x - mean) / sqrt(variance + epsilon) of each row of x as [count, size].
+// Returns (x - mean) / sqrt(variance + epsilon) of each row, as [count, size].
 absl::StatusOr<ValueId> NormaliseRows(NodeContext& ctx, ValueId x,
                                       const Rows& rows, double epsilon) {
   const int64_t dims[] = {rows.count, rows.size};
@@ -143,7 +144,7 @@ absl::StatusOr<ValueId> NormaliseRows(NodeContext& ctx, ValueId x,
   return outputs[0];
 }
 
-// x * scale + bias, both of one number per entry of dimension 1.
+// Returns x * scale + bias, with one number of each per entry of dimension 1.
 absl::StatusOr<ValueId> ScaleChannels(NodeContext& ctx, ValueId x,
                                       ValueId scale, ValueId bias) {
   for (ValueId one : {scale, bias}) {
@@ -173,7 +174,7 @@ absl::Status LowerInstanceNorm(NodeContext& ctx) {
   return Finish(ctx, ScaleChannels(ctx, y, scale, bias));
 }
 
-// Scale and bias are per group before opset 21, per channel from then on.
+// Before opset 21 scale and bias are per group, from then on per channel.
 absl::Status LowerGroupNorm(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   RETURN_IF_ERROR(RequireRank(ctx, x, 2));
@@ -199,7 +200,7 @@ absl::Status LowerGroupNorm(NodeContext& ctx) {
   return Finish(ctx, ctx.Reshape(scaled, shape.dims()));
 }
 
-// A scale or bias as one number per normalised cell.
+// Returns a scale or bias with one number per normalised cell.
 absl::StatusOr<ValueId> PerCell(NodeContext& ctx, ValueId x,
                                 const Shape& normalised) {
   ASSIGN_OR_RETURN(const Shape shape,
@@ -216,7 +217,7 @@ absl::StatusOr<ValueId> PerCell(NodeContext& ctx, ValueId x,
 struct LayerAxes {
   int axis = 0;
   Shape normalised;              // dimensions from the axis on
-  std::vector<int64_t> reduced;  // all of them, 1 from the axis on
+  std::vector<int64_t> reduced;  // all dimensions, with 1 from the axis on
 };
 
 absl::StatusOr<LayerAxes> ReadLayerAxes(const NodeContext& ctx, ValueId x) {
@@ -271,7 +272,7 @@ absl::Status LowerLayerNorm(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-// x / sqrt(mean(x^2) + epsilon) * scale (Zhang and Sennrich 2019,
+// Computes x / sqrt(mean(x^2) + epsilon) * scale (Zhang and Sennrich 2019,
 // arXiv 1910.07467).
 absl::Status LowerRmsNorm(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
@@ -318,6 +319,7 @@ absl::Status LowerMeanVariance(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId variance,
                    ctx.Reduce(ReduceFunction::kMean, square, axes, true));
   ASSIGN_OR_RETURN(const ValueId deviation, ctx.Unary(Unary::kSqrt, variance));
+  // The specification adds 1e-9 to the deviation, not to the variance.
   ASSIGN_OR_RETURN(const ValueId shifted,
                    ctx.Binary(Binary::kAdd, deviation, 1e-9));
   return Finish(ctx, ctx.Binary(Binary::kDivide, centred, shifted));

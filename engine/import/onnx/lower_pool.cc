@@ -1,4 +1,4 @@
-// Pools over one to three spatial axes, global ones, and unpooling.
+// Pools and global pools over one to three spatial axes, and unpooling.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -29,8 +29,8 @@ absl::StatusOr<SpatialWindow> ReadPoolWindow(NodeContext& ctx, ValueId x) {
   return ReadWindow(ctx, source);
 }
 
-// Where windows start along one axis of y, in a value of its rank: cell i at
-// i * stride - begin.
+// Returns the first positions of windows along one axis of y, i * stride -
+// begin for cell i, in a value of y's rank.
 absl::StatusOr<ValueId> Starts(NodeContext& ctx, const Shape& y, int axis,
                                int64_t stride, int64_t begin) {
   RETURN_IF_ERROR(ReserveNumbers(ctx, y[axis]));
@@ -48,16 +48,16 @@ absl::StatusOr<ValueId> Scaled(NodeContext& ctx, ValueId x, int64_t factor) {
   return ctx.Binary(Binary::kMultiply, x, static_cast<double>(factor));
 }
 
-// Where the maxima stand in the whole of x, from where they stand in their
-// windows. `argmax` has x's rank. The shape by value: nodes that are added
-// move what ctx.shape() refers to.
+// Converts positions of maxima in their windows to positions in the whole of x.
+// `argmax` must have x's rank. `x` is passed by value, since adding nodes moves
+// the shapes that ctx.shape() refers to.
 absl::StatusOr<ValueId> WholeIndices(NodeContext& ctx, ValueId argmax, Shape x,
                                      const SpatialWindow& window) {
   ASSIGN_OR_RETURN(const int64_t column_major, ctx.Int("storage_order", 0));
   const int rank = x.rank();
   const Shape y = ctx.shape(argmax);
   ASSIGN_OR_RETURN(ValueId rest, ctx.Cast(argmax, DType::kInt64));
-  // Which image and channel.
+  // Offsets of the image and the channel.
   const int64_t cells = Product(x, 2, rank);
   ASSIGN_OR_RETURN(const ValueId image, Starts(ctx, y, 0, x[1] * cells, 0));
   ASSIGN_OR_RETURN(const ValueId channel, Starts(ctx, y, 1, cells, 0));
@@ -104,7 +104,8 @@ absl::Status LowerMaxPool(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-// Exporters write adaptive pools that change nothing as windows of one cell.
+// Returns whether a pool changes nothing. Exporters write such adaptive pools
+// as windows of one cell.
 bool IsIdentity(const SpatialWindow& window) {
   const auto all = [](const std::vector<int64_t>& numbers, int64_t wanted) {
     return std::all_of(numbers.begin(), numbers.end(),
@@ -148,8 +149,7 @@ absl::Status LowerGlobalMaxPool(NodeContext& ctx) {
   return Finish(ctx, ctx.Reduce(ReduceFunction::kMax, x, axes, true));
 }
 
-// |x|^p and x^(1/p) with the cheap forms of the usual norms. Opset 1 has p as
-// a floating number.
+// Returns p of the norm. Opset 1 has it as a floating number.
 absl::StatusOr<double> ReadNorm(const NodeContext& ctx) {
   double p = 2;
   if (ctx.opset() < 2) {
@@ -162,6 +162,7 @@ absl::StatusOr<double> ReadNorm(const NodeContext& ctx) {
   return p;
 }
 
+// p = 1 and p = 2 have cheap forms.
 absl::StatusOr<ValueId> Powered(NodeContext& ctx, ValueId x, double p) {
   if (p == 2) return ctx.Binary(Binary::kMultiply, x, x);
   ASSIGN_OR_RETURN(const ValueId size, ctx.Unary(UnaryFunction::kAbs, x));
@@ -204,8 +205,8 @@ absl::Status LowerLpPool(NodeContext& ctx) {
   return Finish(ctx, WithRank(ctx, y, ctx.rank(x)));
 }
 
-// Scatters the numbers to where their maxima stood in a value of the inferred
-// shape; a larger output_shape is filled up with zeros behind.
+// Scatters the numbers to the positions of their maxima, in a value of the
+// inferred shape. If output_shape is larger, pads it with zeros at the end.
 absl::Status LowerMaxUnpool(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   ASSIGN_OR_RETURN(const ValueId indices, ctx.Input(1));

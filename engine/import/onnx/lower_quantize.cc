@@ -1,5 +1,6 @@
-// Quantised numbers: conversions, and products and convolutions of 8-bit
-// integers. Products are computed on numbers whose zero point was taken away.
+// Lowers conversions to and from quantised numbers, and products and
+// convolutions of 8-bit integers. Each product first subtracts the zero points
+// from its operands.
 #include <cmath>
 #include <utility>
 
@@ -14,8 +15,8 @@ namespace {
 using Unary = UnaryFunction;
 using Binary = BinaryFunction;
 
-// One number, or one per cell of the axis, in a shape that broadcasts to a
-// value of that rank.
+// Reshapes one number, or one number per cell of the axis, so that it
+// broadcasts to a value of that rank.
 absl::StatusOr<ValueId> AlongAxis(NodeContext& ctx, ValueId x, int rank,
                                   int axis) {
   if (ctx.shape(x).elements() == 1) return ctx.Reshape(x, {});
@@ -32,7 +33,7 @@ absl::StatusOr<int> QuantizationAxis(const NodeContext& ctx, int rank) {
   ASSIGN_OR_RETURN(const int64_t block, ctx.Int("block_size", 0));
   if (block != 0) return ctx.Unsupported("scales per block are not");
   ASSIGN_OR_RETURN(const int64_t axis, ctx.Int("axis", 1));
-  // Without a list of scales the axis does not matter, and may not exist.
+  // A single scale needs no axis, and the input may lack the default axis.
   if (axis >= -rank && axis < rank) return ctx.Axis(axis, rank);
   return 0;
 }
@@ -55,7 +56,8 @@ absl::StatusOr<Range> RangeOf(const NodeContext& ctx, DType dtype) {
   }
 }
 
-// round(x / scale) + zero, held within the type; x, scale and zero floating.
+// Adds round(x / scale) + zero, clamped to the range of `dtype`. All three
+// operands must be floating.
 absl::StatusOr<ValueId> Quantized(NodeContext& ctx, ValueId x, ValueId scale,
                                   ValueId zero, DType dtype) {
   ASSIGN_OR_RETURN(const Range range, RangeOf(ctx, dtype));
@@ -80,6 +82,7 @@ absl::Status LowerQuantize(NodeContext& ctx) {
   ValueId zero = ctx.Scalar(ctx.dtype(scale), 0);
   if (ctx.has_input(2)) {
     ASSIGN_OR_RETURN(const ValueId zeros, ctx.Input(2));
+    // The zero point overrides output_dtype.
     dtype = ctx.dtype(zeros);
     ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(zeros, ctx.dtype(scale)));
     ASSIGN_OR_RETURN(zero, AlongAxis(ctx, typed, rank, axis));
@@ -103,7 +106,8 @@ absl::Status LowerDequantize(NodeContext& ctx) {
   return Finish(ctx, ctx.Binary(Binary::kMultiply, x, scale));
 }
 
-// An extreme of x and 0, so that 0 can be represented.
+// Adds the extreme of x and 0. The range must contain 0, which needs an exact
+// code.
 absl::StatusOr<ValueId> Extreme(NodeContext& ctx, ValueId x,
                                 ReduceFunction function) {
   ValueId y = x;
@@ -121,6 +125,7 @@ absl::Status LowerDynamicQuantize(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId low, Extreme(ctx, x, ReduceFunction::kMin));
   ASSIGN_OR_RETURN(const ValueId span,
                    ctx.Binary(Binary::kSubtract, high, low));
+  // The codes 0 to 255 cover the range.
   ASSIGN_OR_RETURN(const ValueId scale,
                    ctx.Binary(Binary::kDivide, span, 255.0));
   ASSIGN_OR_RETURN(const ValueId ratio,
@@ -138,14 +143,14 @@ absl::Status LowerDynamicQuantize(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-// An operand and its zero point, which may be per row (of the left matrix),
-// per column (of the right one) or per filter.
+// The zero point of an operand: one number, or one per row of the left matrix,
+// per column of the right matrix, or per filter.
 struct ZeroAxis {
-  int input = -1;  // of the zero point
-  int axis = 0;    // from the end when negative
+  int input = -1;  // input with the zero point
+  int axis = 0;    // negative: from the end
 };
 
-// The input as `dtype` without its zero point.
+// Returns the input, cast to `dtype`, minus its zero point.
 absl::StatusOr<ValueId> Centred(NodeContext& ctx, int input,
                                 const ZeroAxis& zero_axis, DType dtype) {
   ASSIGN_OR_RETURN(const ValueId given, ctx.Input(input));
@@ -154,6 +159,7 @@ absl::StatusOr<ValueId> Centred(NodeContext& ctx, int input,
   const int rank = ctx.rank(x);
   ASSIGN_OR_RETURN(const ValueId zeros, ctx.Input(zero_axis.input));
   ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(zeros, dtype));
+  // A zero point of a higher rank broadcasts as it is.
   if (ctx.rank(typed) > 1) return ctx.Binary(Binary::kSubtract, x, typed);
   int axis = 0;
   if (ctx.shape(typed).elements() > 1) {
@@ -169,7 +175,7 @@ absl::Status LowerMatMulInteger(NodeContext& ctx) {
   return Finish(ctx, MatrixProduct(ctx, a, b));
 }
 
-// Float64 holds every sum of 8-bit products exactly.
+// Convolves in float64, which holds every sum of 8-bit products exactly.
 absl::Status LowerConvInteger(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, Centred(ctx, 0, {2, 0}, DType::kFloat64));
   ASSIGN_OR_RETURN(const ValueId w, Centred(ctx, 1, {3, 0}, DType::kFloat64));
@@ -177,10 +183,11 @@ absl::Status LowerConvInteger(NodeContext& ctx) {
   return Finish(ctx, ctx.Cast(y, DType::kInt32));
 }
 
-// Integer sums as quantised numbers: y = round(sum * a_scale * b_scale /
-// y_scale) + y_zero. The second scale may be per channel along `axis`.
+// The inputs for y = round(sum * first_scale * second_scale / scale) + zero,
+// which turns integer sums into quantised numbers. The second scale may have
+// one number per channel along `axis`.
 struct Requantize {
-  int first_scale, second_scale, scale, zero;  // inputs
+  int first_scale, second_scale, scale, zero;  // input numbers
   int axis;
 };
 
@@ -199,6 +206,7 @@ absl::StatusOr<ValueId> Requantized(NodeContext& ctx, ValueId sum,
                    ctx.Binary(Binary::kMultiply, scales[0], scales[1]));
   ASSIGN_OR_RETURN(const ValueId numbers,
                    ctx.Binary(Binary::kMultiply, sum, both));
+  // The output has the type of its zero point.
   ASSIGN_OR_RETURN(const ValueId zeros, ctx.Input(inputs.zero));
   ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(zeros, ctx.dtype(sum)));
   ASSIGN_OR_RETURN(const ValueId zero, AlongAxis(ctx, typed, rank, axis));

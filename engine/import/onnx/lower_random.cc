@@ -1,5 +1,6 @@
-// Random numbers, drawn anew in every run from the program's seed and step.
-// A seed in the file is not used: two nodes never share a stream.
+// Lowers the operators that draw random numbers. Every run draws anew, from the
+// program's seed and step. Each node has its own stream, so the file's seeds
+// are ignored.
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -12,13 +13,15 @@ namespace {
 using Unary = UnaryFunction;
 using Binary = BinaryFunction;
 
+// A distribution with its parameters: low and high, or mean and scale.
 struct Drawing {
   RandomDistribution distribution = RandomDistribution::kUniform;
   double first = 0;
   double second = 1;
 };
 
-// The shape by value: constants that are added move what ctx.shape() refers to.
+// Adds a draw. The shape comes by value, since adding constants may move the
+// value that ctx.shape() refers to.
 absl::StatusOr<ValueId> Draw(NodeContext& ctx, Shape shape,
                              const Drawing& drawing) {
   ASSIGN_OR_RETURN(const NodeContext::RandomSource source, ctx.Random());
@@ -61,6 +64,7 @@ absl::Status LowerRandomLike(NodeContext& ctx) {
   return Finish(ctx, ctx.Cast(y, dtype));
 }
 
+// Draws 1 with probability x: a uniform number is less than x.
 absl::Status LowerBernoulli(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   ASSIGN_OR_RETURN(const DType dtype, ctx.TypeAttribute("dtype", ctx.dtype(x)));
@@ -70,8 +74,8 @@ absl::Status LowerBernoulli(NodeContext& ctx) {
   return Finish(ctx, ctx.Cast(hit, dtype));
 }
 
-// Samples by the largest of log p + Gumbel noise (Maddison et al. 2014, arXiv
-// 1411.0030, section 2).
+// Takes the class with the largest log p + Gumbel noise, which draws classes
+// with probabilities p (Maddison et al. 2014, arXiv 1411.0030, section 2).
 absl::Status LowerMultinomial(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   RETURN_IF_ERROR(RequireRank(ctx, x, 2, 2));
@@ -83,7 +87,7 @@ absl::Status LowerMultinomial(NodeContext& ctx) {
   if (samples < 1) return ctx.Refuse("sample_size must be at least 1");
   ASSIGN_OR_RETURN(const Shape shape,
                    MakeShape(ctx, {batch, samples, classes}));
-  // Away from 0 and 1, where the noise is infinite.
+  // At 0 and 1 the noise would be infinite.
   ASSIGN_OR_RETURN(const ValueId uniform, Draw(ctx, shape, {}));
   ASSIGN_OR_RETURN(const ValueId inside,
                    ctx.Unary(Unary::kClip, uniform, 1e-30, 1 - 6e-8));
@@ -92,6 +96,7 @@ absl::Status LowerMultinomial(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId noise, ctx.Unary(Unary::kLog, positive));
   ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(noise, ctx.dtype(x)));
   ASSIGN_OR_RETURN(const ValueId rows, ctx.Reshape(x, {batch, 1, classes}));
+  // Gumbel noise is -log(-log(u)), and `typed` has the opposite sign.
   ASSIGN_OR_RETURN(const ValueId scores,
                    ctx.Binary(Binary::kSubtract, rows, typed));
   ArgReduceAttributes best;

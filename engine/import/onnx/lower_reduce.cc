@@ -1,4 +1,4 @@
-// Reductions over axes, arg-max and cumulative sums.
+// Lowers reductions over axes, arg-max and cumulative sums.
 #include "engine/base/status_macros.h"
 #include "engine/import/onnx/lowering_parts.h"
 #include "engine/import/onnx/lowerings.h"
@@ -11,11 +11,11 @@ using Binary = BinaryFunction;
 
 struct Reduction {
   ValueId x;
-  std::vector<int> axes;  // empty: nothing is reduced
+  std::vector<int> axes;  // empty: no reduction
   bool keep_dims = true;
 };
 
-// `input_since` is the opset from which on the axes are an input.
+// Reads the axes, which are an input from opset `input_since` on.
 absl::StatusOr<Reduction> ReadReduction(NodeContext& ctx, int input_since) {
   Reduction reduction;
   ASSIGN_OR_RETURN(reduction.x, ctx.Input(0));
@@ -25,6 +25,7 @@ absl::StatusOr<Reduction> ReadReduction(NodeContext& ctx, int input_since) {
                    AttributeOrInput(ctx, {1, "axes", input_since}));
   ASSIGN_OR_RETURN(const int64_t none, ctx.Int("noop_with_empty_axes", 0));
   const int rank = ctx.rank(reduction.x);
+  // No axes mean all axes, unless noop_with_empty_axes is set.
   if (axes.empty()) {
     if (none == 0) reduction.axes = AllAxes(rank);
     return reduction;
@@ -45,7 +46,8 @@ absl::Status LowerReduce(NodeContext& ctx) {
   return Finish(ctx, Apply(ctx, reduction, function, reduction.x));
 }
 
-// The mean over height and width of images has a kernel of its own.
+// Uses kGlobalAvgPool, which has its own kernel, for the mean over height and
+// width of images.
 absl::Status LowerReduceMean(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const Reduction reduction, ReadReduction(ctx, 18));
   const Shape shape = ctx.shape(reduction.x);
@@ -89,7 +91,8 @@ absl::Status LowerLogSum(NodeContext& ctx) {
   return Finish(ctx, ctx.Unary(Unary::kLog, sum));
 }
 
-// Through the maximum, so that no exponential overflows.
+// Subtracts the maximum first, so that no exponential overflows:
+// log(sum(exp(x))) = max + log(sum(exp(x - max))).
 absl::Status LowerLogSumExp(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const Reduction reduction, ReadReduction(ctx, 18));
   if (reduction.axes.empty()) return Finish(ctx, reduction.x);
@@ -105,6 +108,7 @@ absl::Status LowerLogSumExp(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId y, Plus(ctx, log, maximum));
   if (reduction.keep_dims) return Finish(ctx, y);
   std::vector<int64_t> dims = Dims(ctx.shape(y));
+  // Erasing from the last axis keeps the other positions right.
   for (auto axis = reduction.axes.rbegin(); axis != reduction.axes.rend();
        ++axis) {
     dims.erase(dims.begin() + *axis);

@@ -1,4 +1,4 @@
-// Resize in all of its versions, and Upsample before it.
+// Lowers Upsample and all versions of Resize.
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -10,7 +10,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// The node carries a position and a weight for every tap.
+// Charges the import's budget for the table: a position and a weight per tap.
 absl::Status HoldTable(NodeContext& ctx, const ResizeAttributes& resize) {
   size_t taps = 0;
   for (const ResizeAxis& axis : resize.axes) taps += axis.indices.size();
@@ -19,6 +19,7 @@ absl::Status HoldTable(NodeContext& ctx, const ResizeAttributes& resize) {
   return held.ok() ? held : ctx.Refuse(held.message());
 }
 
+// Adds the resize, and a mask for output cells outside of the region.
 absl::StatusOr<ValueId> Resized(NodeContext& ctx, ValueId x,
                                 const std::vector<ResizeTarget>& targets,
                                 const ResizeOptions& options) {
@@ -33,6 +34,7 @@ absl::StatusOr<ValueId> Resized(NodeContext& ctx, ValueId x,
   const DType dtype = ctx.dtype(x);
   ValueId y = x;
   if (!table->attributes.axes.empty()) {
+    // The op takes floating numbers only.
     ASSIGN_OR_RETURN(const ValueId floating,
                      ctx.Cast(x, IsFloating(dtype) ? dtype : DType::kFloat32));
     ASSIGN_OR_RETURN(const ValueId resized,
@@ -62,13 +64,14 @@ absl::StatusOr<std::vector<ResizeTarget>> FromScales(
   return targets;
 }
 
+// Returns 0, 1, ... rank - 1.
 std::vector<int64_t> Count(int rank) {
   std::vector<int64_t> axes;
   for (int i = 0; i < rank; ++i) axes.push_back(i);
   return axes;
 }
 
-// The value of a word of the file, by its parser.
+// Reads a word attribute and parses it.
 template <typename T>
 absl::StatusOr<T> Parsed(const NodeContext& ctx, absl::string_view name,
                          absl::string_view otherwise,
@@ -80,14 +83,14 @@ absl::StatusOr<T> Parsed(const NodeContext& ctx, absl::string_view name,
   return value;
 }
 
-// Upsample, and Resize of opset 10: a cell's origin is its position over the
-// scale.
+// Lowers Upsample and Resize of opset 10. The position of an output cell is its
+// number divided by the scale.
 absl::Status LowerOldResize(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   ResizeOptions options;
   options.coordinates = ResizeCoordinates::kAsymmetric;
   options.rounding = ResizeRounding::kFloor;
-  // Opset 1 says bilinear.
+  // Opset 1 calls the mode "bilinear".
   ASSIGN_OR_RETURN(
       options.mode,
       Parsed(
@@ -95,6 +98,8 @@ absl::Status LowerOldResize(NodeContext& ctx) {
             return ParseResizeMode(word == "bilinear" ? "linear" : word);
           }));
   std::vector<double> scales;
+  // The scales are two attributes in opset 1, one from opset 7, and an input
+  // from opset 9.
   if (ctx.opset() >= 9) {
     ASSIGN_OR_RETURN(const HostTensor known, ctx.Known(1, "the scales"));
     scales = known.numbers;
@@ -131,7 +136,7 @@ absl::StatusOr<ResizeOptions> ReadOptions(const NodeContext& ctx) {
   return options;
 }
 
-// The known numbers of an input; none when it is absent.
+// Returns the known numbers of an input, or none if it is absent.
 absl::StatusOr<std::vector<double>> Numbers(NodeContext& ctx, int input,
                                             absl::string_view what) {
   if (!ctx.has_input(input)) return std::vector<double>{};
@@ -179,6 +184,7 @@ absl::Status LowerResize(NodeContext& ctx) {
       return ctx.Refuse("roi has ", roi.size(), " numbers instead of ",
                         2 * targets.size());
     }
+    // The region lists all begins, then all ends.
     for (size_t i = 0; i < targets.size(); ++i) {
       targets[i].roi_begin = roi[i];
       targets[i].roi_end = roi[i + targets.size()];

@@ -1,7 +1,8 @@
-// LSTM, GRU and RNN, unrolled: the product of the inputs with W is one product
-// for all steps; each step multiplies the hidden state with R. Formulas are
-// those of the operators' specification; gates stand in its order (i o f c;
-// z r h).
+// Lowers LSTM, GRU and RNN by unrolling their steps.
+//
+// One product multiplies the inputs of all steps with W. Each step then
+// multiplies its hidden state with R. The formulas are those of the operators'
+// specification, and gates have its order: i o f c for LSTM, z r h for GRU.
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -14,14 +15,15 @@ namespace {
 
 using Binary = BinaryFunction;
 
-// Weights of one direction and the product of all inputs with W.
+// The weights of one direction, and the product of all inputs with W. The
+// product includes both biases unless they are split.
 struct Direction {
-  ValueId from_inputs;  // [steps, batch, gates * hidden], with both biases
-                        // unless said otherwise
-  ValueId r;            // [gates * hidden, hidden]
-  ValueId input_bias, hidden_bias;  // [gates * hidden]; invalid: none
+  ValueId from_inputs;              // [steps, batch, gates * hidden]
+  ValueId r;                        // [gates * hidden, hidden]
+  ValueId input_bias, hidden_bias;  // [gates * hidden] or invalid
 };
 
+// Return `size` rows or columns of x, from `start` on.
 absl::StatusOr<ValueId> Rows(NodeContext& ctx, ValueId x, int64_t start,
                              int64_t size) {
   return SliceAxis(ctx, x, {.axis = 0, .start = start, .size = size});
@@ -32,7 +34,7 @@ absl::StatusOr<ValueId> Columns(NodeContext& ctx, ValueId x, int64_t start,
   return SliceAxis(ctx, x, {.axis = 1, .start = start, .size = size});
 }
 
-// x w^T + bias + residual; the last two may be invalid.
+// Adds x w^T + bias + residual. The last two may be invalid.
 absl::StatusOr<ValueId> Linear(NodeContext& ctx, ValueId x, ValueId w,
                                ValueId bias, ValueId residual) {
   MatMulAttributes product;
@@ -49,7 +51,8 @@ absl::StatusOr<ValueId> Linear(NodeContext& ctx, ValueId x, ValueId w,
   return ctx.Emit(Op::kMatMul, inputs, product);
 }
 
-// `split_bias`: from_inputs has the bias of the inputs only.
+// Reads the weights of a direction. With `split_bias`, from_inputs includes
+// only the bias of the inputs.
 absl::StatusOr<Direction> ReadDirection(NodeContext& ctx,
                                         const RecurrentInputs& inputs,
                                         int direction, bool split_bias) {
@@ -100,7 +103,7 @@ absl::Status LowerRnn(NodeContext& ctx) {
   return SetRecurrentOutputs(ctx, inputs, runs);
 }
 
-// (1 - z) * candidate + z * h.
+// Adds (1 - z) * candidate + z * h, as candidate + z * (h - candidate).
 absl::StatusOr<States> BlendStates(NodeContext& ctx, ValueId z,
                                    ValueId candidate, ValueId h) {
   ASSIGN_OR_RETURN(const ValueId difference,
@@ -118,7 +121,7 @@ struct GruStep {
   ValueId r_gates, r_candidate;  // rows of weights.r
 };
 
-// The reset gate applies to the state before it is multiplied.
+// Applies the reset gate to the state, before the product with R.
 absl::StatusOr<States> GruResetFirst(NodeContext& ctx, const GruStep& step,
                                      ValueId x, ValueId h) {
   const int64_t size = step.inputs.hidden;
@@ -139,7 +142,8 @@ absl::StatusOr<States> GruResetFirst(NodeContext& ctx, const GruStep& step,
   return BlendStates(ctx, z, candidate, h);
 }
 
-// The reset gate applies to the product (linear_before_reset, PyTorch).
+// Applies the reset gate to the product with R (linear_before_reset, as in
+// PyTorch).
 absl::StatusOr<States> GruResetLast(NodeContext& ctx, const GruStep& step,
                                     ValueId x, ValueId h) {
   const int64_t size = step.inputs.hidden;
@@ -176,6 +180,7 @@ absl::Status LowerGru(NodeContext& ctx) {
     GruStep step{
         inputs, weights, inputs.activations[static_cast<size_t>(d)], {}, {}};
     if (linear == 0) {
+      // The gates and the candidate have different factors, so R is split.
       ASSIGN_OR_RETURN(step.r_gates, Rows(ctx, weights.r, 0, 2 * size));
       ASSIGN_OR_RETURN(step.r_candidate, Rows(ctx, weights.r, 2 * size, size));
     }
@@ -198,9 +203,10 @@ struct LstmStep {
   const Direction& weights;
   const std::vector<RecurrentActivation>& f;
   bool couple = false;             // forget gate = 1 - input gate
-  ValueId peep_i, peep_o, peep_f;  // [hidden]; invalid: none
+  ValueId peep_i, peep_o, peep_f;  // [hidden] or invalid
 };
 
+// Adds the product of the peephole and the cell state, if there is a peephole.
 absl::StatusOr<ValueId> Peep(NodeContext& ctx, ValueId gate, ValueId weights,
                              ValueId cell) {
   if (!weights.valid()) return gate;
@@ -209,8 +215,8 @@ absl::StatusOr<ValueId> Peep(NodeContext& ctx, ValueId gate, ValueId weights,
   return Plus(ctx, gate, seen);
 }
 
-// The activated input, output and forget gates where nothing is between the
-// products and the activation: one activation for all three.
+// Activates the input, output and forget gates with one op. This is possible
+// only without peepholes.
 absl::StatusOr<States> PlainGates(NodeContext& ctx, const LstmStep& step,
                                   ValueId sum) {
   const int64_t size = step.inputs.hidden;
@@ -225,11 +231,11 @@ absl::StatusOr<States> PlainGates(NodeContext& ctx, const LstmStep& step,
   return iof;
 }
 
-// One gate with its peephole.
+// A gate with its peephole.
 struct PeepingGate {
   int64_t position = 0;
   ValueId peephole;
-  ValueId cell;  // what it sees
+  ValueId cell;  // cell state of the peephole
 };
 
 absl::StatusOr<ValueId> GateOf(NodeContext& ctx, const LstmStep& step,
@@ -273,6 +279,7 @@ absl::StatusOr<States> LstmCell(NodeContext& ctx, const LstmStep& step,
                    ctx.Binary(Binary::kMultiply, gates[0], candidate));
   ASSIGN_OR_RETURN(const ValueId cell, Plus(ctx, kept, added));
   if (!plain) {
+    // The output gate's peephole takes the new cell state.
     ASSIGN_OR_RETURN(gates[1], GateOf(ctx, step, sum, {1, step.peep_o, cell}));
   }
   ASSIGN_OR_RETURN(const ValueId shown, Activate(ctx, step.f[2], clip, cell));
@@ -291,6 +298,7 @@ absl::Status ReadPeepholes(NodeContext& ctx, int direction, LstmStep& step) {
     return ctx.Refuse("P is ", ctx.shape(all).ToString(), " but must be ",
                       wanted.ToString());
   }
+  // P lists the peepholes in the order i o f.
   ASSIGN_OR_RETURN(const ValueId p, TakeRow(ctx, all, 0, direction));
   ASSIGN_OR_RETURN(step.peep_i, Rows(ctx, p, 0, size));
   ASSIGN_OR_RETURN(step.peep_o, Rows(ctx, p, size, size));

@@ -1,6 +1,8 @@
-// Operators that read images between their cells: GridSample and RoiAlign.
-// Coordinates become, per axis, cells with weights; the cells of both axes are
-// gathered as rows [N * H * W, C] and summed.
+// Lowers GridSample and RoiAlign, which read images between their cells.
+//
+// Along each axis a coordinate becomes a few cells with weights. Cells are rows
+// of [N * H * W, C]. They are gathered, and summed with the products of their
+// weights.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -15,8 +17,8 @@ namespace {
 using Unary = UnaryFunction;
 using Binary = BinaryFunction;
 
-// A cell along one axis for each sample: its number, floating and whole, and
-// how much it counts.
+// One cell along one axis for each sample, with its weight. Cell numbers are
+// floating but whole.
 struct Tap {
   ValueId cell;
   ValueId weight;
@@ -31,26 +33,30 @@ struct Axis {
   bool align_corners = false;
 };
 
+// Clamps x to the cells of an axis.
 absl::StatusOr<ValueId> Held(NodeContext& ctx, ValueId x, int64_t size) {
   return ctx.Unary(Unary::kClip, x, 0, static_cast<double>(size - 1));
 }
 
-// a * x + b.
+// Adds a * x + b.
 absl::StatusOr<ValueId> Affine(NodeContext& ctx, double a, ValueId x,
                                double b) {
   ASSIGN_OR_RETURN(const ValueId scaled, ctx.Binary(Binary::kMultiply, x, a));
   return ctx.Binary(Binary::kAdd, scaled, b);
 }
 
-// x mirrored at the ends of the axis until it lies inside: a triangle wave.
+// Mirrors x at the ends of the axis until it lies inside. This is a triangle
+// wave.
 absl::StatusOr<ValueId> Mirrored(NodeContext& ctx, ValueId x,
                                  const Axis& axis) {
+  // The ends are the middles of the outermost cells, or lie half a cell further
+  // out.
   const double low = axis.align_corners ? 0 : -0.5;
   const double span = static_cast<double>(axis.size) - 1 - 2 * low;
   if (span == 0) return ctx.Binary(Binary::kMultiply, x, 0.0);
   ASSIGN_OR_RETURN(const ValueId from_low,
                    ctx.Binary(Binary::kSubtract, x, low));
-  // x modulo two spans, in floating point.
+  // These steps compute x modulo two spans in floating point.
   ASSIGN_OR_RETURN(const ValueId turns,
                    ctx.Binary(Binary::kDivide, from_low, 2 * span));
   ASSIGN_OR_RETURN(const ValueId whole, ctx.Unary(Unary::kFloor, turns));
@@ -64,7 +70,8 @@ absl::StatusOr<ValueId> Mirrored(NodeContext& ctx, ValueId x,
   return Affine(ctx, -1, distance, span + low);
 }
 
-// Moves a coordinate, or a cell's number, inside where the padding says so.
+// Moves a coordinate or a cell number inside the axis, if the padding mode asks
+// for that.
 absl::StatusOr<ValueId> MovedInside(NodeContext& ctx, ValueId x,
                                     const Axis& axis) {
   if (axis.outside == Outside::kZeros) return x;
@@ -74,7 +81,7 @@ absl::StatusOr<ValueId> MovedInside(NodeContext& ctx, ValueId x,
   return Held(ctx, x, axis.size);
 }
 
-// A tap whose cell may lie outside: it counts nothing there.
+// Clamps the cell of a tap. If that changes the cell, the weight becomes 0.
 absl::StatusOr<Tap> Guarded(NodeContext& ctx, const Tap& tap,
                             const Axis& axis) {
   ASSIGN_OR_RETURN(const ValueId held, Held(ctx, tap.cell, axis.size));
@@ -107,15 +114,15 @@ absl::StatusOr<Taps> LinearTaps(NodeContext& ctx, ValueId x, const Axis& axis) {
   return Taps{first, second};
 }
 
-// Keys' cubic kernel with a = -0.75 at distance |t - k| for tap k = -1 ... 2
-// (Keys 1981, doi 10.1109/TASSP.1981.1163711).
+// Adds Keys' cubic kernel with a = -0.75 at distance |t - k|, for a tap k from
+// -1 to 2 (Keys 1981, doi 10.1109/TASSP.1981.1163711).
 absl::StatusOr<ValueId> CubicWeight(NodeContext& ctx, ValueId t, int k) {
   constexpr double a = -0.75;
   const bool inner = k == 0 || k == 1;
   ASSIGN_OR_RETURN(const ValueId d, k <= 0 ? ctx.Binary(Binary::kSubtract, t,
                                                         static_cast<double>(k))
                                            : Affine(ctx, -1, t, k));
-  // Horner's scheme over the distance.
+  // Horner's scheme evaluates the polynomial of the distance.
   const double terms[2][4] = {{a, -5 * a, 8 * a, -4 * a},
                               {a + 2, -(a + 3), 0, 1}};
   const double* c = terms[inner ? 1 : 0];
@@ -127,7 +134,7 @@ absl::StatusOr<ValueId> CubicWeight(NodeContext& ctx, ValueId t, int k) {
   return sum;
 }
 
-// Here the padding moves the cells, not the coordinate.
+// Returns four taps. Padding moves the cells here, not the coordinate.
 absl::StatusOr<Taps> CubicTaps(NodeContext& ctx, ValueId x, const Axis& axis) {
   ASSIGN_OR_RETURN(const ValueId low, ctx.Unary(Unary::kFloor, x));
   ASSIGN_OR_RETURN(const ValueId t, ctx.Binary(Binary::kSubtract, x, low));
@@ -143,7 +150,7 @@ absl::StatusOr<Taps> CubicTaps(NodeContext& ctx, ValueId x, const Axis& axis) {
   return taps;
 }
 
-// int64 0, 1, ... of shape [size, 1, 1] times a factor.
+// Adds int64 numbers 0, factor, 2 * factor, ... of shape [size, 1, 1].
 absl::StatusOr<ValueId> Firsts(NodeContext& ctx, int64_t size, int64_t factor) {
   RETURN_IF_ERROR(ReserveNumbers(ctx, size));
   ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, {size, 1, 1}));
@@ -156,21 +163,22 @@ absl::StatusOr<ValueId> Firsts(NodeContext& ctx, int64_t size, int64_t factor) {
 
 struct Image {
   ValueId rows;   // [N * H * W, C]
-  ValueId first;  // int64 [samples, 1, 1]: the row where each one's image is
+  ValueId first;  // int64 [samples, 1, 1]: first row of the sample's image
   int64_t n, c, h, w;
 };
 
 absl::StatusOr<Image> ReadImage(NodeContext& ctx, ValueId x) {
   const Shape shape = ctx.shape(x);
   Image image{{}, {}, shape[0], shape[1], shape[2], shape[3]};
+  // Channels go last, so that one row holds all channels of a cell.
   ASSIGN_OR_RETURN(const ValueId last, ctx.Transpose(x, {0, 2, 3, 1}));
   ASSIGN_OR_RETURN(image.rows,
                    ctx.Reshape(last, {image.n * image.h * image.w, image.c}));
   return image;
 }
 
-// The sum over all pairs of taps, [samples, A, B, C]. Taps broadcast to
-// [samples, A, B].
+// Adds the sum over all pairs of taps, [samples, A, B, C]. Taps must broadcast
+// to [samples, A, B].
 absl::StatusOr<ValueId> GatherTaps(NodeContext& ctx, const Image& image,
                                    const Taps& vertical,
                                    const Taps& horizontal) {
@@ -209,6 +217,7 @@ absl::StatusOr<ValueId> GatherTaps(NodeContext& ctx, const Image& image,
 using TapRule = absl::StatusOr<Taps> (*)(NodeContext&, ValueId, const Axis&);
 
 absl::StatusOr<TapRule> ReadTapRule(const NodeContext& ctx) {
+  // Opset 20 renamed bilinear to linear, and bicubic to cubic.
   ASSIGN_OR_RETURN(const int mode, Choice(ctx, "mode",
                                           {"bilinear", "linear", "bicubic",
                                            "cubic", "nearest"}));
@@ -228,7 +237,8 @@ absl::StatusOr<Axis> ReadAxis(const NodeContext& ctx) {
   return axis;
 }
 
-// Column `which` of the grid, -1 ... 1 over the image, as cell coordinates.
+// Converts column `which` of the grid, -1 ... 1 over the image, to cell
+// coordinates.
 absl::StatusOr<ValueId> Coordinates(NodeContext& ctx, ValueId grid, int which,
                                     const Axis& axis) {
   ASSIGN_OR_RETURN(const ValueId g, TakeRow(ctx, grid, 3, which));
@@ -275,16 +285,16 @@ struct Regions {
   bool maximum = false;
 };
 
-// The coordinates of all samples along one axis, [R, bins * samples], and how
-// much they count: nothing beyond one cell outside of the image.
+// The coordinates of all samples along one axis, [R, bins * samples], and their
+// weights. Samples more than one cell outside of the image have weight 0.
 struct Samples {
   ValueId at, weight;
 };
 
 struct Bins {
-  int corner = 0;     // column of the boxes where the axis begins
-  int64_t count = 1;  // of samples
-  int64_t size = 1;   // of the image
+  int corner = 0;     // column of `boxes` with the axis's begin
+  int64_t count = 1;  // number of samples
+  int64_t size = 1;   // cells of the image
 };
 
 absl::StatusOr<Samples> BinSamples(NodeContext& ctx, const Regions& regions,
@@ -297,12 +307,14 @@ absl::StatusOr<Samples> BinSamples(NodeContext& ctx, const Regions& regions,
       const ValueId end,
       SliceAxis(ctx, regions.boxes, {.axis = 1, .start = bins.corner + 2}));
   ASSIGN_OR_RETURN(ValueId length, ctx.Binary(Binary::kSubtract, end, begin));
+  // Without half pixels a region is at least one cell long.
   if (!regions.half_pixel) {
     ASSIGN_OR_RETURN(length, ctx.Binary(Binary::kMaximum, length, 1.0));
   }
   const auto count = static_cast<double>(bins.count);
   ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, {1, bins.count}));
   RETURN_IF_ERROR(ReserveNumbers(ctx, bins.count));
+  // Samples lie in the middles of equal parts.
   HostTensor parts{dtype, shape, {}};
   for (double i = 0; i < count; ++i) parts.numbers.push_back((i + 0.5) / count);
   ASSIGN_OR_RETURN(
@@ -318,7 +330,7 @@ absl::StatusOr<Samples> BinSamples(NodeContext& ctx, const Regions& regions,
   return Samples{inside, weight};
 }
 
-// Linear taps of the samples, in a shape [R, A, 1] or [R, 1, B].
+// Returns linear taps of the samples in a shape [R, A, 1] or [R, 1, B].
 absl::StatusOr<Taps> SampleTaps(NodeContext& ctx, const Samples& samples,
                                 int64_t size, bool vertical) {
   ASSIGN_OR_RETURN(Taps taps, LinearTaps(ctx, samples.at, {size}));
@@ -334,7 +346,7 @@ absl::StatusOr<Taps> SampleTaps(NodeContext& ctx, const Samples& samples,
   return taps;
 }
 
-// [R, C, height, width].
+// Pools all regions to [R, C, height, width].
 absl::StatusOr<ValueId> AlignRegions(NodeContext& ctx, Image image,
                                      const Regions& regions) {
   const Bins rows{1, regions.height * regions.down, image.h};
@@ -363,8 +375,9 @@ absl::StatusOr<ValueId> AlignRegions(NodeContext& ctx, Image image,
 
 constexpr int64_t kMaxSamples = 1024;
 
-// Without a sampling ratio the samples of a bin follow from the region's size,
-// which must be known; then each region is a small graph of its own.
+// Pools each region with its own number of samples per bin. Without a sampling
+// ratio this number depends on the region's size. The regions must therefore be
+// known, and each becomes its own small graph.
 absl::StatusOr<ValueId> AlignAdaptively(NodeContext& ctx, const Image& image,
                                         const Regions& regions) {
   ASSIGN_OR_RETURN(const HostTensor boxes,
@@ -378,6 +391,7 @@ absl::StatusOr<ValueId> AlignAdaptively(NodeContext& ctx, const Image& image,
       if (!regions.half_pixel) length = std::max(length, 1.0);
       const int64_t bins = axis == 0 ? regions.width : regions.height;
       const double count = std::ceil(length / static_cast<double>(bins));
+      // The negation also refuses NaN.
       if (!(count <= kMaxSamples)) {
         return ctx.Refuse("region ", r, " needs ", count,
                           " samples per bin; the limit is ", kMaxSamples);
@@ -414,7 +428,7 @@ absl::StatusOr<Regions> ReadRegions(NodeContext& ctx, DType dtype) {
   ASSIGN_OR_RETURN(regions.height, ctx.Int("output_height", 1));
   ASSIGN_OR_RETURN(regions.width, ctx.Int("output_width", 1));
   ASSIGN_OR_RETURN(const double scale, ctx.Float("spatial_scale", 1));
-  // Before opset 16 there was no choice.
+  // Before opset 16 the only mode was output_half_pixel.
   regions.half_pixel = coordinates == 0 && ctx.opset() >= 16;
   regions.maximum = mode == 1;
   if (regions.height < 1 || regions.width < 1 || regions.height > kMaxSamples ||

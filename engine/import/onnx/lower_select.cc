@@ -1,5 +1,5 @@
-// Operators that choose elements: the largest, those that are not zero, those
-// of a condition, each once, in reverse.
+// Lowers the operators that select or reorder elements, such as TopK, NonZero,
+// Compress and Unique.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -15,10 +15,11 @@ namespace {
 
 using Binary = BinaryFunction;
 
-// A number's way into a map costs as much as so many element operations.
+// Inserting a number into a map costs about as much as this many element
+// operations.
 constexpr int64_t kGroupingWork = 32;
 
-// Takes what looking at every number costs.
+// Charges the import's budget `work` for each element.
 absl::Status Charge(NodeContext& ctx, const Shape& shape, int64_t work) {
   const absl::Status spent =
       ctx.importer().values().Spend(shape.elements() * work);
@@ -70,7 +71,8 @@ absl::Status LowerOneHot(NodeContext& ctx) {
   const int rank = ctx.rank(given) + 1;
   ASSIGN_OR_RETURN(const int axis, ctx.Axis(at, rank));
   ASSIGN_OR_RETURN(const ValueId indices, ctx.Cast(given, DType::kInt64));
-  // Negative indices count from the end; others outside are in no column.
+  // Negative indices count from the end. Other indices outside of the depth
+  // match no column.
   ASSIGN_OR_RETURN(
       const ValueId from_end,
       ctx.Binary(Binary::kAdd, indices, static_cast<double>(depth)));
@@ -92,6 +94,7 @@ absl::Status LowerOneHot(NodeContext& ctx) {
   return Finish(ctx, ctx.Emit(Op::kWhere, {hit, on, off}));
 }
 
+// Finds the positions during the import, as they determine the output's shape.
 absl::Status LowerNonZero(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const HostTensor x, ctx.Known(0, "the tensor"));
   const int rank = x.shape.rank();
@@ -127,6 +130,8 @@ absl::Status LowerCompress(NodeContext& ctx) {
   }
   const auto size = static_cast<size_t>(ctx.shape(x)[axis]);
   std::vector<double> chosen;
+  // A condition may be shorter than the axis. The remaining cells are not
+  // chosen.
   for (size_t i = 0; i < std::min(size, condition.numbers.size()); ++i) {
     if (condition.numbers[i] != 0) chosen.push_back(static_cast<double>(i));
   }
@@ -137,7 +142,7 @@ absl::Status LowerCompress(NodeContext& ctx) {
   return Finish(ctx, ctx.Emit(Op::kGather, {x, indices}, AxisAttributes{axis}));
 }
 
-// The slices of a tensor along one axis, each a list of numbers.
+// Returns the slices of a tensor along one axis, each as a list of numbers.
 std::vector<std::vector<double>> SlicesOf(const HostTensor& x, int axis) {
   const auto count = static_cast<size_t>(x.shape[axis]);
   const auto inner =
@@ -161,7 +166,8 @@ struct Classes {
   std::vector<double> counts;
 };
 
-// Groups equal slices; classes in rising or in first-seen order.
+// Groups equal slices. Classes are in rising order if `sorted`, else in the
+// order of their first slices.
 Classes GroupEqual(const std::vector<std::vector<double>>& slices,
                    bool sorted) {
   std::map<std::vector<double>, size_t> known;
@@ -178,6 +184,7 @@ Classes GroupEqual(const std::vector<std::vector<double>>& slices,
   if (!sorted) return classes;
   std::vector<double> place(known.size());
   Classes ordered;
+  // The map iterates over the slices in rising order.
   for (const auto& [numbers, seen] : known) {
     place[seen] = static_cast<double>(ordered.first.size());
     ordered.first.push_back(classes.first[seen]);
@@ -194,6 +201,7 @@ absl::Status LowerUnique(NodeContext& ctx) {
   RETURN_IF_ERROR(Charge(ctx, x.shape, kGroupingWork));
   ASSIGN_OR_RETURN(ValueId value, ctx.Input(0));
   ASSIGN_OR_RETURN(const int64_t sorted, ctx.Int("sorted", 1));
+  // The map needs an order, which NaN does not have.
   for (double number : x.numbers) {
     if (std::isnan(number)) return ctx.Refuse("the tensor has a NaN");
   }
@@ -221,9 +229,10 @@ absl::Status LowerUnique(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-// For each sequence b the first lengths[b] steps in reverse: rows of x, seen
-// as [batch * time, rest], are gathered at b * time + (t < length ? length - 1
-// - t : t).
+// Reverses the first lengths[b] steps of each sequence b.
+//
+// With x as rows [batch * time, rest], step t of sequence b copies row
+// b * time + s. Here s is length - 1 - t if t < length, else t.
 absl::Status LowerReverseSequence(NodeContext& ctx) {
   ASSIGN_OR_RETURN(ValueId x, ctx.Input(0));
   ASSIGN_OR_RETURN(const ValueId given, ctx.Input(1));

@@ -1,4 +1,4 @@
-// Views, repetition and what is asked about shapes.
+// Lowers the operators that view, repeat or describe shapes.
 #include <algorithm>
 #include <limits>
 
@@ -9,7 +9,8 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// Resolves 0 ("as in the input") and -1 ("what is left") of a target shape.
+// Resolves the target dimensions 0 (as in the input) and -1 (the remaining
+// elements).
 absl::Status ResolveTarget(const NodeContext& ctx, const Shape& from,
                            bool allow_zero, std::vector<int64_t>& dims) {
   if (dims.size() > kMaxRank) {
@@ -30,6 +31,7 @@ absl::Status ResolveTarget(const NodeContext& ctx, const Shape& from,
     }
   }
   if (unknown < 0) return absl::OkStatus();
+  // With a 1 here, the shape has the product of the other dimensions.
   dims[static_cast<size_t>(unknown)] = 1;
   ASSIGN_OR_RETURN(const Shape others, MakeShape(ctx, dims));
   const int64_t known = others.elements();
@@ -59,6 +61,7 @@ absl::Status LowerFlatten(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId x, ctx.Input(0));
   ASSIGN_OR_RETURN(const int64_t at, ctx.Int("axis", 1));
   const int rank = ctx.rank(x);
+  // The axis may equal the rank, which Axis() refuses.
   int axis = rank;
   if (at != rank) {
     ASSIGN_OR_RETURN(axis, ctx.Axis(at, rank));
@@ -81,6 +84,7 @@ absl::Status LowerSqueeze(NodeContext& ctx) {
     if (named_here && shape[i] != 1) {
       return ctx.Refuse("axis ", i, " of ", shape.ToString(), " is not 1");
     }
+    // If no axes are named, all dimensions of 1 go.
     if (named_here || (named.empty() && shape[i] == 1)) continue;
     dims.push_back(shape[i]);
   }
@@ -98,6 +102,7 @@ absl::Status LowerUnsqueeze(NodeContext& ctx) {
   const int rank = shape.rank() + static_cast<int>(named.size());
   ASSIGN_OR_RETURN(const std::vector<int> axes, NormalAxes(ctx, named, rank));
   std::vector<int64_t> dims = Dims(shape);
+  // Axes rise, so no insertion moves an earlier one.
   for (int axis : axes) dims.insert(dims.begin() + axis, 1);
   return Finish(ctx, ReshapeMaybeEmpty(ctx, x, dims));
 }
@@ -113,6 +118,7 @@ absl::Status LowerTranspose(NodeContext& ctx) {
     if (axes.size() != static_cast<size_t>(rank)) {
       return ctx.Refuse("perm names ", axes.size(), " of ", rank, " axes");
     }
+    // NormalAxes() sorts the axes, so it serves only as a check.
     for (size_t i = 0; i < named.size(); ++i) {
       ASSIGN_OR_RETURN(permutation[i], ctx.Axis(named[i], rank));
     }
@@ -133,7 +139,7 @@ absl::Status LowerExpand(NodeContext& ctx) {
   return Finish(ctx, ctx.BroadcastTo(x, shape));
 }
 
-// `times` copies of x one after the other along an axis.
+// Adds `times` copies of x, one after the other along an axis.
 absl::StatusOr<ValueId> Repeat(NodeContext& ctx, ValueId x, int axis,
                                int64_t times) {
   if (times == 1) return x;
@@ -150,7 +156,7 @@ absl::StatusOr<ValueId> Repeat(NodeContext& ctx, ValueId x, int axis,
   return ctx.Reshape(copies, dims);
 }
 
-// Opset 1 has one axis, and the count and the axis as inputs.
+// Reads the repeats. Opset 1 has inputs for a count and an axis instead.
 absl::StatusOr<std::vector<int64_t>> Repeats(NodeContext& ctx, int rank) {
   if (ctx.opset() >= 6) return KnownInts(ctx, 1, "the repeats");
   ASSIGN_OR_RETURN(const int64_t tiles, KnownInt(ctx, 1, "the tiles"));
@@ -176,6 +182,7 @@ absl::Status LowerTile(NodeContext& ctx) {
       return ctx.Refuse("repeat ", repeats[i], " of axis ", i,
                         " must be from 0 to ", kMaxElements);
     }
+    // The division avoids an overflow.
     if (dims[i] > 0 && repeats[i] > kMaxElements / dims[i]) {
       return ctx.Refuse("axis ", i, " of ", shape.ToString(), " times ",
                         repeats[i], " is over the limit of ", kMaxElements);
@@ -204,6 +211,7 @@ absl::Status LowerShape(NodeContext& ctx) {
   const int64_t rank = ctx.rank(x);
   ASSIGN_OR_RETURN(int64_t start, ctx.Int("start", 0));
   ASSIGN_OR_RETURN(int64_t end, ctx.Int("end", rank));
+  // The specification clamps bounds beyond the rank.
   start = std::clamp(start < 0 ? start + rank : start, int64_t{0}, rank);
   end = std::clamp(end < 0 ? end + rank : end, start, rank);
   ctx.Set(0, Integers(ctx, ctx.shape(x).dims().subspan(
@@ -220,8 +228,8 @@ absl::Status LowerSize(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-// [N, C, H, W] with W and H cut into blocks, and the other way round. The
-// permutations are those of the operators' specification.
+// Images [N, C, H, W], and the size of the blocks that H and W are cut into.
+// The permutations below are those of the operators' specification.
 struct Blocks {
   int64_t n, c, h, w, block;
 };

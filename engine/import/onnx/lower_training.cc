@@ -1,5 +1,6 @@
-// The operators of ai.onnx.preview.training: optimizer steps by their
-// specification, which differs from PyTorch's in detail, and gradients.
+// Lowers the operators of ai.onnx.preview.training: optimizer steps and
+// gradients. Steps follow the operators' specification, which differs from
+// PyTorch in details.
 #include <onnx/onnx_pb.h>
 
 #include <utility>
@@ -16,12 +17,12 @@ namespace {
 using Unary = UnaryFunction;
 using Binary = BinaryFunction;
 
-// Inputs: rate, number of updates so far, then all tensors to optimise, all
-// gradients, and each kind of state.
+// The inputs of an optimizer: the rate, the number of updates so far, then all
+// tensors, all their gradients, and all their states of each kind.
 struct OptimizerInputs {
   ValueId rate;    // []
   ValueId before;  // number of updates, [], in the rate's type
-  int count = 0;   // tensors
+  int count = 0;   // number of tensors
 };
 
 absl::StatusOr<OptimizerInputs> ReadOptimizer(NodeContext& ctx, int kinds) {
@@ -45,14 +46,15 @@ absl::StatusOr<OptimizerInputs> ReadOptimizer(NodeContext& ctx, int kinds) {
   return inputs;
 }
 
-// Number `kind` of tensor i: 0 the tensor, 1 its gradient, 2... its state.
+// Returns input `kind` of tensor i: 0 is the tensor, 1 its gradient, and 2
+// onwards its state.
 absl::StatusOr<ValueId> OptimizerInput(NodeContext& ctx,
                                        const OptimizerInputs& inputs, int kind,
                                        int i) {
   return ctx.Input(2 + kind * inputs.count + i);
 }
 
-// a * x + b * y.
+// Adds a * x + b * y.
 absl::StatusOr<ValueId> Combine(NodeContext& ctx, double a, ValueId x, double b,
                                 ValueId y) {
   ASSIGN_OR_RETURN(const ValueId left, ctx.Binary(Binary::kMultiply, x, a));
@@ -60,13 +62,13 @@ absl::StatusOr<ValueId> Combine(NodeContext& ctx, double a, ValueId x, double b,
   return Plus(ctx, left, right);
 }
 
-// The gradient with the derivative of the penalty norm / 2 * |x|^2.
+// Adds the derivative of the penalty norm / 2 * |x|^2 to the gradient.
 absl::StatusOr<ValueId> Regularised(NodeContext& ctx, ValueId x, ValueId g) {
   ASSIGN_OR_RETURN(const double norm, ctx.Float("norm_coefficient", 0));
   return Combine(ctx, norm, x, 1, g);
 }
 
-// x - rate * direction.
+// Adds x - rate * direction.
 absl::StatusOr<ValueId> Descend(NodeContext& ctx, ValueId x, ValueId rate,
                                 ValueId direction) {
   ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(rate, ctx.dtype(x)));
@@ -75,7 +77,7 @@ absl::StatusOr<ValueId> Descend(NodeContext& ctx, ValueId x, ValueId rate,
   return ctx.Binary(Binary::kSubtract, x, step);
 }
 
-// sqrt(x) + epsilon.
+// Adds sqrt(x) + epsilon.
 absl::StatusOr<ValueId> ShiftedRoot(NodeContext& ctx, ValueId x,
                                     double epsilon) {
   ASSIGN_OR_RETURN(const ValueId root, ctx.Unary(Unary::kSqrt, x));
@@ -86,6 +88,7 @@ absl::Status LowerAdagrad(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const OptimizerInputs inputs, ReadOptimizer(ctx, 3));
   ASSIGN_OR_RETURN(const double decay, ctx.Float("decay_factor", 0));
   ASSIGN_OR_RETURN(const double epsilon, ctx.Float("epsilon", 1e-6));
+  // The rate decays to rate / (1 + decay * updates).
   ASSIGN_OR_RETURN(const ValueId decayed,
                    ctx.Binary(Binary::kMultiply, inputs.before, decay));
   ASSIGN_OR_RETURN(const ValueId divisor,
@@ -110,7 +113,8 @@ absl::Status LowerAdagrad(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-// rate * sqrt(1 - beta^t) / (1 - alpha^t) after t > 0 updates, else the rate.
+// Adds rate * sqrt(1 - beta^t) / (1 - alpha^t) after t > 0 updates, else the
+// rate.
 absl::StatusOr<ValueId> AdamRate(NodeContext& ctx,
                                  const OptimizerInputs& inputs, double alpha,
                                  double beta) {
@@ -158,6 +162,7 @@ absl::Status LowerAdam(NodeContext& ctx) {
     ASSIGN_OR_RETURN(const ValueId direction,
                      ctx.Binary(Binary::kDivide, mean, scale));
     ASSIGN_OR_RETURN(const ValueId moved, Descend(ctx, x, rate, direction));
+    // norm_coefficient_post shrinks the updated tensor.
     ASSIGN_OR_RETURN(const ValueId next,
                      ctx.Binary(Binary::kMultiply, moved, 1 - after));
     ctx.Set(i, next);
@@ -174,6 +179,7 @@ absl::Status LowerMomentum(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const int nesterov,
                    Choice(ctx, "mode", {"standard", "nesterov"}));
   const DType dtype = ctx.dtype(inputs.rate);
+  // The first update takes the whole gradient instead of beta times it.
   ASSIGN_OR_RETURN(const ValueId later,
                    ctx.Binary(Binary::kGreater, inputs.before, 0.0));
   ASSIGN_OR_RETURN(const ValueId weight,
@@ -207,7 +213,7 @@ std::vector<std::string> Names(const NodeContext& ctx,
   return {names->strings().begin(), names->strings().end()};
 }
 
-// The value that the graph has for a tensor's name.
+// Returns the graph's value for a tensor's name.
 absl::StatusOr<ValueId> ValueOfName(NodeContext& ctx, const std::string& name) {
   const Entry* entry = ctx.importer().Find(name);
   if (entry == nullptr || !entry->is_tensor()) {
@@ -216,11 +222,13 @@ absl::StatusOr<ValueId> ValueOfName(NodeContext& ctx, const std::string& name) {
   return ctx.importer().Materialize(*entry, MemoryClass::kWeight);
 }
 
-// d sum(y) / d x for the tensors named in xs. The inputs must be those very
-// tensors, so that the graph need not be evaluated a second time.
+// Adds d sum(y) / d x for each tensor x named in xs. The inputs must be the
+// named tensors themselves. Other values would need a second evaluation of the
+// graph.
 absl::Status LowerGradient(NodeContext& ctx) {
   std::vector<std::string> names = Names(ctx, "xs");
   const size_t wanted = names.size();
+  // The tensors in zs are constants here, so they get no gradients.
   for (std::string& name : Names(ctx, "zs")) names.push_back(std::move(name));
   if (wanted == 0 || names.size() != static_cast<size_t>(ctx.input_count())) {
     return ctx.Refuse(ctx.input_count(), " inputs for ", names.size(),

@@ -176,6 +176,7 @@ absl::StatusOr<ValueId> SliceAxis(NodeContext& ctx, ValueId x,
 absl::StatusOr<ValueId> Concat(NodeContext& ctx,
                                absl::Span<const ValueId> parts, int axis) {
   ValueIds full;
+  // Empty parts add nothing to the output.
   for (ValueId part : parts) {
     if (ctx.shape(part).elements() > 0) full.push_back(part);
   }
@@ -229,6 +230,7 @@ absl::StatusOr<ValueId> PerChannel(NodeContext& ctx, ValueId x, int rank) {
 }
 
 absl::StatusOr<ValueId> Plus(NodeContext& ctx, ValueId a, ValueId b) {
+  // kAdd takes two values of one type and shape, while kBinary broadcasts.
   if (ctx.value(a).type() == ctx.value(b).type() && IsFloating(ctx.dtype(a))) {
     return ctx.Emit(Op::kAdd, {a, b});
   }

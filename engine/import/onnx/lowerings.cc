@@ -23,6 +23,7 @@ std::vector<OperatorEntry> Collect() {
         DetectionOperators(),   SamplingOperators(),   RandomOperators()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
+  // FindOperator() needs this order.
   std::sort(all.begin(), all.end(),
             [](const OperatorEntry& a, const OperatorEntry& b) {
               return KeyOf(a) < KeyOf(b);
@@ -33,6 +34,7 @@ std::vector<OperatorEntry> Collect() {
 }  // namespace
 
 absl::Span<const OperatorEntry> Operators() {
+  // This is never destroyed, so it is safe to use at any time.
   static const std::vector<OperatorEntry>& all =
       *new std::vector<OperatorEntry>(Collect());
   return all;
@@ -40,6 +42,7 @@ absl::Span<const OperatorEntry> Operators() {
 
 const OperatorEntry* FindOperator(absl::string_view domain,
                                   absl::string_view name) {
+  // Both names mean the default domain.
   if (domain == "ai.onnx") domain = "";
   const absl::Span<const OperatorEntry> all = Operators();
   const auto entry = std::lower_bound(

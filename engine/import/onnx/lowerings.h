@@ -1,8 +1,9 @@
-// The ONNX operators that can be imported, and how each becomes nodes of a
-// graph. Pure functions and constant tables, usable from any thread.
+// The ONNX operators that can be imported, with the function that lowers each
+// to nodes of a graph. Pure functions and constant tables, usable from any
+// thread.
 //
-// Every family has its own file lower_<family>.cc with its rows; adding an
-// operator means one row and one lowering there.
+// Every family has a file lower_<family>.cc with its rows. A new operator needs
+// one row and one lowering there.
 #pragma once
 
 #include "absl/strings/string_view.h"
@@ -11,7 +12,7 @@
 
 namespace gpupool::engine::onnx_import {
 
-// How the outputs depend on the inputs' numbers, for docs/operators.md.
+// The dependence of an operator's outputs on its inputs, for docs/operators.md.
 enum class OperatorNeeds : uint8_t {
   kShapesOnly,  // sizes follow from shapes and attributes
   kNumbers,     // some inputs must be known at import, or be bound
@@ -25,15 +26,16 @@ struct OperatorEntry {
   Lowering lowering = nullptr;
 };
 
-// All of them by domain and name. Control flow (If, Loop, Scan) is the
-// importer's own and not in here.
+// Returns all operators, ordered by domain and name. Control flow (If, Loop,
+// Scan) is not included: the importer handles it.
 absl::Span<const OperatorEntry> Operators();
 
-// nullptr when the operator cannot be imported. "ai.onnx" is the same as "".
+// Returns nullptr for an operator that cannot be imported. "ai.onnx" is the
+// same domain as "".
 const OperatorEntry* FindOperator(absl::string_view domain,
                                   absl::string_view name);
 
-// The rows of the families.
+// Return the rows of each family.
 absl::Span<const OperatorEntry> ElementwiseOperators();
 absl::Span<const OperatorEntry> ActivationOperators();
 absl::Span<const OperatorEntry> ReduceOperators();

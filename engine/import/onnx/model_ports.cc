@@ -1,5 +1,5 @@
-// The inputs and outputs of the model: sizes of inputs, and which dimension
-// is the batch.
+// Determines the sizes of the model's inputs, and which ports have a batch
+// dimension.
 #include <onnx/onnx_pb.h>
 
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 
 using Dimension = onnx::TensorShapeProto_Dimension;
 
-// Without the batch dimension where there is one.
+// Returns the shape of one example, which has no batch dimension.
 Shape Example(const ModelPort& port) {
   if (!port.batched) return port.shape;
   return *Shape::CreateMaybeEmpty(port.shape.dims().subspan(1));
@@ -28,7 +28,8 @@ absl::Status Refuse(const onnx::ValueInfoProto& port, const Parts&... parts) {
       absl::StrCat("'", port.name(), "': ", parts...));
 }
 
-// The dimension is the batch: it has no size, and no name whose size is given.
+// Tells whether a first dimension is the batch. Such a dimension has no size,
+// and no name with a given size.
 bool IsBatch(const OnnxBuildOptions& options, const std::string& input,
              const Dimension& dim) {
   return !dim.has_dim_value() &&
@@ -104,7 +105,7 @@ absl::StatusOr<DType> DTypeOfInput(GraphImporter& importer,
   return dtype;
 }
 
-// The first input under input.scale and input.shift.
+// Adds the first input, transformed by input.scale and input.shift.
 absl::StatusOr<ValueId> ScaleInput(GraphImporter& importer, ValueId input) {
   ModelGraph& model = importer.model();
   const ModelPort& port = model.inputs[0];
@@ -135,6 +136,7 @@ absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
   ASSIGN_OR_RETURN(const DType dtype, DTypeOfInput(importer, input));
   const auto bound = importer.options().bound.find(input.name());
   if (bound != importer.options().bound.end()) {
+    // A bound input becomes a constant, not an input of the graph.
     HostTensor tensor = bound->second;
     const auto count = static_cast<size_t>(tensor.shape.elements());
     if (tensor.dtype != dtype || tensor.numbers.size() != count) {
@@ -162,11 +164,12 @@ absl::Status AddTensorInput(GraphImporter& importer, Scope& scope,
   return absl::OkStatus();
 }
 
-// Sequences and optionals: one input per element.
+// Adds one input per element of a sequence or of an optional.
 absl::Status AddListInput(GraphImporter& importer, Scope& scope,
                           const onnx::ValueInfoProto& input) {
   onnx::TypeProto type = input.type();
   if (type.has_optional_type()) {
+    // The copy is needed: the inner type is part of `type`.
     const onnx::TypeProto inner = type.optional_type().elem_type();
     type = inner;
   }
@@ -200,7 +203,7 @@ absl::Status AddListInput(GraphImporter& importer, Scope& scope,
   return absl::OkStatus();
 }
 
-// Names of dimensions that are the batch of some input.
+// The names of dimensions that are the batch of some input.
 struct BatchNames {
   bool any_input = false;
   absl::flat_hash_set<std::string> names;
@@ -221,8 +224,10 @@ BatchNames FindBatchNames(GraphImporter& importer) {
   return batch;
 }
 
-// An output's first dimension is the batch when it is called so, or when it
-// has the batch's size and the model does not say that this is a coincidence.
+// Tells whether an output's first dimension is the batch.
+//
+// It must have the batch's size. That is a coincidence if the model declares
+// this very size, or a name with a given size that no input's batch has.
 bool IsBatched(const GraphImporter& importer, const BatchNames& batch,
                const onnx::ValueInfoProto& output, const Shape& shape) {
   if (!batch.any_input || shape.rank() == 0) return false;
@@ -250,7 +255,7 @@ absl::Status AddOutput(GraphImporter& importer, const BatchNames& batch,
   if (!entry.is_tensor()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const ValueId id,
                    importer.Materialize(entry, MemoryClass::kWeight));
-  // As much again for what programs know about the port.
+  // Programs keep about as much again for the port.
   RETURN_IF_ERROR(
       importer.values().budget().Hold(2 * (sizeof(ModelPort) + name.size())));
   const Value& value = importer.values().value(id);
@@ -270,6 +275,7 @@ absl::Status AddModelInputs(GraphImporter& importer, Scope& scope) {
   }
   importer.values().builder().SetSource("input", -1);
   for (const auto& input : graph.input()) {
+    // Older files list initializers as inputs too.
     if (initializers.contains(input.name()) &&
         !importer.options().bound.contains(input.name())) {
       continue;

@@ -7,6 +7,7 @@
 namespace gpupool::engine::onnx_import {
 
 absl::string_view NodeName(const onnx::NodeProto& node) {
+  // An unnamed node goes by its first output.
   if (!node.name().empty() || node.output_size() == 0) return node.name();
   return node.output(0);
 }

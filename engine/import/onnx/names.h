@@ -1,5 +1,5 @@
-// How nodes and operator domains of ONNX models are named in messages and
-// tables. Pure functions.
+// Names of nodes and operator domains of ONNX models, for messages and tables.
+// Pure functions.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@ class NodeProto;
 
 namespace gpupool::engine::onnx_import {
 
-// "" for the standard domain, which may also be written "ai.onnx".
+// Returns "" for the standard domain, which may also be written "ai.onnx".
 inline absl::string_view NormalDomain(absl::string_view domain) {
   return domain == "ai.onnx" ? absl::string_view() : domain;
 }
 
-// The node's name, or that of its first output.
+// Returns the node's name, or that of its first output if it has none.
 absl::string_view NodeName(const onnx::NodeProto& node);
 
-// "Conv 'conv1'"
+// Returns operator and name, as "Conv 'conv1'".
 std::string NodeTitle(const onnx::NodeProto& node);
 
 }  // namespace gpupool::engine::onnx_import

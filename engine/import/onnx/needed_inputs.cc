@@ -15,8 +15,8 @@ constexpr char kPayload[] = "gpupool.engine.onnx.needed_inputs";
 
 }  // namespace
 
-// The text names the first few. Names hold no control characters, so a line
-// break may separate them in the payload, which has all.
+// Makes the error. Its text names the first few inputs. Its payload names all,
+// separated by line breaks, which names never contain.
 absl::Status NeedsInputs(absl::string_view title, absl::string_view what,
                          const std::vector<std::string>& inputs) {
   constexpr size_t kMaxNamed = 4;

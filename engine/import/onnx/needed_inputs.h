@@ -1,5 +1,5 @@
-// The error of an import that has to know numbers of the model's inputs.
-// Pure functions.
+// Makes the error of an import that needs numbers of the model's inputs. Pure
+// functions.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace gpupool::engine::onnx_import {
 
-// FailedPrecondition that names the inputs in its text and in its payload,
-// where NeededInputs (onnx_import.h) finds them.
+// Returns FAILED_PRECONDITION that names the inputs in its text and in its
+// payload, where NeededInputs (onnx_import.h) finds them.
 absl::Status NeedsInputs(absl::string_view title, absl::string_view what,
                          const std::vector<std::string>& inputs);
 

@@ -18,6 +18,7 @@ namespace {
 
 using onnx::AttributeProto;
 
+// Clamps to the range of int64_t, since a cast from outside of it is undefined.
 int64_t Saturated(double x) {
   if (std::isnan(x)) return 0;
   if (x >= 0x1p63) return std::numeric_limits<int64_t>::max();
@@ -25,7 +26,8 @@ int64_t Saturated(double x) {
   return static_cast<int64_t>(x);
 }
 
-// A loop may read a large tensor again and again.
+// Reads a tensor after charging the budget, since a loop may read a large
+// tensor again and again.
 absl::StatusOr<HostTensor> ReadChecked(GraphImporter& importer,
                                        const onnx::TensorProto& tensor) {
   constexpr int64_t kNumbersPerPart = 64;
@@ -182,7 +184,8 @@ absl::StatusOr<ValueIds> NodeContext::EmitAll(Op op,
   absl::StatusOr<ValueIds> outputs =
       importer_->values().Emit(op, inputs, std::move(attributes));
   if (outputs.ok()) return outputs;
-  // The builder speaks of layers and knows the name of the outermost node.
+  // The builder's text names the layer, which is the outermost node. This
+  // node's name replaces it.
   absl::string_view text = outputs.status().message();
   if (absl::StartsWith(text, "layer '")) {
     const size_t end = text.find("': ");
@@ -262,8 +265,8 @@ ValueId NodeContext::Scalar(DType dtype, double number) {
   return Constant({dtype, Shape(), {number}});
 }
 
-// Without training nothing counts steps: the numbers are then those of the
-// first one, in every run.
+// Adds a seed and a step. Without training nothing counts steps, so every run
+// draws the numbers of the first step.
 absl::StatusOr<NodeContext::RandomSource> NodeContext::Random() {
   RandomSource source;
   source.stream = importer_->NewStream(NodeName(node_));

@@ -1,9 +1,9 @@
-// What the lowering of one ONNX node sees and does: its inputs as graph
-// values, its attributes, and a builder that computes at once whatever depends
-// on constants only. Lowerings are pure functions of this; they live in
+// The context in which an ONNX node is lowered: its inputs as graph values, its
+// attributes, and a builder that computes at once everything that depends only
+// on constants. Lowerings are pure functions of this context. They live in
 // lower_*.cc and are listed in lowerings.cc.
 //
-// Not thread-safe; lives while one node is imported.
+// Thread-safety: one thread at a time. Lives while one node is imported.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,13 @@ namespace gpupool::engine::onnx_import {
 class GraphImporter;
 
 // A tensor whose numbers are known while importing. Integers are exact up to
-// 2^53; larger ones saturate when they are used as sizes or positions.
+// 2^53. Larger ones saturate when they are used as sizes or positions.
 struct HostTensor {
   DType dtype = DType::kFloat32;
   Shape shape;  // may be empty (a dimension of 0)
   std::vector<double> numbers;
 
-  // Numbers as int64, saturated.
+  // Returns the numbers as int64, saturated.
   std::vector<int64_t> Integers() const;
 };
 
@@ -46,23 +46,27 @@ class NodeContext {
 
   const onnx::NodeProto& node() const { return node_; }
   absl::string_view op() const;  // "Conv"
-  // Version of the operator set that the model imports for the node's domain.
+  // Returns the version of the node's operator set that the model imports.
   int opset() const { return opset_; }
-  // Batch norm and dropout behave as in training; see BuildOptions.
+  // Returns whether batch norm and dropout behave as in training (see
+  // BuildOptions).
   bool training() const;
 
-  // Inputs. Optional ones that are absent or "" are not there.
+  // Describe the inputs. An optional input that is absent or "" is not there.
   int input_count() const;
   bool has_input(int i) const;
-  // InvalidArgument when it is absent. A floating initializer of rank >= 1
-  // becomes a trainable persistent value, every other one a constant.
+  // Returns an input. INVALID_ARGUMENT when it is absent. An initializer
+  // becomes a trainable persistent value if it is floating of rank >= 1, else a
+  // constant.
   absl::StatusOr<ValueId> Input(int i);
-  // The same for running statistics: state that no optimizer touches.
+  // Returns an input that is a running statistic: state that no optimizer
+  // changes.
   absl::StatusOr<ValueId> StateInput(int i);
-  // The numbers of an input: of a constant, an initializer, or what follows
-  // from such. FailedPrecondition names the model's inputs that it depends on
-  // otherwise; the importer then asks for them (OnnxBuildOptions::bound).
-  // `what` says in words what the value is: "the target shape".
+  // Returns the numbers of an input that follows from constants and
+  // initializers only. Otherwise FAILED_PRECONDITION names the model's inputs
+  // that it depends on, and the importer asks for them
+  // (OnnxBuildOptions::bound). `what` describes the value, as "the target
+  // shape".
   absl::StatusOr<HostTensor> Known(int i, absl::string_view what);
   bool IsKnown(int i) const;
 
@@ -70,11 +74,12 @@ class NodeContext {
   const Shape& shape(ValueId id) const { return value(id).shape; }
   DType dtype(ValueId id) const { return value(id).dtype; }
   int rank(ValueId id) const { return shape(id).rank(); }
-  // The numbers of a constant value; nullopt-like empty StatusOr otherwise
-  // (FailedPrecondition as Known).
+  // Returns the numbers of a value that is constant. FAILED_PRECONDITION as
+  // Known.
   absl::StatusOr<HostTensor> KnownValue(ValueId id, absl::string_view what);
 
-  // Attributes: the default when absent, InvalidArgument when of another type.
+  // Return an attribute, or `otherwise` when it is absent. INVALID_ARGUMENT
+  // when it has another type.
   bool has_attribute(absl::string_view name) const;
   absl::StatusOr<int64_t> Int(absl::string_view name, int64_t otherwise) const;
   absl::StatusOr<double> Float(absl::string_view name, double otherwise) const;
@@ -84,17 +89,18 @@ class NodeContext {
       absl::string_view name, std::vector<int64_t> otherwise) const;
   absl::StatusOr<std::vector<double>> Floats(
       absl::string_view name, std::vector<double> otherwise) const;
-  // A tensor attribute (dense); InvalidArgument when absent.
+  // Returns a dense tensor attribute. INVALID_ARGUMENT when it is absent.
   absl::StatusOr<HostTensor> TensorAttribute(absl::string_view name) const;
-  // An attribute that holds an element type's number (TensorProto.DataType).
-  // Unimplemented for types that values cannot have.
+  // Returns an attribute that holds an element type's number
+  // (TensorProto.DataType). UNIMPLEMENTED for types that values cannot have.
   absl::StatusOr<DType> TypeAttribute(absl::string_view name,
                                       DType otherwise) const;
-  // nullptr when absent.
+  // Returns nullptr when the attribute is absent.
   const onnx::AttributeProto* attribute(absl::string_view name) const;
 
-  // Emits a node, or computes it at once when all inputs are constants and the
-  // result has at most kMaxFoldedElements elements. Errors name the node.
+  // Adds a node. Or computes its outputs at once when all inputs are constants
+  // and the result has at most kMaxFoldedElements elements. Errors name the
+  // node.
   absl::StatusOr<ValueIds> EmitAll(Op op, absl::Span<const ValueId> inputs,
                                    Attributes attributes = {});
   absl::StatusOr<ValueId> Emit(Op op, absl::Span<const ValueId> inputs,
@@ -104,12 +110,12 @@ class NodeContext {
     return Emit(op, absl::MakeConstSpan(inputs.begin(), inputs.size()),
                 std::move(attributes));
   }
-  // Shorthands for what lowerings do all the time. No node where nothing is to
-  // be done (a reshape to the same shape, a cast to the same type).
+  // Add common nodes. They add nothing where nothing is to be done, such as a
+  // reshape to the same shape or a cast to the same type.
   absl::StatusOr<ValueId> Unary(UnaryFunction function, ValueId x,
                                 double alpha = 0, double beta = 0);
   absl::StatusOr<ValueId> Binary(BinaryFunction function, ValueId a, ValueId b);
-  // The same with a number of x's type on the right.
+  // Does the same with a right operand that is a number of x's type.
   absl::StatusOr<ValueId> Binary(BinaryFunction function, ValueId a, double b);
   absl::StatusOr<ValueId> Reshape(ValueId x, absl::Span<const int64_t> dims);
   absl::StatusOr<ValueId> Transpose(ValueId x,
@@ -121,40 +127,42 @@ class NodeContext {
   ValueId Constant(HostTensor tensor);
   ValueId Scalar(DType dtype, double number);
 
-  // The inputs "seed" and "step" (int64 []) of the program, which it has from
-  // the first call on, and a stream number that no other node uses.
+  // The program's inputs "seed" and "step" (int64 []), which the first call
+  // adds, and a stream number that no other node has.
   struct RandomSource {
     ValueId seed, step;
     uint64_t stream = 0;
   };
   absl::StatusOr<RandomSource> Random();
   // Declares that `value`, an output of the last emitted node, overwrites the
-  // persistent value. Types must agree.
+  // persistent value. Both must have the same type.
   absl::Status Update(ValueId value, ValueId persistent);
-  // The graph so far, for what looks at it as a whole (Gradient). Nodes added
-  // here are not computed at import.
+  // Returns the graph so far, for Gradient, which reads it as a whole. Nodes
+  // that are added through it are not computed at import.
   GraphBuilder& builder();
 
-  // -rank .. rank - 1 to 0 .. rank - 1; InvalidArgument names the axis.
+  // Converts an axis in [-rank, rank) to one in [0, rank). INVALID_ARGUMENT
+  // names the axis.
   absl::StatusOr<int> Axis(int64_t axis, int rank) const;
 
   int output_count() const;
-  // Whether output i has a name, so that somebody may read it.
+  // Returns whether output i has a name and so may be read.
   bool wants_output(int i) const;
-  // Every wanted output must be set; outputs that are not wanted may be.
+  // Sets output i. Every wanted output must be set. Others may be.
   void Set(int i, ValueId id);
 
-  // InvalidArgument "Conv 'conv1': <parts>".
+  // Returns INVALID_ARGUMENT "Conv 'conv1': <parts>".
   template <typename... Parts>
   absl::Status Refuse(const Parts&... parts) const {
     return absl::InvalidArgumentError(absl::StrCat(Name(), ": ", parts...));
   }
-  // Unimplemented, the same text: an operator's form that is not supported.
+  // Returns UNIMPLEMENTED with the same text, for an unsupported form of an
+  // operator.
   template <typename... Parts>
   absl::Status Unsupported(const Parts&... parts) const {
     return absl::UnimplementedError(absl::StrCat(Name(), ": ", parts...));
   }
-  // "Conv 'conv1'"
+  // Returns operator and name, as "Conv 'conv1'".
   std::string Name() const;
 
   GraphImporter& importer() { return *importer_; }

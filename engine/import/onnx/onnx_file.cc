@@ -24,7 +24,7 @@ std::string FunctionKey(absl::string_view domain, absl::string_view name) {
   return absl::StrCat(NormalDomain(domain), "::", name);
 }
 
-// Every graph of a list of nodes, outer ones first.
+// Appends every graph inside of the nodes, outer graphs first.
 template <typename Nodes>
 void AddSubgraphs(const Nodes& nodes,
                   std::vector<const onnx::GraphProto*>& graphs) {
@@ -52,6 +52,7 @@ OnnxFile::~OnnxFile() = default;
 
 absl::StatusOr<std::shared_ptr<const OnnxFile>> OnnxFile::Parse(
     absl::string_view bytes, ExternalFiles external) {
+  // This check comes first, as it bounds the memory that parsing takes.
   RETURN_IF_ERROR(CheckWire(bytes));
   std::shared_ptr<OnnxFile> file(new OnnxFile(std::move(external)));
   google::protobuf::io::CodedInputStream stream(
@@ -64,6 +65,7 @@ absl::StatusOr<std::shared_ptr<const OnnxFile>> OnnxFile::Parse(
   }
   file->bytes_ = bytes.size();
   RETURN_IF_ERROR(Shortened(CheckModel(*file->model_)));
+  // This adds initializers, so it precedes the index.
   UnshareNorms(*file->model_);
   RETURN_IF_ERROR(Shortened(file->Index()));
   return file;
@@ -88,8 +90,10 @@ absl::Status OnnxFile::Index() {
   for (const onnx::GraphProto* graph : graphs) {
     for (const auto& tensor : graph->initializer()) {
       absl::StatusOr<TensorType> type = DescribeTensor(tensor, external_);
+      // A tensor of an unsupported type is an error only for its readers.
       if (absl::IsInvalidArgument(type.status())) return type.status();
       std::string name = tensor.name();
+      // Names may repeat across graphs, so later ones get a number.
       while (stored_.contains(name)) {
         const int use = ++uses.try_emplace(tensor.name(), 1).first->second;
         name = absl::StrCat(tensor.name(), "#", use);

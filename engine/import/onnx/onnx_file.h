@@ -1,8 +1,8 @@
-// An ONNX model that was read and found sound: within limits, names resolved,
-// every tensor's data there. Operators are not looked at.
+// An ONNX model that was read and checked: it is within limits, its names are
+// resolved and the data of every tensor is there. Operators are not checked.
 //
-// Immutable and shared; usable from any thread. Owns the message; pointers
-// into it live as long as the object.
+// Thread-safety: immutable. Owns the message. Pointers into it live as long as
+// the object.
 #pragma once
 
 #include <cstdint>
@@ -24,30 +24,32 @@ namespace gpupool::engine::onnx_import {
 
 class OnnxFile {
  public:
-  // `bytes` is a serialized ModelProto.
-  //   INVALID_ARGUMENT  malformed or over a limit; found within a time and
-  //                     memory proportional to `bytes`
+  // Parses a serialized ModelProto.
+  //   INVALID_ARGUMENT  malformed or over a limit; takes time and memory
+  //                     proportional to `bytes`
   static absl::StatusOr<std::shared_ptr<const OnnxFile>> Parse(
       absl::string_view bytes, ExternalFiles external);
-  // The file at `path`; external data beneath its folder. NotFound.
+  // Parses the file at `path`, with external data beneath its folder. NOT_FOUND
+  // without the file.
   static absl::StatusOr<std::shared_ptr<const OnnxFile>> Open(
       const std::string& path);
   ~OnnxFile();
 
   const onnx::ModelProto& model() const { return *model_; }
   const ExternalFiles& external() const { return external_; }
-  // Size of the file that it was parsed from, external data not counted.
+  // Returns the size of the parsed file without external data.
   uint64_t bytes() const { return bytes_; }
 
-  // nullptr when the model has none of that name. "ai.onnx" is "".
+  // Returns nullptr when the model has no function of that name. "ai.onnx" is
+  // "".
   const onnx::FunctionProto* function(absl::string_view domain,
                                       absl::string_view name) const;
 
-  // Initializers of the graph and of all subgraphs under names that are
-  // unique in the file: the first of a name keeps it, later ones are
-  // "<name>#2" and so on. The name of none is "".
+  // Returns the stored name of an initializer, in the graph or in a subgraph.
+  // Stored names are unique in the file: the first initializer of a name keeps
+  // it, later ones are "<name>#2" and so on. Returns "" for another tensor.
   absl::string_view stored_name(const onnx::TensorProto& tensor) const;
-  // nullptr when there is none.
+  // Returns the initializer with this stored name, or nullptr.
   const onnx::TensorProto* stored(absl::string_view name) const;
 
  private:

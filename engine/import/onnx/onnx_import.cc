@@ -19,8 +19,8 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// Longer lists are cut: the count says the rest. Statuses travel in headers
-// of 8 KiB.
+// Statuses travel in headers of 8 KiB. Longer lists are cut, with a count of
+// the rest.
 constexpr size_t kMaxListed = 100;
 constexpr size_t kMaxListedBytes = 4096;
 
@@ -83,8 +83,9 @@ class OperatorCheck {
   size_t not_listed_ = 0;
 };
 
-// Exporters fold batch norms into convolutions unless told otherwise; such a
-// model trains differently from the one that it was made of.
+// Warns of batch norms that may have been folded into convolutions. Exporters
+// fold them unless told otherwise, and such a model trains differently from its
+// source.
 void WarnOfFoldedNorms(const onnx::GraphProto& graph, ModelGraph& model) {
   bool convolutions_with_bias = false;
   for (const auto& node : graph.node()) {

@@ -19,7 +19,8 @@ namespace {
 
 constexpr int kMaxExternalFiles = 1000;
 
-// The blob's path once its bytes are found to be what its name says.
+// Returns the blob's path after checking that its bytes have the hash in its
+// name.
 absl::StatusOr<std::string> CheckedBlob(const std::string& sha256,
                                         uint64_t bytes, absl::string_view what,
                                         const std::string& blob_dir) {

@@ -1,5 +1,5 @@
-// Products of imported graphs, with the op that has the best kernel for the
-// shapes at hand. Pure functions of the context.
+// Adds products to imported graphs, with the op that has the best kernel for
+// the shapes. Pure functions of the context.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -7,12 +7,12 @@
 
 namespace gpupool::engine::onnx_import {
 
-// The product of NumPy's matmul: inputs of rank 1 count as a row on the left
-// and a column on the right, leading axes broadcast.
+// Returns NumPy's matmul of a and b. An operand of rank 1 counts as a row on
+// the left and as a column on the right. Leading axes broadcast.
 absl::StatusOr<ValueId> MatrixProduct(NodeContext& ctx, ValueId a, ValueId b);
 
-// The convolution of x with w that the node's attributes describe, over one to
-// three spatial axes.
+// Operands of Convolution, which convolves x with w over one to three spatial
+// axes as the node's attributes describe.
 struct ConvolutionInputs {
   ValueId x;
   ValueId w;

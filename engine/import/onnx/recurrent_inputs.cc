@@ -38,8 +38,8 @@ constexpr ActivationRule kActivations[] = {
     {"Softplus"},
 };
 
-// Parameters are taken from the lists in the order of the functions that have
-// them; defaults where a list is at its end.
+// Reads the activations' parameters. Each list goes, in order, to the functions
+// with that parameter. Functions after the list's end get defaults.
 absl::StatusOr<std::vector<RecurrentActivation>> ReadActivations(
     const NodeContext& ctx, const std::vector<std::string>& names) {
   ASSIGN_OR_RETURN(const std::vector<double> alphas,
@@ -78,6 +78,7 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const NodeContext& ctx,
     names.assign(given->strings().begin(), given->strings().end());
   }
   const size_t wanted = kind.functions.size() * static_cast<size_t>(directions);
+  // Each direction has the same default functions.
   if (names.empty()) {
     while (names.size() < wanted) {
       names.insert(names.end(), kind.functions.begin(), kind.functions.end());
@@ -149,6 +150,7 @@ absl::Status ReadLengths(NodeContext& ctx, RecurrentInputs& inputs) {
   if (ctx.IsKnown(4)) {
     ASSIGN_OR_RETURN(const std::vector<int64_t> lengths,
                      KnownInts(ctx, 4, "the sequence lengths"));
+    // Lengths of all steps need no masks.
     const auto whole = [&](int64_t length) { return length == inputs.steps; };
     if (std::all_of(lengths.begin(), lengths.end(), whole)) {
       return absl::OkStatus();
@@ -190,6 +192,7 @@ absl::StatusOr<ValueId> Activate(NodeContext& ctx,
                      ctx.Binary(Binary::kMultiply, x, alpha));
     return ctx.Binary(Binary::kAdd, scaled, beta);
   }
+  // The remaining function is ScaledTanh.
   ASSIGN_OR_RETURN(const ValueId scaled,
                    ctx.Binary(Binary::kMultiply, x, beta));
   ASSIGN_OR_RETURN(const ValueId tanh, ctx.Emit(Op::kTanh, {scaled}));
@@ -254,6 +257,7 @@ absl::StatusOr<Unrolled> Unroll(NodeContext& ctx, const RecurrentInputs& inputs,
     ASSIGN_OR_RETURN(States next, cell(t, states));
     ValueId output = next[0];
     if (inputs.lengths.valid()) {
+      // After its end a sequence keeps its states and outputs 0.
       ASSIGN_OR_RETURN(
           const ValueId inside,
           ctx.Binary(Binary::kGreater, inputs.lengths, static_cast<double>(t)));
@@ -288,6 +292,8 @@ absl::Status SetRecurrentOutputs(NodeContext& ctx,
     }
     ASSIGN_OR_RETURN(ValueId y, Concat(ctx, runs, 1));
     if (inputs.batch_first) {
+      // [steps, directions, batch, hidden] becomes [batch, steps, directions,
+      // hidden].
       ASSIGN_OR_RETURN(y, ctx.Transpose(y, {2, 0, 1, 3}));
     }
     ctx.Set(0, y);

@@ -1,5 +1,5 @@
-// What RNN, GRU and LSTM have in common: weights per direction, activations
-// by name, initial states, sequence lengths. Pure functions of the context.
+// The common parts of RNN, GRU and LSTM: weights per direction, activations by
+// name, initial states, sequence lengths. Pure functions of the context.
 #pragma once
 
 #include <functional>
@@ -11,20 +11,21 @@
 
 namespace gpupool::engine::onnx_import {
 
-// One of the activation functions of recurrent operators.
+// An activation function of a recurrent operator.
 struct RecurrentActivation {
   std::string name;
   double alpha = 0;
   double beta = 0;
 };
 
-// Applies it to x, clipped to [-clip, clip] first where clip > 0.
+// Applies the activation to x. If clip > 0, x is first clipped to [-clip,
+// clip].
 absl::StatusOr<ValueId> Activate(NodeContext& ctx,
                                  const RecurrentActivation& activation,
                                  double clip, ValueId x);
 
-// gates: 1 RNN, 3 GRU, 4 LSTM; functions: activations per direction and their
-// names when the file has none.
+// `gates` is 1 for RNN, 3 for GRU and 4 for LSTM. `functions` are the
+// activations of a direction, with their default names.
 struct RecurrentKind {
   int gates = 1;
   std::vector<std::string> functions;
@@ -35,7 +36,7 @@ struct RecurrentInputs {
   int64_t steps = 0, batch = 0, inputs = 0, hidden = 0;
   int directions = 1;
   bool first_backwards = false;
-  bool batch_first = false;  // the file's layout
+  bool batch_first = false;  // layout of the file
   double clip = 0;           // 0: none
   // [directions][functions]
   std::vector<std::vector<RecurrentActivation>> activations;
@@ -46,23 +47,25 @@ struct RecurrentInputs {
 absl::StatusOr<RecurrentInputs> ReadRecurrent(NodeContext& ctx,
                                               const RecurrentKind& kind);
 
-// Steps of all directions that one node may unroll into.
+// Most steps that one node may unroll, over all directions.
 inline constexpr int64_t kMaxUnrolledSteps = 8192;
 
-// The part of one direction of an input whose axis 0 counts directions.
+// Returns a direction's part of an input. The input's axis 0 counts directions.
 absl::StatusOr<ValueId> OfDirection(NodeContext& ctx, int input, int direction);
-// An initial state [batch, hidden] of a direction; zeros when absent.
+// Returns a direction's initial state [batch, hidden], or zeros when the input
+// is absent.
 absl::StatusOr<ValueId> InitialState(NodeContext& ctx,
                                      const RecurrentInputs& inputs, int input,
                                      int direction);
 
-// States of a cell: hidden, then what else it remembers.
+// The states of a cell: first the hidden state, then any others.
 using States = std::vector<ValueId>;
-// The next states from step `t`.
+// Computes the next states from step `t`.
 using Cell = std::function<absl::StatusOr<States>(int64_t t, const States&)>;
 
-// Runs a cell over all steps of one direction. `outputs`: hidden states by
-// step, zeros behind the end of a sequence; `last`: the states at the ends.
+// Result of running a cell over all steps of one direction. `outputs` are the
+// hidden states by step, with zeros after the end of a sequence. `last` are the
+// states at the sequences' ends.
 struct Unrolled {
   std::vector<ValueId> outputs;
   States last;

@@ -16,7 +16,7 @@ bool IsExternal(const onnx::TensorProto& tensor) {
   return tensor.data_location() == onnx::TensorProto::EXTERNAL;
 }
 
-// Renames a value where it is read, in this graph and those inside.
+// Renames a value wherever it is read, in this graph and in those inside.
 void Rename(const std::string& from, const std::string& to,
             onnx::GraphProto& graph) {
   for (onnx::NodeProto& node : *graph.mutable_node()) {
@@ -45,6 +45,7 @@ class Replacer {
     RETURN_IF_ERROR(ReplaceIn(file_.model().graph(), *proto_.mutable_graph()));
     ScaleInput();
     std::string bytes;
+    // Protobuf takes no message above 2 GiB.
     if (proto_.ByteSizeLong() <= INT32_MAX &&
         proto_.SerializeToString(&bytes)) {
       return bytes;
@@ -56,7 +57,8 @@ class Replacer {
   }
 
  private:
-  // `graph` is a copy of `original`, whose tensors have stored names.
+  // Replaces the weights in `graph`. Only tensors of its source `original` have
+  // stored names.
   absl::Status ReplaceIn(const onnx::GraphProto& original,
                          onnx::GraphProto& graph) {
     for (int i = 0; i < graph.initializer_size(); ++i) {
@@ -100,13 +102,14 @@ class Replacer {
           weight.shape.ToString(), ", the model's is ", DTypeName(type.dtype),
           type.shape.ToString()));
     }
-    const std::string name = tensor.name();  // may differ from the stored one
+    const std::string name = tensor.name();  // may differ from stored_name()
     FillTensor(weight, tensor);
     tensor.set_name(name);
     return absl::OkStatus();
   }
 
-  // The element type stays: external data are raw bytes.
+  // Moves external data into the file. They are raw bytes, so the element type
+  // stays.
   absl::Status TakeIn(const onnx::TensorProto& original,
                       onnx::TensorProto& tensor) {
     if (IsWidened(original.data_type())) {
@@ -137,10 +140,10 @@ class Replacer {
     const auto scale = weights_.find("input.scale");
     const auto shift = weights_.find("input.shift");
     if (scale == weights_.end() || shift == weights_.end()) return;
-    if (file_.stored("input.scale") != nullptr) return;  // the file's own
+    if (file_.stored("input.scale") != nullptr) return;  // a tensor of the file
     onnx::GraphProto& graph = *proto_.mutable_graph();
     const std::string input = FirstInput(graph);
-    // The file may have been scaled and exported before.
+    // The file may be the export of a scaled model, so the prefix must be new.
     std::string prefix = absl::StrCat(input, "/");
     while (HasNameWith(prefix, graph)) prefix += "/";
     const std::string scaled = absl::StrCat(prefix, "scaled");
@@ -151,6 +154,7 @@ class Replacer {
     onnx::GraphProto front;
     AddNode("Mul", {input, factor}, scaled, front);
     AddNode("Add", {scaled, offset}, shifted, front);
+    // Producers must precede their readers.
     front.mutable_node()->MergeFrom(graph.node());
     graph.mutable_node()->Swap(front.mutable_node());
   }
@@ -175,7 +179,8 @@ class Replacer {
     return name;
   }
 
-  // Older files list initializers among the inputs.
+  // Returns the first input that is no initializer. Older files list both as
+  // inputs.
   static std::string FirstInput(const onnx::GraphProto& graph) {
     for (const onnx::ValueInfoProto& input : graph.input()) {
       bool stored = false;

@@ -1,5 +1,5 @@
-// An ONNX model with other weights: how trained versions of it are exported.
-// Pure functions but for reads of external files.
+// Writes an ONNX model with other weights, to export trained versions. Pure
+// functions except for reads of external files.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace gpupool::engine::onnx_import {
 
-// A serialized ModelProto: the file's own, with the elements of initializers
-// replaced by the weights of their stored names; the others keep theirs.
-// External data are taken into the file. Where `weights` have "input.scale" and
-// "input.shift" the first input is scaled by nodes in front.
-//   INVALID_ARGUMENT  the result would be larger than an ONNX file can be, or
-//                     a weight has another type than its initializer
+// Returns a serialized ModelProto: the file's own, in which `weights` replace
+// the initializers of their stored names. Other initializers keep their
+// elements. External data becomes part of the result. If "input.scale" and
+// "input.shift" are among the weights, nodes in front scale the first input.
+//   INVALID_ARGUMENT  the result is too large for an ONNX file, or a weight has
+//                     another type than its initializer
 absl::StatusOr<std::string> ReplaceWeights(
     const OnnxFile& file, const std::vector<WeightTensor>& weights);
 

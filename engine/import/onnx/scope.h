@@ -1,5 +1,5 @@
-// What the names of an ONNX graph stand for while it is imported. Not
-// thread-safe.
+// The names of an ONNX graph during its import. Thread-safety: one thread at a
+// time.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ class TensorProto;
 
 namespace gpupool::engine::onnx_import {
 
-// A tensor, an initializer that nobody has read yet, a list of entries (a
-// sequence), or nothing (an empty optional).
+// The object of a name: a tensor, an initializer that was not read yet, a list
+// of entries (a sequence), or nothing (an empty optional).
 struct Entry {
   ValueId value;
   const onnx::TensorProto* stored = nullptr;
@@ -39,21 +39,21 @@ struct Entry {
   bool is_sequence() const { return sequence != nullptr; }
 };
 
-// Domain -> version.
+// Version by domain.
 using OperatorSets = absl::flat_hash_map<std::string, int>;
 
 class Scope {
  public:
-  // Both outlive the scope. A function's body sees nothing around it: `outer`
-  // is null then.
+  // Both must outlive the scope. A function's body has null as `outer`, since
+  // it sees no names around it.
   Scope(const Scope* outer, const OperatorSets* operator_sets)
       : outer_(outer), operator_sets_(operator_sets) {}
 
-  // Later definitions hide earlier ones.
+  // Adds a name. It hides earlier definitions.
   void Define(absl::string_view name, Entry entry) {
     names_[name] = std::move(entry);
   }
-  // nullptr when nothing has the name.
+  // Returns nullptr for an unknown name.
   const Entry* Find(absl::string_view name) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->outer_) {
       const auto found = scope->names_.find(name);

@@ -16,6 +16,7 @@ namespace {
 
 using Entries = std::vector<Entry>;
 
+// Defines the node's first output, which may be any kind of entry.
 void Define(NodeContext& ctx, Entry entry) {
   if (ctx.wants_output(0)) {
     ctx.importer().scope().Define(ctx.node().output(0), std::move(entry));
@@ -27,14 +28,14 @@ const Entry* Given(NodeContext& ctx, int i) {
                                : nullptr;
 }
 
-// Holds a list of that length, which is about to be made.
+// Charges the budget for a list of that length before it is made.
 absl::Status HoldList(NodeContext& ctx, size_t length) {
   const absl::Status held =
       ctx.importer().values().budget().Hold(length * sizeof(Entry));
   return held.ok() ? held : ctx.Refuse(held.message());
 }
 
-// Lives as long as the name is in sight.
+// Returns the elements of a sequence. The pointer keeps them alive.
 absl::StatusOr<std::shared_ptr<const Entries>> SequenceInput(NodeContext& ctx,
                                                              int i) {
   const Entry* entry = Given(ctx, i);
@@ -49,7 +50,8 @@ absl::StatusOr<Entry> TensorInput(NodeContext& ctx, int i) {
   return Entry::Tensor(id);
 }
 
-// A known position in 0 .. size (size itself only where `end` allows it).
+// Returns a known position from 0 to size - 1, or to size if `end` is true.
+// Negative positions count from the end.
 absl::StatusOr<size_t> Position(NodeContext& ctx, int input, size_t size,
                                 bool end) {
   ASSIGN_OR_RETURN(int64_t position, KnownInt(ctx, input, "the position"));
@@ -134,7 +136,7 @@ absl::Status ConcatFromSequence(GraphImporter& importer,
   ASSIGN_OR_RETURN(const int64_t new_axis, ctx.Int("new_axis", 0));
   ASSIGN_OR_RETURN(const int64_t given_axis, ctx.Int("axis", 0));
   if (entries->empty()) return ctx.Refuse("the sequence is empty");
-  // Copies of one list cost nothing, what is made of them does.
+  // Copies of a list are free, but this makes a list of values from it.
   RETURN_IF_ERROR(HoldList(ctx, entries->size()));
   ValueIds parts;
   for (const Entry& entry : *entries) {
@@ -157,13 +159,14 @@ absl::Status ConcatFromSequence(GraphImporter& importer,
   return Finish(ctx, Concat(ctx, parts, axis));
 }
 
-// Sizes of the pieces of an axis of `size` cells.
+// Returns the sizes of the pieces of an axis of `size` cells.
 absl::StatusOr<std::vector<int64_t>> Pieces(NodeContext& ctx, int64_t size) {
   if (!ctx.has_input(1)) {
     return std::vector<int64_t>(static_cast<size_t>(size), 1);
   }
   ASSIGN_OR_RETURN(const HostTensor split, ctx.Known(1, "the split"));
   std::vector<int64_t> sizes = split.Integers();
+  // One number is the size of every piece. The last piece may be smaller.
   if (split.shape.rank() == 0) {
     const int64_t piece = sizes[0];
     if (piece < 1) return ctx.Refuse("pieces of ", piece, " cells");
@@ -211,7 +214,8 @@ absl::Status SplitToSequence(GraphImporter& importer,
   return absl::OkStatus();
 }
 
-// An optional is what it holds; an empty one is an entry that is nothing.
+// Passes the input on. An optional is the same entry as its content, and an
+// empty optional is an empty entry.
 absl::Status Pass(GraphImporter& importer, const onnx::NodeProto& node) {
   NodeContext ctx(node, 0, &importer);
   const Entry* entry = Given(ctx, 0);
@@ -264,6 +268,7 @@ bool IsSequenceOperator(absl::string_view name) {
 
 NodeImport FindSequenceOperator(const GraphImporter& importer,
                                 const onnx::NodeProto& node) {
+  // An Identity of a tensor is an ordinary operator.
   if (node.op_type() != "Identity") return Find(node.op_type());
   if (node.input_size() != 1) return nullptr;
   const Entry* entry = importer.Find(node.input(0));

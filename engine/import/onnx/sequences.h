@@ -1,4 +1,4 @@
-// Sequence and optional operators: lists that exist only while importing.
+// Sequence and optional operators. Their lists exist only during the import.
 // Internal to the import of ONNX.
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace gpupool::engine::onnx_import {
 
-// Elements of one sequence.
+// Most elements of one sequence.
 inline constexpr size_t kMaxSequenceLength = 100000;
 
-// Null when the node is an ordinary operator. Identity is one of these where
+// Returns null for an ordinary operator. Identity is a sequence operator when
 // its input is no tensor.
 NodeImport FindSequenceOperator(const GraphImporter& importer,
                                 const onnx::NodeProto& node);

@@ -11,7 +11,7 @@ absl::Status Shortened(const absl::Status& status) {
   const absl::string_view text = status.message();
   if (text.size() <= kMaxErrorBytes) return status;
   size_t end = kMaxErrorBytes - (sizeof(kMore) - 1);
-  // Bytes 10xxxxxx continue a character of UTF-8.
+  // Bytes 10xxxxxx continue a UTF-8 character, which must stay whole.
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
     --end;
   }

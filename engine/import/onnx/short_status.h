@@ -1,5 +1,6 @@
-// Errors about files quote the files, whose texts may be of any length; a
-// status has to fit into the headers of a reply. Pure; any thread.
+// Shortens errors about files. They quote the files, whose texts may have any
+// length, but a status must fit into the headers of a reply. Pure. Usable from
+// any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@ namespace gpupool::engine::onnx_import {
 
 inline constexpr size_t kMaxErrorBytes = 6000;
 
-// The same with a message of at most kMaxErrorBytes, cut between characters
-// where it was longer; payloads stay.
+// Returns the status with a message of at most kMaxErrorBytes. Cuts longer
+// messages between characters. Payloads stay.
 absl::Status Shortened(const absl::Status& status);
 
 }  // namespace gpupool::engine::onnx_import

@@ -26,7 +26,7 @@ absl::Status Refuse(const TensorProto& tensor, const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(Name(tensor), ": ", parts...));
 }
 
-// Bytes of one element as raw_data and external files hold it.
+// Returns the bytes of one element in raw_data and in external files.
 uint64_t StoredSize(int data_type) {
   switch (data_type) {
     case TensorProto::INT16:
@@ -72,6 +72,7 @@ absl::Status CheckExternal(const TensorProto& tensor, uint64_t bytes,
     return Refuse(tensor, "takes ", bytes, " bytes, but its external data has ",
                   *range.length);
   }
+  // The subtraction avoids an overflow.
   if (range.offset > *size || bytes > *size - range.offset) {
     return Refuse(tensor, "bytes ", range.offset, " to ", range.offset, " + ",
                   bytes, " of '", range.location, "', which has ", *size);
@@ -79,7 +80,7 @@ absl::Status CheckExternal(const TensorProto& tensor, uint64_t bytes,
   return absl::OkStatus();
 }
 
-// How many elements the typed field of this data type has.
+// Returns the number of elements in the typed field of this data type.
 int64_t TypedCount(const TensorProto& tensor) {
   switch (tensor.data_type()) {
     case TensorProto::FLOAT:
@@ -114,7 +115,8 @@ absl::Status CheckData(const TensorProto& tensor, int64_t elements,
                 " numbers; its shape takes ", elements);
 }
 
-// Elements as in raw_data to the engine's type.
+// Converts elements from raw_data to the engine's type. Copying allows for any
+// alignment.
 template <typename From, typename To>
 void Widen(absl::Span<const std::byte> from, absl::Span<std::byte> to) {
   for (size_t i = 0; i < from.size() / sizeof(From); ++i) {
@@ -265,6 +267,7 @@ absl::Status CopyTensor(const TensorProto& tensor,
                         absl::Span<std::byte> to) {
   if (tensor.data_location() == TensorProto::EXTERNAL) {
     ASSIGN_OR_RETURN(const ExternalRange range, RangeOf(tensor));
+    // Only widened types and booleans are stored in another form.
     if (!IsWidened(tensor.data_type()) &&
         tensor.data_type() != TensorProto::BOOL) {
       return external.Read(range.location, range.offset, to);

@@ -1,9 +1,9 @@
-// Tensors as ONNX stores them: their type, checked against the data that is
-// there, and their elements. Pure but for reads of external files; usable
-// from any thread.
+// Reads tensors as ONNX stores them: the type, checked against the data, and
+// the elements. Pure except for reads of external files. Usable from any
+// thread.
 //
-// Types that the engine does not have are widened: uint16 and int16 to int32,
-// uint32 and uint64 to int64. Strings and complex numbers are refused.
+// Types that the engine lacks are widened: uint16 and int16 to int32, uint32
+// and uint64 to int64. Strings and complex numbers are refused.
 #pragma once
 
 #include <cstddef>
@@ -22,29 +22,29 @@ class TensorProto;
 
 namespace gpupool::engine::onnx_import {
 
-// The element type that stands for a TensorProto.DataType. Unimplemented,
-// with the type's name, when there is none.
+// Returns the element type for a TensorProto.DataType. UNIMPLEMENTED with the
+// type's name when there is none.
 absl::StatusOr<DType> DTypeFromOnnx(int data_type);
-// Whether DTypeFromOnnx widens it.
+// Returns whether DTypeFromOnnx widens the type.
 bool IsWidened(int data_type);
-// The TensorProto.DataType of an element type.
+// Returns the TensorProto.DataType of an element type.
 int OnnxType(DType dtype);
-// "STRING"
+// Returns the type's name, as "STRING".
 absl::string_view OnnxTypeName(int data_type);
 
-// Type and shape. Unimplemented as DTypeFromOnnx; InvalidArgument when a size
-// is negative, the number of elements overflows a limit, or the data have
-// another length. Errors begin with the tensor's name. Allocates nothing.
+// Returns type and shape. Allocates nothing. UNIMPLEMENTED as DTypeFromOnnx.
+// INVALID_ARGUMENT when a size is negative, there are too many elements, or the
+// data has another length. Errors begin with the tensor's name.
 absl::StatusOr<TensorType> DescribeTensor(const onnx::TensorProto& tensor,
                                           const ExternalFiles& external);
 
-// Copies the elements in the type of DescribeTensor; `to` has exactly its
-// bytes. `tensor` passed DescribeTensor.
+// Copies the elements in the type of DescribeTensor, which must have accepted
+// `tensor`. `to` must have the size of the elements in bytes.
 absl::Status CopyTensor(const onnx::TensorProto& tensor,
                         const ExternalFiles& external,
                         absl::Span<std::byte> to);
 
-// The elements as numbers; DescribeTensor's errors.
+// Returns the elements as numbers. Fails as DescribeTensor does.
 absl::StatusOr<HostTensor> ReadTensor(const onnx::TensorProto& tensor,
                                       const ExternalFiles& external);
 

@@ -12,6 +12,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
+// Limits for one tensor, and for all copies together.
 constexpr int64_t kMaxElements = 65536;
 constexpr int64_t kMaxCopiedElements = int64_t{16} << 20;
 
@@ -47,8 +48,8 @@ class Unsharing {
   }
 
  private:
-  // Reads of a name anywhere: in subgraphs it may mean something else, which
-  // costs a copy at most.
+  // Counts the reads of every name. In a subgraph a name may mean another
+  // value, which costs at most a needless copy.
   void CountReads(const onnx::GraphProto& graph) {
     for (const auto& node : graph.node()) {
       for (const std::string& input : node.input()) ++reads_[input];
@@ -83,6 +84,7 @@ class Unsharing {
   static int64_t Elements(const onnx::TensorProto& tensor) {
     int64_t elements = 1;
     for (const int64_t dim : tensor.dims()) {
+      // This check comes first, so that the product cannot overflow.
       if (dim < 1 || dim > kMaxElements) return kMaxElements + 1;
       elements *= dim;
       if (elements > kMaxElements) return elements;
@@ -93,7 +95,7 @@ class Unsharing {
   onnx::GraphProto& graph_;
   absl::flat_hash_map<std::string, int> reads_;
   absl::flat_hash_map<std::string, int> initializers_;
-  // What stands before the Identity nodes that a name is the output of.
+  // Sources of the outputs of Identity nodes, before the first one of a chain.
   absl::flat_hash_map<std::string, std::string> sources_;
   absl::flat_hash_set<std::string> names_;
   int64_t copied_ = 0;
@@ -102,7 +104,7 @@ class Unsharing {
 }  // namespace
 
 void UnshareNorms(onnx::ModelProto& model) {
-  // Before version 4 an initializer had to be an input of the graph as well.
+  // Before version 4 every initializer had to be an input of the graph too.
   if (model.ir_version() < 4) return;
   Unsharing(model.mutable_graph()).Run();
 }

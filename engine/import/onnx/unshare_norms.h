@@ -1,7 +1,7 @@
-// Gives every batch norm tensors of its own. Exporters store equal tensors
-// once: in a net that was not trained yet, all scales are one tensor of ones,
-// and all means and shifts one tensor of zeros. Trained as they stand, these
-// would be tied together, and running means would be trained. Pure.
+// Gives every batch norm its own tensors. Exporters store equal tensors once:
+// in an untrained net, all scales are one tensor of ones, and all means and
+// shifts are one tensor of zeros. Without copies, training would tie the scales
+// together and would train the running means. Pure.
 #pragma once
 
 namespace onnx {
@@ -10,10 +10,11 @@ class ModelProto;
 
 namespace gpupool::engine::onnx_import {
 
-// Inputs 1 to 4 of BatchNormalization nodes of the main graph that other
-// inputs read as well get copies, named "<tensor>/<position of the
-// node>.<input>", as long as these have at most 65,536 elements each and 64 MiB
-// in sum; larger ones stay shared. The model must have passed CheckModel.
+// Copies inputs 1 to 4 of BatchNormalization nodes of the main graph that are
+// also read by other inputs. A copy is named "<tensor>/<position of the
+// node>.<input>". Tensors of more than 65,536 elements stay shared, and so do
+// those after the first 64 MiB of copies. The model must have passed
+// CheckModel.
 void UnshareNorms(onnx::ModelProto& model);
 
 }  // namespace gpupool::engine::onnx_import

@@ -9,7 +9,8 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// A list attribute with one entry per axis, `otherwise` for each when absent.
+// Reads a list attribute with one entry per axis. `otherwise` is the default of
+// each entry, and its minimum.
 absl::StatusOr<std::vector<int64_t>> PerAxis(const NodeContext& ctx,
                                              absl::string_view name,
                                              size_t count, int64_t otherwise) {
@@ -28,8 +29,8 @@ absl::StatusOr<std::vector<int64_t>> PerAxis(const NodeContext& ctx,
   return numbers;
 }
 
-// Pads so that the output has ceil(input / stride) cells; the odd one goes to
-// the end (SAME_UPPER) or the beginning.
+// Pads so that the output has ceil(input / stride) cells. An odd cell goes to
+// the end (SAME_UPPER) or to the beginning (SAME_LOWER).
 void PadToSame(const std::vector<int64_t>& input, bool upper,
                SpatialWindow& window) {
   for (size_t i = 0; i < window.axes(); ++i) {
@@ -51,6 +52,7 @@ absl::Status ReadPads(const NodeContext& ctx, const WindowSource& source,
   window.end.assign(count, 0);
   if (automatic == AutoPad::kValid) return absl::OkStatus();
   if (automatic != AutoPad::kNone) {
+    // A transposed convolution derives its pads from the output's shape later.
     if (!source.transposed) {
       PadToSame(source.input, automatic == AutoPad::kSameUpper, window);
     }
@@ -58,6 +60,7 @@ absl::Status ReadPads(const NodeContext& ctx, const WindowSource& source,
   }
   ASSIGN_OR_RETURN(const std::vector<int64_t> pads,
                    PerAxis(ctx, "pads", 2 * count, 0));
+  // The list has all begins, then all ends.
   for (size_t i = 0; i < count; ++i) {
     window.begin[i] = pads[i];
     window.end[i] = pads[count + i];

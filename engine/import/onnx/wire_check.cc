@@ -7,7 +7,7 @@
 namespace gpupool::engine::onnx_import {
 namespace {
 
-// Messages of onnx.proto that hold other messages or many numbers.
+// The messages of onnx.proto that hold other messages or many numbers.
 enum class Kind : uint8_t {
   kModel,
   kGraph,
@@ -24,7 +24,7 @@ enum class Kind : uint8_t {
   kTypeOfMap,
   kTensorShape,
   kAnnotation,
-  kLeaf,  // strings and single numbers only
+  kLeaf,  // only strings and single numbers
 };
 
 struct Field {
@@ -32,6 +32,7 @@ struct Field {
   Kind kind;
 };
 
+// Returns the fields that hold messages, with their numbers in onnx.proto.
 absl::Span<const Field> MessageFields(Kind kind) {
   static constexpr Field kModel[] = {{7, Kind::kGraph},
                                      {8, Kind::kLeaf},
@@ -100,10 +101,10 @@ absl::Span<const Field> MessageFields(Kind kind) {
   return {};
 }
 
-// Upper bounds of what the protobuf library takes for each.
+// Upper bounds of the memory that protobuf takes for one of each.
 constexpr uint64_t kMessageCost = 320;
 constexpr uint64_t kStringCost = 64;
-constexpr uint64_t kNumberCost = 32;  // also for fields that nobody knows
+constexpr uint64_t kNumberCost = 32;  // also for unknown fields
 constexpr uint64_t kBaseCost = uint64_t{256} << 20;
 
 absl::Status Malformed() {
@@ -137,6 +138,8 @@ class Walker {
   absl::Status Field(absl::string_view& bytes, uint32_t tag, Kind kind,
                      int depth) {
     uint64_t number = 0;
+    // The low three bits are the wire type: 0 is a varint, 1 and 5 have a fixed
+    // width, and 2 is a message, a string or packed numbers.
     switch (tag & 7) {
       case 0:
         if (!TakeVarint(bytes, number)) return Malformed();
@@ -163,8 +166,8 @@ class Walker {
       RETURN_IF_ERROR(Spend(kMessageCost));
       return Walk(content, field.kind, depth + 1);
     }
-    // Packed numbers grow eightfold at most: one byte of a varint. raw_data
-    // and floats stay what they are.
+    // A packed varint of one byte becomes up to 8 bytes. raw_data and floats
+    // keep their size.
     const bool packed_varints =
         (kind == Kind::kTensor &&
          (tag >> 3 == 1 || tag >> 3 == 5 || tag >> 3 == 7 || tag >> 3 == 11)) ||
@@ -184,6 +187,7 @@ class Walker {
 
   static bool TakeVarint(absl::string_view& bytes, uint64_t& number) {
     number = 0;
+    // A varint of 64 bits has at most 10 bytes.
     for (size_t i = 0; i < bytes.size() && i < 10; ++i) {
       const auto byte = static_cast<uint8_t>(bytes[i]);
       number |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);

@@ -1,4 +1,4 @@
-// What a job or a model version requires of the devices that it starts on.
+// Requirements of a job or a model version on the devices that it starts on.
 //
 // Thread-safety: as State.
 #pragma once

@@ -49,7 +49,7 @@ enum class Order {
   kShortestRemaining,
 };
 
-// Where a job starts when several places fit (placement_policy.h).
+// Choice between several places that fit a job (placement_policy.h).
 enum class PlacementRule {
   kSpread,   // where the fewest others run
   kBestFit,  // where the least is left

@@ -1,4 +1,4 @@
-// How well the devices of a machine are connected, and which of them to take
+// Connections between the devices of a machine, and which of them to take
 // together. The ranks of a job exchange gradients in every step along a ring,
 // which is as fast as its slowest link.
 //

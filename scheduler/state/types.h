@@ -70,7 +70,7 @@ enum class VersionState {
   kLoadFailed = 5,
 };
 
-// How an attempt ended. Values equal those of worker.v1.JobEnded.Outcome.
+// Outcome of an attempt. Values equal those of worker.v1.JobEnded.Outcome.
 enum class Outcome {
   kSucceeded = 1,
   kFailed = 2,       // by the job's own fault: not retried
@@ -82,7 +82,7 @@ enum class Outcome {
   kSaving = 5,
 };
 
-// How a device ended its worker.
+// Fault by which a device ended its worker.
 enum class DeviceFault {
   kNone,
   kLostContext,  // or a hang; a new worker may go on; a job can cause it

@@ -23,7 +23,7 @@ namespace gpupool::scheduler {
 // restart, so that a move costs it a tenth of its time at most.
 inline constexpr int kMoveAfterRestarts = 10;
 
-// How far behind a running job stands. The largest one gives way first.
+// Standing of a running job among all. The largest one gives way first.
 struct Behind {
   int64_t level = std::numeric_limits<int64_t>::max();     // level of its queue
   int64_t priority = std::numeric_limits<int64_t>::max();  // negated

@@ -27,7 +27,6 @@ FRAGMENTS = {
     "benchmarks": 3,
     "client": 25,
     "engine": 313,
-    "scheduler": 130,
     "server": 154,
     "tests": 110,
 }

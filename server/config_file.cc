@@ -171,7 +171,7 @@ absl::Status ReadConfigFile(const std::string& path, Config* config) {
     status = ApplyAll(YAML::LoadFile(path), config);
   } catch (const YAML::BadFile&) {
     status = absl::NotFoundError("cannot be read");
-  } catch (const std::ios_base::failure&) {  // a folder
+  } catch (const std::ios_base::failure&) {  // a folder, for example
     status = absl::InvalidArgumentError("cannot be read; is it a file?");
   } catch (const YAML::Exception& error) {
     status = absl::InvalidArgumentError(error.what());

@@ -22,7 +22,7 @@ struct Given {
   std::string value;
 };
 
-// Flags that are no settings.
+// Flags that are not settings.
 struct Verbs {
   std::string config_file;
   bool version = false;
@@ -56,8 +56,8 @@ void AddSettings(CLI::App& app, std::deque<Given>* given) {
   }
 }
 
-// Returns "did you mean --slots? " for the first unknown flag that is near to a
-// known one, or nothing.
+// Returns "did you mean --slots? " for the first unknown flag that is near a
+// known one, or "".
 std::string Suggestion(const CLI::App& app) {
   for (const std::string& argument : app.remaining()) {
     if (!absl::StartsWith(argument, "--")) continue;
@@ -89,7 +89,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   CLI::App app(kDescription, "gpupoold");
   Verbs verbs;
   AddVerbs(app, &verbs, &result);
-  std::deque<Given> given;  // keeps addresses
+  std::deque<Given> given;  // a deque, since it keeps addresses
   AddSettings(app, &given);
   try {
     app.parse(argc, argv);

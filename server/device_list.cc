@@ -22,7 +22,7 @@ struct ForeignName {
   absl::string_view advice;
 };
 
-// Names that other programs have for devices.
+// Names of devices in other programs.
 constexpr ForeignName kForeignNames[] = {
     {"gpu", "GPUs are called cuda; write cuda for all or cuda:0 for the first"},
     {"nvidia",
@@ -102,7 +102,7 @@ absl::Status AddGpu(absl::string_view index, DeviceList* list) {
   return absl::OkStatus();
 }
 
-// `last_has_index`: the item before this one names a GPU by its index.
+// Adds one item. `last_has_index`: the item before it names a GPU by index.
 absl::Status AddWord(absl::string_view word, bool* last_has_index,
                      DeviceList* list) {
   const bool may_be_index = *last_has_index;

@@ -33,7 +33,8 @@ std::string RangeText(absl::string_view least, absl::string_view most) {
   return absl::StrCat(least, " to ", most);
 }
 
-// Returns the whole number. The error calls it `what`, as in "a whole number".
+// Returns the whole number. The error calls it `what`, for example "a whole
+// number".
 template <typename Number>
 absl::StatusOr<Number> ParseWhole(absl::string_view value, uint32_t least,
                                   uint32_t most, absl::string_view what) {

@@ -34,7 +34,7 @@ absl::Status WriteAll(int fd, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-// "process 12", as the holder wrote it.
+// Returns "process 12" from the holder's own note.
 std::string Holder(int fd) {
   char text[32] = {};
   const ssize_t count = pread(fd, text, sizeof(text) - 1, 0);

@@ -12,7 +12,7 @@
 namespace gpupool::server {
 namespace {
 
-// A version that could not be loaded is an error of the rpc.
+// Returns the rpc's error when the version could not be loaded.
 absl::Status LoadResult(const absl::StatusOr<v1::ModelVersion>& version) {
   if (!version.ok()) return version.status();
   if (version->state() == v1::READY) return absl::OkStatus();

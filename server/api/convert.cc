@@ -44,7 +44,8 @@ v1::DatasetFormat FormatOf(absl::string_view file_name) {
   return v1::DATASET_FORMAT_UNSPECIFIED;
 }
 
-// CSV and NPZ are one table, IDX and NPY a pair of features and labels.
+// Returns whether the format is one table (CSV, NPZ); IDX and NPY are a pair of
+// features and labels.
 bool IsTable(v1::DatasetFormat format) {
   return format == v1::CSV || format == v1::NPZ;
 }
@@ -173,7 +174,7 @@ std::string Quoted(absl::string_view value) {
   constexpr size_t kMaxShown = 64;
   const bool cut = value.size() > kMaxShown;
   size_t shown = std::min(value.size(), kMaxShown);
-  // Not within a character of UTF-8.
+  // Do not cut inside a character of UTF-8.
   while (cut && shown > kMaxShown - 4 &&
          (static_cast<unsigned char>(value[shown]) & 0xC0) == 0x80) {
     --shown;

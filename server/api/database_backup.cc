@@ -12,6 +12,7 @@
 namespace gpupool::server {
 
 void DatabaseBackup::OnBegin() {
+  // Weak, since the client may leave long before the copy is done.
   std::weak_ptr<EventWriter<v1::BackUpDatabaseResponse>> weak =
       weak_from_this();
   const absl::Status begun = care_->Copy([weak](Answer answer) {

@@ -40,6 +40,7 @@ absl::Status DatasetUpload::TakeHeader(
   return absl::OkStatus();
 }
 
+// Checks the sum of the files; each writer checks only its own size.
 absl::Status DatasetUpload::CheckDisk() const {
   uint64_t total_bytes = 0;
   for (const v1::DatasetFile& file : header_.files()) {

@@ -233,7 +233,7 @@ absl::Status CheckModelFile(absl::string_view field, const std::string& sha256,
   return absl::InvalidArgumentError(absl::StrCat(field, ".bytes is 0"));
 }
 
-// Relative, without "..", "." or empty parts.
+// Returns whether the path is relative, without "..", "." or empty parts.
 bool IsPlainLocation(absl::string_view location) {
   if (location.empty() || location.size() > kMaxLocationBytes ||
       absl::StrContains(location, '\0') || absl::StrContains(location, '\\')) {
@@ -245,7 +245,7 @@ bool IsPlainLocation(absl::string_view location) {
   });
 }
 
-// Form and counts; import checks the rest and knows the inputs.
+// Checks form and counts. Import checks the rest, since it knows the inputs.
 absl::Status CheckServedSizes(const std::string& field,
                               const v1::OnnxModel& onnx) {
   if (onnx.served_dimensions_size() + onnx.padding_size() +
@@ -348,8 +348,8 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
   RETURN_IF_ERROR(CheckName("name", spec->name()));
   if (spec->tenant().empty()) spec->set_tenant("default");
   RETURN_IF_ERROR(CheckName("tenant", spec->tenant()));
-  // Empty as it was before there were others, so that a request that is sent
-  // again after an upgrade is still the same.
+  // Stored as empty, its only form before there were other queues, so that a
+  // request that is repeated after an upgrade is still equal.
   if (spec->queue() == "default") spec->clear_queue();
   if (!spec->queue().empty()) {
     RETURN_IF_ERROR(CheckName("queue", spec->queue()));
@@ -366,7 +366,7 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
   RETURN_IF_ERROR(CheckHost(*spec));
   RETURN_IF_ERROR(CheckTimes(*spec));
   RETURN_IF_ERROR(CheckAfter(*spec));
-  if (spec->devices() == 1) spec->clear_devices();  // they mean the same
+  if (spec->devices() == 1) spec->clear_devices();  // both mean the same
   RETURN_IF_ERROR(CheckModelSpec("model", spec->model()));
   RETURN_IF_ERROR(CheckData(spec->data()));
   RETURN_IF_ERROR(CheckTrainingSpec(spec->training()));

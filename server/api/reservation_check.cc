@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kMostDevices = 1024;
 constexpr int32_t kNanosPerSecond = 1'000'000'000;
-// 0001-01-01 .. 9999-12-31, as timestamp.proto has it.
+// Range of timestamp.proto: 0001-01-01 .. 9999-12-31.
 constexpr int64_t kFirstSecond = -62'135'596'800;
 constexpr int64_t kLastSecond = 253'402'300'799;
 

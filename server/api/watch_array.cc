@@ -13,7 +13,8 @@ namespace {
 
 constexpr absl::Duration kInterval = absl::Milliseconds(500);
 
-// The last three states are those that a job does not leave.
+// Returns whether all tasks are in one of the last three states, which a job
+// does not leave.
 bool HasEnded(const v1::JobArray& array) {
   return std::all_of(
       array.counts().begin(), array.counts().end(),

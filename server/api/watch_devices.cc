@@ -10,8 +10,8 @@
 namespace gpupool::server {
 namespace {
 
-// A pending timer cannot be taken back, so a stream that ended is held no
-// longer than this.
+// Longest single timer. A pending timer cannot be cancelled, and keeps an ended
+// stream alive until it fires.
 constexpr absl::Duration kLongestTimer = absl::Seconds(1);
 
 }  // namespace

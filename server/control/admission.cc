@@ -37,10 +37,10 @@ namespace {
 
 using JobCallback = Callback<v1::Job>;
 
-// What the steps of one submission carry along.
+// State of a submission between its steps.
 struct Submission {
   v1::SubmitJobRequest request;
-  uint64_t dataset_id = 0;  // that the plan was made for
+  uint64_t dataset_id = 0;  // dataset of the plan
   PlanCache::Plan plan;
   JobCallback callback;
 };
@@ -53,7 +53,7 @@ absl::StatusOr<v1::Job> SameOrRefuse(const v1::Job& job,
       " with another spec; use a new request_id for a new job"));
 }
 
-// The job that was submitted with this request id before, committed or not.
+// Returns the job that was submitted with this request id, committed or not.
 absl::StatusOr<std::optional<v1::Job>> Earlier(
     Transaction& transaction, const v1::SubmitJobRequest& request) {
   const std::string& tenant = request.spec().tenant();
@@ -86,7 +86,7 @@ void Admit(const ControlContext& context, Transaction& transaction,
   auto earlier = Earlier(transaction, submission->request);
   if (!earlier.ok()) return submission->callback(earlier.status());
   if (earlier->has_value()) {
-    // It may be new in this very transaction: answer after the commit.
+    // The job may be new in this very transaction, so answer after the commit.
     transaction.AfterCommit([job = **earlier, submission] {
       submission->callback(SameOrRefuse(job, submission->request));
     });
@@ -115,9 +115,8 @@ void Queue(const ControlContext& context,
                    });
 }
 
-// For planning before the data is there: without files and shape its rows are
-// taken to be as the model wants them; they are more than any batch or held-out
-// rule asks for. Bytes do not depend on the rows.
+// Returns a dataset for planning before the data exists. Its rows are enough
+// for every batch and held-out rule. Bytes do not depend on the rows.
 v1::Dataset AssumedDataset(const v1::JobSpec& spec) {
   v1::Dataset dataset;
   dataset.set_name(spec.data().dataset());
@@ -179,9 +178,11 @@ void SubmitJob(const ControlContext& context,
       submission->plan = context.plans->Find(key);
     }
   }
-  // Everything else is looked at there.
+  // With a plan all further checks are made in the transaction.
   if (submission->plan != nullptr) return Queue(context, submission);
 
+  // Cheap checks before the meta worker is asked. Admit repeats them, since
+  // things may change while it plans.
   auto earlier = context.store->FindByRequestId(request.spec().tenant(),
                                                 request.request_id());
   if (!earlier.ok()) return callback(earlier.status());
@@ -208,7 +209,7 @@ void CancelJob(const ControlContext& context, uint64_t id,
   Enqueue<v1::Job>(
       context, callback, [&context, id, callback](Transaction& transaction) {
         if (transaction.ledger().FindJob(id) == nullptr) {
-          // Ended, which is a no-op, or unknown.
+          // An ended job, for which this is a no-op, or an unknown one.
           return callback(context.store->GetJob(id));
         }
         transaction.Apply(scheduler::JobCancelRequested{scheduler::JobId(id)});

@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint64_t kManifestLimitBytes = uint64_t{16} << 20;
 
-// Manifests name the files of their models too, but a job that has not begun
-// has no manifest yet.
+// Adds the model's files. A manifest names them too, but a job that has not
+// begun has no manifest yet.
 void AddFilesOf(const v1::ModelSpec& model,
                 absl::flat_hash_set<std::string>& used) {
   if (!model.has_onnx()) return;

@@ -30,11 +30,11 @@
 namespace gpupool::server {
 namespace {
 
-// The longest sleep of the control thread; a bound on the effect of a clock
-// that is set back.
+// Longest sleep of the control thread. Bounds the effect of a clock that is set
+// back.
 constexpr absl::Duration kLongestSleep = absl::Seconds(1);
 
-// Of the code with which the pool tells that a worker is lost.
+// Returns the fault for the code with which the pool reports a lost worker.
 scheduler::DeviceFault FaultOf(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kAborted:
@@ -125,7 +125,7 @@ void ControlLoop::Impl::Start(WorkerPort* workers, ServingSink* serving) {
   runner_ = std::make_unique<ActionRunner>(
       context_, &ledger_, serving,
       [this](absl::Time time) { timers_.insert(time); });
-  // Recovered jobs that back off are due at once.
+  // So that recovered jobs that back off are queued at once if due.
   timers_.insert(dependencies_.now());
   timers_.insert(renewal_.HoldUntil(dependencies_.now()));
   janitor_.Start();
@@ -134,6 +134,7 @@ void ControlLoop::Impl::Start(WorkerPort* workers, ServingSink* serving) {
 }
 
 void ControlLoop::Impl::Stop() {
+  // The control thread ends first, since it gives work to the other two.
   queue_.Close();
   if (thread_.joinable()) thread_.join();
   janitor_.Stop();
@@ -171,6 +172,7 @@ bool ControlLoop::Impl::RunOnce() {
   retention_.Run(transaction);
   for (const Work& work : batch) work(transaction);
   usage_.Charge(transaction, board_);
+  // Nothing that depends on the turn may leave before it is on disk.
   if (!Commit(transaction)) return false;
   AfterCommit(transaction);
   return true;
@@ -205,6 +207,7 @@ void ControlLoop::Impl::AfterCommit(Transaction& transaction) {
     groups_.RemoveUnneeded(ledger_.state);
   }
   Count(transaction);
+  // After Publish, so that a caller who was answered sees the new state.
   for (auto& answer : transaction.answers()) answer();
   for (const auto& [device, sequence] : transaction.acknowledgements()) {
     context_.workers->AcknowledgeReports(device, sequence);
@@ -270,7 +273,8 @@ void ControlLoop::Impl::WorkerIsReady(const std::string& device,
     if (in_force > 0 ? in_force == known->limit_bytes : known->fraction == 1) {
       return;
     }
-    // Before what Apply has decided to start there.
+    // Registered after Apply but performed before its actions, so that the
+    // limit reaches the worker before the jobs that start there.
     transaction.AfterCommit(
         [this, known] { SendMemoryFraction(context_, *known); });
   });
@@ -317,7 +321,8 @@ void ControlLoop::Impl::TakeHeartbeat(const std::string& device,
   metrics->SetDeviceMemory(heartbeat.memory());
   metrics->SetDeviceUtilization(device, heartbeat.utilization());
   if (heartbeat.has_readings()) {
-    // The first may come before the control thread has noted what the GPU is.
+    // The first readings may arrive before the control thread has noted the
+    // GPU.
     const v1::Device known = board_.Find(device);
     if (known.has_gpu()) metrics->SetGpuReadings(known);
   }
@@ -325,8 +330,9 @@ void ControlLoop::Impl::TakeHeartbeat(const std::string& device,
                             heartbeat.step_seconds_total());
 }
 
-// The scheduler is told in its own words: a rank that a worker does not have
-// has been interrupted; one that it should not have is to be stopped.
+// Resolves the disagreement in the scheduler's words: a rank that the worker
+// lacks was interrupted; a rank that it should not have is stopped. Decides in
+// the transaction whether the disagreement still exists.
 void ControlLoop::Impl::PutRight(const std::string& device,
                                  const Disagreement& disagreement) {
   LogWarning(

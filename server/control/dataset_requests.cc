@@ -40,7 +40,7 @@ bool IsBeingDeleted(Transaction& transaction, uint64_t id) {
   return std::find(gone.begin(), gone.end(), id) != gone.end();
 }
 
-// What has the name now, this transaction included.
+// Returns the dataset that has the name now, including this transaction.
 absl::StatusOr<std::optional<v1::Dataset>> Holder(Transaction& transaction,
                                                   const std::string& name) {
   for (const v1::Dataset& added : transaction.batch().upsert_datasets) {
@@ -84,17 +84,17 @@ void Add(const ControlContext& context, Transaction& transaction,
       [dataset = std::move(dataset), callback] { callback(dataset); });
 }
 
-// Files of the deleted dataset that no other dataset has.
+// Deletes files of the deleted dataset that no other dataset has.
 void DeleteBlobs(const ControlContext& context, const v1::Dataset& deleted) {
   auto others = context.store->LoadDatasets();
-  if (!others.ok()) return;  // the sweep takes them later
+  if (!others.ok()) return;  // the sweep deletes them later
   absl::flat_hash_set<std::string> used;
   for (const v1::Dataset& other : *others) {
     for (const auto& file : other.files()) used.insert(file.sha256());
   }
   for (const auto& file : deleted.files()) {
     if (used.contains(file.sha256())) continue;
-    // A blob that cannot be deleted now is found by the sweep.
+    // The sweep finds a blob that cannot be deleted now.
     context.blobs->Delete(file.sha256()).IgnoreError();
   }
 }

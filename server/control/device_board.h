@@ -100,7 +100,8 @@ class DeviceBoard {
   struct Entry {
     v1::Device device;
     uint64_t usable_bytes = 0;  // usable part of its limit
-    // Time: since when.
+    // Time since when control and worker disagree on the attempt;
+    // InfiniteFuture: they agree; InfinitePast: that was reported.
     using Attempts = std::map<scheduler::AttemptRef, absl::Time>;
     Attempts expected;
     Attempts stopping;  // should not run, and were told to stop

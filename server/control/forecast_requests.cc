@@ -27,15 +27,16 @@
 namespace gpupool::server {
 namespace {
 
-// No job ever has it; among equals it goes last.
+// Id of the planned job. No real job ever has it, and it goes last among
+// equals.
 constexpr uint64_t kPlannedId = std::numeric_limits<uint64_t>::max();
 
-// What is asked and what is known, for the forecaster's thread.
+// Question and data for the forecaster's thread.
 struct Question {
   scheduler::State state;
   scheduler::JobSubmitted job;
   absl::Time now;
-  std::vector<std::string> devices;  // names
+  std::vector<std::string> devices;  // names of the devices
 };
 
 Question QuestionOf(const v1::JobSpec& spec, const v1::Plan& plan,

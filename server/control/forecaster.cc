@@ -18,7 +18,7 @@ using Forecasts = absl::btree_map<JobId, scheduler::Forecast>;
 
 constexpr int kShareOfTime = 20;
 
-// Of those that have not been started meanwhile.
+// Stores the forecasts of jobs that have not been started meanwhile.
 void Note(const Forecasts& forecasts, Transaction& transaction) {
   for (const auto& [id, forecast] : forecasts) {
     JobRow* row = transaction.ledger().FindJob(id.value());

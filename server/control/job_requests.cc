@@ -31,7 +31,8 @@ bool HasEnded(const v1::Job& job) {
   return scheduler::IsEnded(static_cast<scheduler::JobState>(job.state()));
 }
 
-// Applies `Asked` to a job that has not ended. What changes nothing is fine.
+// Applies `Asked` to a job that has not ended. A request without effect is no
+// error.
 template <typename Asked>
 void AskOfJob(const ControlContext& context, uint64_t id, const char* what,
               JobCallback callback) {
@@ -72,7 +73,7 @@ absl::Status CheckArray(Transaction& transaction, uint64_t id,
                  scheduler::JobId(id))) {
     return absl::NotFoundError(absl::StrCat("there is no job or array ", id));
   }
-  // Those that ended in this very turn follow the array's id.
+  // Tasks that ended in this very turn are found by the array's id.
   const auto& jobs = transaction.ledger().jobs;
   for (auto it = jobs.upper_bound(id);
        it != jobs.end() && it->first <= id + kMaxArrayTasks; ++it) {
@@ -116,7 +117,7 @@ absl::Status CheckIsToCome(const char* field, bool has,
                    ", which has passed"));
 }
 
-// What the board knows of a device that the scheduler may not use.
+// Returns what the board knows about a device that the scheduler may not use.
 std::string Obstacle(const v1::Device& device, std::string otherwise) {
   const char* what = nullptr;
   if (device.state() == v1::DEVICE_QUARANTINED) what = "is in quarantine";
@@ -208,7 +209,7 @@ void ExplainJob(const ControlContext& context, uint64_t id,
                 Callback<v1::JobExplanation> callback) {
   Enqueue<v1::JobExplanation>(
       context, callback, [&context, id, callback](Transaction& transaction) {
-        // What is told must be on disk.
+        // Answer with what is on disk.
         transaction.AfterCommit(
             [&context, id, callback, now = transaction.now(),
              &state = std::as_const(transaction.ledger().state)] {

@@ -71,7 +71,7 @@ void CreateAndLoad(const ControlContext& context, Transaction& transaction,
                    v1::ModelVersion version, bool wait,
                    const VersionCallback& callback) {
   if (version.job_id() != 0) {
-    // It may have been pruned while the model was planned.
+    // The checkpoint may have been pruned while the model was planned.
     auto checkpoint =
         context.store->GetCheckpoint(version.job_id(), version.step());
     if (!checkpoint.ok()) return callback(checkpoint.status());
@@ -83,8 +83,8 @@ void CreateAndLoad(const ControlContext& context, Transaction& transaction,
                      callback);
 }
 
-// The job's plan is for the batch size of its spec. For another one the plan
-// must be made again, with the same dataset facts.
+// Makes the plan again for another batch size than that of the job's spec, with
+// the same facts of the dataset.
 void Replan(const ControlContext& context, const v1::Job& job,
             v1::ModelVersion version, bool wait, VersionCallback callback) {
   auto dataset = context.store->GetDataset(job.spec().data().dataset());
@@ -115,7 +115,8 @@ void Replan(const ControlContext& context, const v1::Job& job,
       });
 }
 
-// The device is there, and the version is not loaded on another one.
+// Checks that the device exists, and that the version is not loaded on another
+// one.
 absl::Status CheckMayLoad(const scheduler::State& state,
                           const v1::ModelVersion& version,
                           const v1::LoadVersionRequest& request) {
@@ -188,7 +189,7 @@ void Delete(const ControlContext& context, Transaction& transaction,
             const v1::DeleteVersionRequest& request,
             const Callback<v1::DeleteVersionResponse>& callback) {
   Ledger& ledger = transaction.ledger();
-  // 0 is no version here: nothing is deleted by a forgotten field.
+  // 0 does not mean the newest here, so that a forgotten field deletes nothing.
   const v1::ModelVersion* version =
       request.version() == 0
           ? nullptr

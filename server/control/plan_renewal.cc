@@ -21,7 +21,7 @@
 namespace gpupool::server {
 namespace {
 
-// Whose plans those in the store are.
+// Name of the counter that tells which planner made the stored plans.
 constexpr char kPlanner[] = "plans/planner";
 
 bool IsWanted(const v1::ModelVersion& version) {
@@ -114,7 +114,7 @@ bool PlanRenewal::MakeRequest(const Ledger& ledger, const Item& item,
     plan.set_precision(version.serving().precision());
     return true;
   }
-  // Its plan depends on more than its model: on the scaling of its inputs.
+  // The plan depends on more than the model: on the scaling of its inputs.
   auto job = context_.store->GetJob(version.job_id());
   if (!job.ok()) return false;
   *job->mutable_spec()->mutable_publish()->mutable_serving() =
@@ -127,7 +127,7 @@ void PlanRenewal::Take(Transaction& transaction, const Item& item,
                        const absl::StatusOr<worker::v1::FromWorker>& reply) {
   in_flight_ = false;
   if (absl::IsUnavailable(reply.status())) {
-    // The meta worker is away; Begin comes again with it.
+    // The meta worker is away. Begin comes again with it.
     items_.push_front(item);
     return Release(transaction);
   }

@@ -31,8 +31,8 @@ struct Intake {
   AttemptRef attempt;
   size_t keep_checkpoints;
 
-  // Of the job that the attempt belongs to, while it has not ended and no
-  // later attempt was started; null otherwise.
+  // Returns the row of the attempt's job if it has not ended and no later
+  // attempt was started, else null.
   JobRow* row() const {
     JobRow* row = transaction.ledger().FindJob(report.job_id());
     if (row == nullptr || row->job.attempt() != report.attempt()) {
@@ -130,7 +130,8 @@ bool IsAmongBest(const v1::Job& job, uint64_t step) {
                      });
 }
 
-// Oldest first, but neither the newest ones nor the best nor published ones.
+// Drops checkpoints, oldest first, except the newest ones, the best and the
+// published ones.
 void PruneCheckpoints(const Intake& in, JobRow& row) {
   auto& steps = row.checkpoint_steps;
   std::deque<uint64_t> kept;

@@ -35,7 +35,7 @@ std::string TimeText(absl::Time time) {
   return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
 }
 
-// Its last moment, as things stand.
+// Returns the end as things stand: earlier if the reservation was cancelled.
 absl::Time EndOf(const v1::Reservation& row) {
   return FromTimestamp(row.has_cancel_time() ? row.cancel_time()
                                              : row.end_time());
@@ -71,8 +71,8 @@ absl::Duration DurationOf(const google::protobuf::Duration& duration) {
          absl::Nanoseconds(duration.nanos());
 }
 
-// The scheduler's time never goes back, and what was cancelled does not come
-// back with a clock that is set back.
+// Returns the present time, but never one before the scheduler's: a cancelled
+// reservation must not come back with a clock that is set back.
 absl::Time NowFor(Transaction& transaction) {
   absl::Time now =
       std::max(transaction.now(), transaction.ledger().state.now());
@@ -167,7 +167,7 @@ absl::StatusOr<std::vector<scheduler::DeviceId>> FindDevices(
   return devices;
 }
 
-// The oldest of those that are over go.
+// Drops the oldest of the reservations that are over.
 void DropOldest(Transaction& transaction, absl::Time now) {
   auto& rows = transaction.ledger().reservations;
   std::vector<std::pair<absl::Time, uint64_t>> ended;
@@ -222,7 +222,8 @@ void Create(const ControlContext& context, Transaction& transaction,
   Ledger& ledger = transaction.ledger();
   for (const auto& [id, row] : ledger.reservations) {
     if (row.request_id() != request.request_id()) continue;
-    // It may be new in this very transaction: the answer waits for the commit.
+    // It may be new in this very transaction, so the answer waits for the
+    // commit.
     if (IsTheSame(row, request)) return AnswerWith(transaction, row, callback);
     return callback(absl::AlreadyExistsError(absl::StrCat(
         "request_id \"", request.request_id(), "\" was used for reservation ",
@@ -239,7 +240,7 @@ void Create(const ControlContext& context, Transaction& transaction,
   AnswerWith(transaction, row, callback);
 }
 
-// Null when there is none.
+// Returns null when there is none.
 v1::Reservation* Find(Ledger& ledger,
                       const v1::CancelReservationRequest& wanted,
                       absl::Time now) {

@@ -16,7 +16,7 @@ constexpr absl::Duration kBetweenLooks = absl::Seconds(10);
 
 void Retention::Run(Transaction& transaction) {
   const absl::Time now = transaction.now();
-  // A clock that was set back must not delay it for long.
+  // The second condition ends the wait early when the clock was set back.
   if (now < next_ && next_ - now <= kBetweenLooks) return;
   next_ = now + kBetweenLooks;
   const auto retired = transaction.store().FindRetired(now);

@@ -209,8 +209,8 @@ scheduler::Version ToSchedulerVersion(const v1::ModelVersion& row,
   version.wanted_device = row.wanted_device();
   version.error = row.error();
   version.state = static_cast<VersionState>(row.state());
-  // It had not answered yet when the server ended, so it still replaces what
-  // it was made to replace.
+  // It was still loading when the server ended, so it may still replace older
+  // versions.
   version.replaces_older = version.state == VersionState::kLoading;
   if (!MayHoldBytes(version.state)) return version;
   if (device != nullptr) {

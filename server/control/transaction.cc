@@ -67,7 +67,7 @@ void Transaction::MirrorChange(const scheduler::JobChange& change,
   }
   if (to == v1::QUEUED) row->queued_since = now_;
   if (to == v1::FAILED) {
-    // Of several ranks the last one to end may have other words.
+    // With several ranks the last one to end may have another message.
     const bool is_reason = error != nullptr && !error->message().empty() &&
                            absl::StrContains(change.reason, error->message());
     *job.mutable_error() =
@@ -148,7 +148,7 @@ void Transaction::MirrorJob(uint64_t id) {
   TouchJob(id);
 }
 
-// How ranks ended has no place in the public row.
+// Stores the ends of ranks as counters, since the public row has no field.
 void Transaction::MirrorRanks(const scheduler::Job& job, v1::Job* row) {
   if (job.ranks.empty()) return;
   row->set_device(DeviceName(job.ranks.front().device));
@@ -171,7 +171,7 @@ void Transaction::ForgetRanks(const v1::Job& job) {
   }
 }
 
-// The count of failures has no place in the public row.
+// Stores the count of failures as a counter, since the public row has no field.
 void Transaction::CountFailures(uint64_t id) {
   const scheduler::Job& job = *ledger_->state.FindJob(JobId(id));
   const std::string name = absl::StrCat("failures/", id);
@@ -210,7 +210,7 @@ void Transaction::AppendEvent(JobRow& row, v1::JobEvent event) {
   batch_.append_events.push_back(std::move(event));
 }
 
-// What a job went through stays whole.
+// Keeps changes of state: the history of a job stays complete.
 void Transaction::ThinEvents(uint64_t job, uint64_t newest) {
   for (uint64_t sequence : EventsToDrop(newest)) {
     const auto found = store_->ReadEvents(job, sequence - 1, 1);
@@ -237,7 +237,7 @@ void Transaction::RenewJobPlan(uint64_t id, const v1::Plan& plan) {
   if (row == nullptr || job == nullptr) return;
   const uint64_t bytes = plan.training().peak();
   *row->job.mutable_plan() = plan;
-  // A live attempt was given its bytes by the old plan.
+  // A live attempt keeps the bytes of its old plan.
   if (!scheduler::IsLive(job->state)) {
     row->job.mutable_memory()->set_planned_peak_bytes(bytes);
   }

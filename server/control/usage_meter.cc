@@ -15,7 +15,7 @@ namespace gpupool::server {
 namespace {
 
 constexpr absl::Duration kBetweenCharges = absl::Seconds(10);
-constexpr char kNobody[] = "default";  // of models that no job has made
+constexpr char kNobody[] = "default";  // owner of models that no job has made
 
 int64_t HourOf(absl::Time time) {
   return absl::ToInt64Hours(
@@ -104,7 +104,7 @@ void UsageMeter::ChargeDevice(const scheduler::Device& device,
 
 void UsageMeter::Charge(Transaction& transaction, DeviceBoard& board) {
   const absl::Time now = transaction.now();
-  // A clock that was set back must not delay it for long.
+  // The second condition ends the wait early when the clock was set back.
   const bool all = now >= next_ || next_ - now > kBetweenCharges;
   if (all) next_ = now + kBetweenCharges;
   for (const auto& [id, device] : transaction.ledger().state.devices()) {

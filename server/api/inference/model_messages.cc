@@ -130,7 +130,7 @@ void FillIndex(const v1::ModelVersion& version, bool ready,
     return;
   }
   switch (version.state()) {
-    case v1::READY:  // stored as ready, its worker is being restarted
+    case v1::READY:  // stored as ready; its worker restarts
     case v1::LOADING:
       index->set_state("LOADING");
       break;

@@ -125,7 +125,7 @@ void ControlLoop::Impl::Start(WorkerPort* workers, ServingSink* serving) {
   runner_ = std::make_unique<ActionRunner>(
       context_, &ledger_, serving,
       [this](absl::Time time) { timers_.insert(time); });
-  // So that recovered jobs that back off are queued at once if due.
+  // Fires at once, so that recovered jobs that back off are queued if due.
   timers_.insert(dependencies_.now());
   timers_.insert(renewal_.HoldUntil(dependencies_.now()));
   janitor_.Start();

@@ -78,6 +78,7 @@ void PlanRenewal::SendNext(Transaction& transaction) {
          !MakeRequest(transaction.ledger(), items_.front(), request)) {
     items_.pop_front();
   }
+  // Awaited items come first, so the first other one ends the hold.
   if (items_.empty() || !items_.front().awaited) Release(transaction);
   if (items_.empty()) return Finish(transaction);
   const Item item = items_.front();
@@ -131,6 +132,8 @@ void PlanRenewal::Take(Transaction& transaction, const Item& item,
     items_.push_front(item);
     return Release(transaction);
   }
+  // A plan that cannot be made again is kept: the job fails where it runs, and
+  // the others go on.
   if (reply.ok()) {
     Renew(transaction, item, reply->plan().plan());
   } else {

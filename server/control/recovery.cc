@@ -92,6 +92,7 @@ absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
   restored.after_any.insert(submitted.after_any.begin(),
                             submitted.after_any.end());
   const auto state = static_cast<v1::JobState>(restored.state);
+  // ToSchedulerJob may have turned a live job into one that backs off.
   if (state != row.job.state()) {
     --ledger.job_counts[row.job.state()];
     ++ledger.job_counts[state];
@@ -170,6 +171,8 @@ absl::Status Recover(const ControlOptions& options, const Store& store,
       ledger.state.RestoreDrain(id, FromProto(drain->second));
     }
   }
+  // After the devices, on which machines and links depend, and before the jobs,
+  // which need the policy.
   ledger.state.SetHost(0, options.host);
   ConnectDevices(options.devices, ledger.state);
   ledger.state.SetPolicy(options.scheduling);

@@ -103,7 +103,8 @@ void TakeLog(const Intake& in) {
   in.transaction.AppendEvent(*row, std::move(event));
 }
 
-// Of equal losses the earlier checkpoint is the better one.
+// Puts the checkpoint in its place among the best ones. Between equal losses
+// the earlier checkpoint is the better one.
 void RankCheckpoint(const v1::Checkpoint& checkpoint, v1::Job& job) {
   const auto kept =
       static_cast<int>(job.spec().training().keep_best_checkpoints());
@@ -192,6 +193,8 @@ scheduler::DeviceFault FaultOf(const worker::v1::JobEnded& ended) {
 void TakeEnded(const Intake& in) {
   const worker::v1::JobEnded& ended = in.report.ended();
   JobRow* row = in.row();
+  // Only the report of rank 0, on the job's first device, has the memory of the
+  // whole attempt.
   const bool leads =
       row != nullptr &&
       in.transaction.ledger().state.devices().at(in.device).name ==
@@ -237,6 +240,8 @@ void TakeReport(Transaction& transaction, const std::string& device,
       transaction.ledger().state.FindDevice(device);
   if (known == nullptr) return;
   uint64_t& last = transaction.ledger().report_sequences[device];
+  // Sequences rise per device. A report that was taken before is sent again
+  // when its acknowledgement was lost.
   const bool is_new = report.sequence() > last;
   if (is_new) last = report.sequence();
   transaction.acknowledgements()[device] = last;

@@ -82,6 +82,9 @@ absl::Time NowFor(Transaction& transaction) {
   return now;
 }
 
+// Returns whether the request asks for what the reservation already is. The row
+// has the chosen devices only, so names, number and kind are compared with
+// those.
 bool IsTheSame(const v1::Reservation& row, const Request& request) {
   const bool has_name =
       request.name().empty()
@@ -106,6 +109,8 @@ bool IsTheSame(const v1::Reservation& row, const Request& request) {
           FromTimestamp(request.start_time()) == start);
 }
 
+// Checks that --tenants knows the tenant, one of its parents or one of its
+// children. Without --tenants every name is known.
 absl::Status CheckTenant(const ControlContext& context,
                          const std::string& tenant) {
   const scheduler::TenantShares& known = context.options.scheduling.tenants;

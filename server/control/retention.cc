@@ -26,6 +26,7 @@ void Retention::Run(Transaction& transaction) {
     return;
   }
   if (retired->jobs.empty() && retired->events_of.empty()) return;
+  // There may be more: look again in the next turn.
   next_ = now;
   WriteBatch& batch = transaction.batch();
   batch.delete_events = retired->events_of;

@@ -17,6 +17,7 @@ google::protobuf::Timestamp ToTimestamp(absl::Time time) {
   const int64_t nanos = absl::ToUnixNanos(time);
   int64_t seconds = nanos / 1000000000;
   int64_t rest = nanos % 1000000000;
+  // A timestamp's nanos are never negative, also before 1970.
   if (rest < 0) {
     rest += 1000000000;
     --seconds;

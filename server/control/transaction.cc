@@ -22,6 +22,8 @@ Transaction::Transaction(Ledger* ledger, Store* store, absl::Time now)
 bool Transaction::Apply(const scheduler::Event& event,
                         const v1::JobError* error) {
   const absl::Time begin = absl::Now();
+  // The scheduler's state and the rows change at once, the store only with the
+  // commit. A turn that fails to commit therefore ends the process.
   scheduler::StepResult result = scheduler::Step(ledger_->state, event, now_);
   decision_time_ += absl::Now() - begin;
   if (const auto* submitted = std::get_if<scheduler::JobSubmitted>(&event)) {
@@ -40,6 +42,7 @@ bool Transaction::Apply(const scheduler::Event& event,
   changed_plan_ = changed_plan_ || !result.changed_jobs.empty() ||
                   !result.changed_versions.empty() ||
                   !result.changed_devices.empty();
+  // CreateVersion is no action for a worker: it becomes a row of this turn.
   for (scheduler::Action& action : result.actions) {
     if (const auto* create = std::get_if<scheduler::CreateVersion>(&action)) {
       Publish(create->job.value());
@@ -292,6 +295,7 @@ void Transaction::AfterCommit(std::function<void()> run) {
 }
 
 absl::Status Transaction::Commit() {
+  // Each row is written once a turn, in its last state.
   for (uint64_t id : touched_jobs_) {
     JobRow* row = ledger_->FindJob(id);
     if (row == nullptr) continue;

@@ -79,6 +79,8 @@ void UsageMeter::ChargeDevice(const scheduler::Device& device,
   const absl::Time now = transaction.now();
   const double seconds = absl::ToDoubleSeconds(now - meter.since);
   if (seconds <= 0 || meter.holders.empty()) return;
+  // Device time and energy go to the jobs in equal parts, and to models only
+  // where no job runs. Bytes go to every holder.
   const size_t sharing = meter.jobs > 0 ? meter.jobs : meter.holders.size();
   const double part = 1 / static_cast<double>(sharing);
   for (size_t i = 0; i < meter.holders.size(); ++i) {
@@ -90,6 +92,7 @@ void UsageMeter::ChargeDevice(const scheduler::Device& device,
       sums.joules = energy.joules * part;
       sums.metered_seconds = std::min(energy.seconds, seconds) * part;
     }
+    // A period may reach over the full hour: each hour gets its part.
     for (absl::Time at = meter.since; at < now;) {
       const int64_t hour = HourOf(at);
       const absl::Time to = std::min(now, StartOf(hour + 1));

@@ -31,8 +31,8 @@ std::string Prefix(uint32_t length) {
   return prefix;
 }
 
-// Puts `descriptors` into `header`'s control message, whose memory is
-// `control`.
+// Puts `descriptors` into the control message of `header`. `control` is its
+// memory.
 void AttachDescriptors(absl::Span<const UniqueFd> descriptors,
                        absl::Span<char> control, msghdr* header) {
   const size_t bytes = descriptors.size() * sizeof(int);
@@ -139,6 +139,8 @@ absl::Status ControlChannel::Flush() {
       return absl::UnavailableError(
           absl::StrCat("the control socket is broken (errno ", errno, ")"));
     }
+    // They travel with the first byte, so drop them even when only a part was
+    // sent.
     first.descriptors.clear();
     sent_of_first_ += static_cast<size_t>(sent);
     unsent_bytes_ -= static_cast<uint64_t>(sent);
@@ -189,7 +191,7 @@ absl::StatusOr<std::optional<uint32_t>> ControlChannel::FrameLength() const {
 absl::StatusOr<bool> ControlChannel::ReadSome() {
   received_.erase(0, std::exchange(consumed_, 0));
   if (received_.empty() && received_.capacity() > kMaxIdleBytes) {
-    received_.shrink_to_fit();  // after a large message
+    received_.shrink_to_fit();  // give back the memory of a large message
   }
   const size_t before = received_.size();
   received_.resize(before + kReadBytes);
@@ -255,8 +257,7 @@ absl::StatusOr<ControlListener> ControlListener::Listen(
     return absl::ResourceExhaustedError("cannot create a socket");
   }
   ::unlink(path.c_str());
-  // On the socket before it is bound: there is no moment at which others may
-  // connect.
+  // Set on the socket before bind, so that nobody else can connect in between.
   ::fchmod(socket.get(), 0600);
   constexpr int kBacklog = 8;
   if (::bind(socket.get(), address.get(), address.length()) != 0 ||

@@ -19,7 +19,8 @@ absl::Status Refuse(const char* kind, uint32_t i, const char* what,
       "slot ", kind, " ", i, ": ", what, " is ", value, ", limit ", limit));
 }
 
-// Elements * element size; nothing on overflow or a dimension below 1.
+// Computes elements * element size. Returns false on overflow or a dimension
+// below 1.
 bool DenseBytes(const SlotTensor& tensor, uint64_t element_bytes,
                 uint64_t* bytes) {
   *bytes = element_bytes;
@@ -87,8 +88,8 @@ absl::Status CheckDisjointOutputs(const SlotHeader& header) {
 }  // namespace
 
 uint64_t SlotElementBytes(uint32_t data_type) {
-  // By gpupool.v1.DataType: none, FLOAT32, FLOAT64, INT32, INT64, UINT8, BOOL,
-  // INT8, FLOAT16, BFLOAT16.
+  // Sizes by gpupool.v1.DataType: none, FLOAT32, FLOAT64, INT32, INT64, UINT8,
+  // BOOL, INT8, FLOAT16, BFLOAT16.
   constexpr std::array<uint64_t, 10> kBytes = {0, 4, 8, 4, 8, 1, 1, 1, 2, 2};
   return data_type < kBytes.size() ? kBytes[data_type] : 0;
 }

@@ -70,10 +70,12 @@ std::optional<SlotRequest> SlotRingServer::Next() {
     SlotRequest request;
     request.index = static_cast<uint32_t>(entry);
     if (request.index >= geometry_.slot_count) {
-      ++refused_;  // there is no slot to answer in
+      ++refused_;  // no slot to answer in
       continue;
     }
     std::byte* const slot = SlotAddress(request.index);
+    // Copy before the check, since the other side may change the shared header
+    // at any time.
     std::memcpy(&request.header, slot, sizeof(SlotHeader));
     request.header.sequence = entry >> 32;
     std::memset(request.header.output_dims, 0,

@@ -13,13 +13,13 @@
 namespace gpupool::server {
 namespace {
 
-// Of gpupool_device_faults_total.
+// Reasons of gpupool_device_faults_total.
 constexpr char kLostContext[] = "lost_context";
 constexpr char kSuspect[] = "suspect";
 
 using prometheus::Gauge;
 
-// "RUNNING" -> "running".
+// Returns "running" for RUNNING.
 std::string StateLabel(int state) {
   return absl::AsciiStrToLower(
       v1::JobState_Name(static_cast<v1::JobState>(state)));
@@ -149,7 +149,7 @@ void Metrics::SetDeviceUtilization(const std::string& device, double ratio) {
 
 void Metrics::SetDeviceUp(const std::string& device, bool up) {
   families_->device_up.Add({{"device", device}}).Set(up ? 1 : 0);
-  // So that a device that never restarted has a series with 0.
+  // Makes the series, so that a device that never restarted has a 0.
   families_->worker_restarts.Add({{"device", device}});
   families_->worker_hangs.Add({{"device", device}});
   families_->device_quarantined.Add({{"device", device}});

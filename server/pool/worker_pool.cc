@@ -26,7 +26,7 @@ namespace {
 
 using Clock = WorkerLink::Clock;
 
-// So often, at the latest, the thread looks at everything.
+// Longest sleep of the thread.
 constexpr std::chrono::milliseconds kMaxPoll{200};
 
 }  // namespace
@@ -38,7 +38,7 @@ class WorkerPool::Impl {
 
   absl::Status Init(WorkerObserver* observer);
 
-  // Runs `task` on the pool's thread; false when the pool has been shut down.
+  // Runs `task` on the pool's thread. Returns false after the shutdown.
   bool Enqueue(std::function<void()> task);
   WorkerLink* Find(const std::string& device) const;
   void Stop(WorkerPool::ShutdownMode mode, absl::Duration grace);
@@ -55,13 +55,13 @@ class WorkerPool::Impl {
   std::map<std::string, std::unique_ptr<WorkerLink>> links_;
   UniqueFd wake_;
   std::thread thread_;
-  absl::Mutex stop_mutex_;  // one Stop at a time
+  absl::Mutex stop_mutex_;  // serializes Stop
 
   absl::Mutex mutex_;
   std::vector<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = true;
 
-  // The pool's thread.
+  // Used by the pool's thread.
   bool stopping_ = false;
   Clock::time_point stop_deadline_ = Clock::time_point::max();
 };
@@ -168,7 +168,7 @@ void WorkerPool::Impl::FinishStop() {
     absl::MutexLock lock(&mutex_);
     closed_ = true;
   }
-  RunTasks();  // each answers Unavailable now
+  RunTasks();  // each answers Unavailable
 }
 
 void WorkerPool::Impl::Stop(WorkerPool::ShutdownMode mode,
@@ -208,7 +208,7 @@ void WorkerPool::Send(const std::string& device, worker::v1::ToWorker message,
   const bool sent =
       link != nullptr &&
       impl_->Enqueue([link, message = std::move(message), timeout,
-                      callback] {  // a copy stays here for the refusals below
+                      callback] {  // a copy, since refusals below need it
         link->Send(message, timeout, callback);
       });
   if (sent) return;

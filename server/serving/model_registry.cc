@@ -49,7 +49,8 @@ absl::Status CheckBatched(const VersionFacts& facts) {
   return absl::OkStatus();
 }
 
-// Sizes are rounded up where they are listed and all inputs can be filled up.
+// Marks dimensions as padded: those with listed sizes, unless an input that
+// varies in them has no padding element.
 void SetPadding(const v1::OnnxModel& model, VersionFacts& facts) {
   for (SizedDimension& dimension : facts.dimensions) {
     dimension.padded = !dimension.sizes.empty();
@@ -180,6 +181,8 @@ void ModelRegistry::Drain(uint64_t id, std::function<void()> drained) {
     drained();
     return;
   }
+  // `handle` is the registry's own; when it goes at the end of this function
+  // `drained` may run.
   handle->OnLastHandleGone(std::move(drained));
   handle->batcher().Drain();
 }
@@ -216,6 +219,7 @@ std::vector<VersionHandle> ModelRegistry::List(absl::string_view model) const {
       }
     }
   }
+  // Without the lock; models_ is a hash map, so that names are sorted here.
   std::stable_sort(handles.begin(), handles.end(),
                    [](const VersionHandle& a, const VersionHandle& b) {
                      return a->facts().model < b->facts().model;

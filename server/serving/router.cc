@@ -10,7 +10,7 @@
 namespace gpupool::server {
 namespace {
 
-// Clients match on this beginning, with every look-up error behind it.
+// Start of every look-up error: clients match on it.
 constexpr absl::string_view kPrefix = "Request for unknown model: ";
 
 absl::Status WhyNotVersion(const v1::Model& model, uint64_t version) {
@@ -25,7 +25,7 @@ absl::Status WhyNotVersion(const v1::Model& model, uint64_t version) {
 }
 
 absl::Status WhyNotAny(const v1::Model& model) {
-  // Ready in the catalogue and not here: its worker is being restarted.
+  // Ready in the catalogue but not here: the worker restarts.
   for (const v1::ModelVersion& version : model.versions()) {
     if (version.state() == v1::LOADING || version.state() == v1::READY) {
       return absl::UnavailableError(

@@ -26,7 +26,8 @@ std::string NamesText(absl::Span<const TensorFormat> formats) {
   });
 }
 
-// The rows of a tensor whose shape is the format's but for the batch.
+// Returns the rows of a tensor that has the format's shape apart from the
+// batch.
 int64_t RowsOf(const TensorFormat& format, const TensorView& input) {
   return format.batched ? input.shape[0] : 1;
 }
@@ -66,7 +67,7 @@ absl::Status CheckType(absl::string_view model, const TensorFormat& format,
   return absl::OkStatus();
 }
 
-// The sizes of the input's dimensions; those that are known must agree.
+// Reads the sizes of the input's dimensions. Known sizes must agree.
 absl::Status TakeSizes(absl::string_view model, const TensorFormat& format,
                        const TensorView& input,
                        absl::Span<const SizedDimension> dimensions,
@@ -94,7 +95,7 @@ absl::Status CheckBytes(absl::string_view model, const TensorFormat& format,
                         absl::Span<const int64_t> sizes,
                         const TensorView& input) {
   const absl::string_view wanted = DataTypeName(format.data_type);
-  // Both factors are bounded by the checks before: no overflow.
+  // No overflow: earlier checks bound both factors.
   const uint64_t expected =
       static_cast<uint64_t>(RowsOf(format, input)) * format.RowBytes(sizes);
   if (input.bytes.size() != expected) {

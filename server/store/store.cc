@@ -24,7 +24,7 @@ static_assert(v1::SUCCEEDED == 6 && v1::FAILED == 7 && v1::CANCELLED == 8 &&
 constexpr char kActiveJobs[] =
     "SELECT row, checksum FROM jobs WHERE state < 6 ORDER BY id";
 constexpr char kJobCounts[] = "SELECT state, COUNT(*) FROM jobs GROUP BY state";
-// ?1: whether they have events; ?2: ended at the latest.
+// ?1: whether they have events. ?2: latest end.
 constexpr char kEndedCount[] =
     "SELECT COUNT(*) FROM jobs WHERE end_time_ns > 0 AND has_events = ?1";
 constexpr char kLongEnded[] =
@@ -84,7 +84,7 @@ StoreReader::Bind BindOneText(absl::string_view text) {
   return [text](CachedStatement& statement) { statement.BindText(1, text); };
 }
 
-// The only message of `rows`, or NotFound with `missing`.
+// Returns the only message of `rows`, or NotFound with `missing`.
 template <typename Message>
 absl::StatusOr<Message> One(absl::StatusOr<std::vector<Message>> rows,
                             absl::string_view missing) {
@@ -267,7 +267,8 @@ absl::StatusOr<RetiredJobs> Store::FindRetired(absl::Time now) const {
   const auto above = [](uint64_t number, uint64_t kept) {
     return kept == 0 || number < kept ? 0 : number - kept;
   };
-  // Jobs lose their events before they go; those without any go first.
+  // Jobs lose their events before they are deleted; those without events go
+  // first.
   const uint64_t too_many = above(all, options_.keep_jobs);
   RETURN_IF_ERROR(find(
       1,
@@ -293,7 +294,7 @@ absl::StatusOr<std::map<v1::JobState, uint64_t>> Store::CountJobs() const {
 absl::StatusOr<std::vector<v1::JobEvent>> Store::ReadEvents(uint64_t job_id,
                                                             uint64_t after,
                                                             int limit) const {
-  // SQLite's integers are signed; a sequence never gets that far.
+  // SQLite's integers are signed, and no sequence gets that far.
   if (after > INT64_MAX) return std::vector<v1::JobEvent>();
   return reader_->Select<v1::JobEvent>("job_events", kEvents,
                                        [&](CachedStatement& statement) {

@@ -1,4 +1,4 @@
-// Arrays of jobs: reads.
+// The store's reads of job arrays.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

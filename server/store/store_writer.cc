@@ -20,7 +20,7 @@ constexpr char kUpsertJob[] =
 constexpr char kInsertArray[] =
     "INSERT INTO arrays(id, tenant, request_id, name, row, checksum)"
     " VALUES(?, ?, ?, ?, ?, ?)";
-// Before the task goes; the array goes with its last one.
+// Runs before the task is deleted; its array is deleted with the last task.
 constexpr char kForgetTask[] =
     "UPDATE arrays SET"
     " forgotten_succeeded = forgotten_succeeded + (task.state = 6),"
@@ -35,7 +35,7 @@ constexpr char kDeleteArrayOf[] =
     " AND jobs.array_id > 0 AND jobs.id != ?1)";
 constexpr char kDeleteCheckpointsOf[] =
     "DELETE FROM checkpoints WHERE job_id = ?";
-// What both of these end with: sums of what is there and of what is new.
+// Common end of both statements: adds new sums to existing ones.
 #define GPUPOOL_ADD_USAGE                                       \
   " ON CONFLICT DO UPDATE SET"                                  \
   " device_seconds = device_seconds + excluded.device_seconds," \
@@ -101,7 +101,7 @@ constexpr char kUpsertDrain[] =
     "INSERT INTO device_settings(device, memory_fraction, drained,"
     " drain_reason) VALUES(?, 1, ?, ?) ON CONFLICT(device) DO UPDATE SET"
     " drained = excluded.drained, drain_reason = excluded.drain_reason";
-// MAX: an id is never given again, whatever a caller gets wrong.
+// MAX: an id is never given again, whatever a caller does wrong.
 constexpr char kUpsertId[] =
     "INSERT INTO ids(name, last) VALUES(?, ?)"
     " ON CONFLICT(name) DO UPDATE SET last = MAX(last, excluded.last)";
@@ -140,7 +140,7 @@ absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Open(
     database.exec("PRAGMA synchronous = FULL");
     database.exec("PRAGMA foreign_keys = ON");
     database.exec("PRAGMA journal_size_limit = 67108864");
-    // Instead of SQLite's own checkpoints, which hide their errors.
+    // Replaces SQLite's automatic checkpoints, which hide their errors.
     sqlite3_wal_hook(
         database.getHandle(),
         [](void* pages, sqlite3*, const char*, int count) {
@@ -173,8 +173,9 @@ absl::Status StoreWriter::Commit(const WriteBatch& batch) {
   return failure_;
 }
 
-// A write that found no room has written nothing, so it may be tried again; a
-// failed fsync may not.
+// Writes the batch, and once more after giving the disk reserve back. That is
+// safe for a write that found no room, since it has written nothing. It would
+// not be after a failed fsync.
 absl::Status StoreWriter::WriteOrGiveRoom(const WriteBatch& batch) {
   const auto write = [&] {
     return Guarded("writing the database", [&]() -> absl::Status {
@@ -201,7 +202,7 @@ absl::Status StoreWriter::Checkpoint() {
     case SQLITE_OK:
     case SQLITE_BUSY:
       return absl::OkStatus();
-    case SQLITE_FULL:  // the log holds everything still
+    case SQLITE_FULL:  // the log still holds everything
       reserve_->Release();
       return absl::OkStatus();
     default:
@@ -211,7 +212,7 @@ absl::Status StoreWriter::Checkpoint() {
   }
 }
 
-// Jobs before what refers to them.
+// Writes the batch: jobs before the rows that refer to them.
 void StoreWriter::Write(const WriteBatch& batch) {
   for (const auto& [name, last] : dirty_ids_) {
     WriteNumber(kUpsertId, name, last);
@@ -226,6 +227,8 @@ void StoreWriter::Write(const WriteBatch& batch) {
   }
   for (const auto& [key, sums] : batch.add_usage) AddUsage(key, sums);
   for (uint64_t id : batch.delete_jobs) {
+    // The order matters: sums and counts are taken over before the job's row is
+    // gone.
     DeleteById(kKeepUsageOf, id);
     DeleteById(kDeleteUsageOf, id);
     DeleteById(kDeleteCheckpointsOf, id);

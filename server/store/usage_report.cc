@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kHour = 3600;
 
-// ?1, ?2: the first hour and the one after the last; ?3: the tenant, empty: of
-// all; ?4, ?5: rows of the page and before it.
+// ?1, ?2: first hour and hour after the last. ?3: tenant; empty: all. ?4, ?5:
+// rows of the page and rows before it.
 #define GPUPOOL_USAGE_QUERY(value, tenant, model, job)                        \
   "SELECT " tenant ", " model ", " job                                        \
   ", device_kind, activity, SUM(device_seconds), SUM(byte_seconds),"          \

@@ -15,7 +15,7 @@
 namespace gpupool::server {
 namespace {
 
-// Of driver_types.h.
+// cudaErrorIllegalAddress of driver_types.h.
 constexpr int kIllegalAddress = 700;
 constexpr int kEccUncorrectable = 214;
 
@@ -40,7 +40,7 @@ std::string InjectedFault::Take(uint64_t step, Moment moment) const {
   uint64_t at = 0;
   if (!(file >> kind >> at) || MomentOf(kind) != moment) return "";
   if (at != step && (moment == Moment::kStep || at != 0)) return "";
-  // Of several workers that see the file one has the fault.
+  // rename() succeeds for one of several workers that see the file.
   if (std::rename(path_.c_str(), absl::StrCat(path_, ".done").c_str()) != 0) {
     return "";
   }

@@ -58,6 +58,8 @@ void Turnstile::Run() {
     UpdateView();
     if (engine_->exit_code() != 0) break;
   }
+  // The engine may be gone by a fault; checkpoints in host memory are still
+  // written.
   writer_.Finish();
 }
 
@@ -76,7 +78,7 @@ void Turnstile::Announce(uint64_t job_id, uint32_t attempt) {
   std::shared_ptr<GroupAbort> abort = engine_->NewAbort();
   absl::MutexLock lock(&mutex_);
   announced_.push_back(std::move(announced));
-  // The same attempt again keeps what was aborted before.
+  // emplace: a repeated attempt keeps its abort, which may be used already.
   aborts_.emplace(std::make_pair(job_id, attempt), std::move(abort));
 }
 
@@ -143,7 +145,7 @@ void Turnstile::AdvanceOneJob() {
   jobs_.pop_front();
   int slots_left = kMaxSlotsPerTurn;
   const bool goes_on = job->Advance([&] {
-    // A fault of the device ends the step too.
+    // A fault of the device ends the step, too.
     const int served = engine_->exit_code() == 0 ? ServeSlots(slots_left) : 0;
     slots_left -= served;
     if (served == 0) std::this_thread::yield();
@@ -226,7 +228,7 @@ TurnstileView Turnstile::view() const {
 }
 
 void Turnstile::SetRing(std::unique_ptr<SlotRingServer> ring) {
-  ring_memory_.reset();  // before the memory goes
+  ring_memory_.reset();  // before its memory goes
   ring_ = std::move(ring);
   if (ring_ == nullptr) return;
   auto known = engine_->RegisterMemory(ring_->memory());
@@ -246,7 +248,7 @@ absl::Status Turnstile::StartJob(worker::v1::StartJob request) {
   const uint32_t attempt = request.attempt();
   const absl::Status taken = TakeJob(std::move(request));
   if (!taken.ok()) ForgetAbort(id, attempt);
-  UpdateView();  // first: there is no moment at which it is not seen
+  UpdateView();  // first, so that it is in the view throughout
   absl::MutexLock lock(&mutex_);
   const auto announced = std::find_if(
       announced_.begin(), announced_.end(), [&](const auto& candidate) {

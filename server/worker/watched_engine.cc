@@ -28,14 +28,14 @@ class Watch {
     End(StatusOf(result));
     return result;
   }
-  // A piece of work from one call to another. Other work may be done between
-  // the two, and does not count for it.
+  // Mark a piece of work from one call to another. Other work in between does
+  // not count for it.
   void Begin(WorkPhase phase) { page_->Begin(phase); }
   void End(const absl::Status& status) {
     page_->End();
     Note(status);
   }
-  // From any thread.
+  // May be called on any thread.
   void Note(const absl::Status& status) {
     if (status.ok()) return;
     const int code = engine_->ExitCodeFor(status);
@@ -193,7 +193,7 @@ class WatchedEngine : public Engine {
   }
   int exit_code() const override { return watch_.exit_code(); }
 
-  // Any thread: not the device's work.
+  // Any thread, so it is not marked as work of the device.
   std::shared_ptr<GroupAbort> NewAbort() override {
     return engine_->NewAbort();
   }

@@ -27,7 +27,6 @@ FRAGMENTS = {
     "benchmarks": 3,
     "client": 25,
     "engine": 313,
-    "server": 58,
     "tests": 110,
 }
 

@@ -18,14 +18,14 @@ using engine::cuda::SurveyedGpu;
 constexpr int kExclusiveThread = 1;
 constexpr int kProhibited = 2;
 constexpr int kExclusiveProcess = 3;
-// More would fill the line.
+// Maximum number of pairs that fit a line.
 constexpr size_t kMostPairs = 4;
 constexpr size_t kMostHolders = 4;
 constexpr char kWorker[] = "gpupool-worker";
 
 std::string NameOf(size_t index) { return absl::StrCat("cuda:", index); }
 
-// The management library's number of the GPU with that uuid; -1 without.
+// Returns the management library's index of the GPU with that uuid, or -1.
 int NvmlIndex(const DoctorFacts& facts, const std::string& uuid) {
   for (size_t i = 0; i < facts.nvml.gpus.size(); ++i) {
     if (!uuid.empty() && facts.nvml.gpus[i].uuid == uuid) {
@@ -52,7 +52,7 @@ void JudgeCode(const DoctorFacts& facts, size_t index, Findings& findings) {
   }
 }
 
-// Of a name that is not told the number only.
+// Returns the process's name, or only its number when the name is unknown.
 std::string HolderText(const DoctorFacts& facts, const NvmlProcess& process) {
   const auto name = facts.process_names.find(process.pid);
   return absl::StrCat(
@@ -78,7 +78,7 @@ std::string HoldersText(const DoctorFacts& facts, const NvmlGpu& gpu) {
                          : absl::StrJoin(holders, ", ");
 }
 
-// A server that runs here holds what it should.
+// Returns whether a running server's own workers hold the memory.
 bool HeldByOwnWorkers(const DoctorFacts& facts, const NvmlGpu& gpu) {
   return std::any_of(
       gpu.processes.begin(), gpu.processes.end(), [&](const auto& process) {
@@ -143,7 +143,7 @@ void JudgeGpu(const DoctorFacts& facts, size_t index, Findings& findings) {
   JudgeHealth(NameOf(index), absl::StrCat(at), told, findings);
 }
 
-// Of all GPUs at once: eight of them would say the same.
+// Judges all GPUs at once, since eight of them would repeat one finding.
 void JudgePersistence(const DoctorFacts& facts, Findings& findings) {
   std::vector<std::string> off;
   for (size_t i = 0; i < facts.driver.gpus.size(); ++i) {
@@ -174,7 +174,7 @@ void JudgeGpus(const DoctorFacts& facts, Findings& findings) {
   for (size_t i = 0; i < facts.driver.gpus.size(); ++i) {
     JudgeGpu(facts, i, findings);
   }
-  // CUDA may show no GPU because of one that is lost.
+  // One lost GPU may hide all GPUs from CUDA.
   for (size_t i = 0; i < facts.nvml.gpus.size(); ++i) {
     const NvmlGpu& gpu = facts.nvml.gpus[i];
     if (gpu.code == 0) continue;

@@ -29,6 +29,7 @@ struct Verbs {
   bool list_settings = false;
 };
 
+// Adds the flags that are no settings, such as --check.
 void AddVerbs(CLI::App& app, Verbs* verbs, CommandLine* result) {
   app.add_option("--config", verbs->config_file,
                  "YAML file with the names of the settings as keys; flags win")
@@ -69,6 +70,7 @@ std::string Suggestion(const CLI::App& app) {
   return "";
 }
 
+// Sets the given flags, after the file, so that flags win.
 absl::Status SetGiven(const std::deque<Given>& given, Config* config) {
   for (const Given& flag : given) {
     if (flag.option->count() == 0) continue;

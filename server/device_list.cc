@@ -47,6 +47,7 @@ absl::Status UnknownWord(absl::string_view word) {
   return Refusal(absl::StrCat("\"", word, "\" is no device; ", kExamples));
 }
 
+// Adds "cpu:COUNT". The error explains that it is a count, not an index.
 absl::Status AddCpuDevices(absl::string_view count, DeviceList* list) {
   uint32_t number = 0;
   if (count == "0" || count.empty()) {
@@ -69,6 +70,7 @@ absl::Status AddCpuDevices(absl::string_view count, DeviceList* list) {
   return absl::OkStatus();
 }
 
+// Adds "cuda:INDEX", or a bare index after one.
 absl::Status AddGpu(absl::string_view index, DeviceList* list) {
   uint32_t number = 0;
   if (absl::StrContains(index, '-')) {

@@ -67,6 +67,7 @@ absl::Status NoGpu(absl::string_view name, const MachineFacts& machine) {
       "cpu:1"));
 }
 
+// Checks that the GPU exists, is usable and has the wanted memory.
 absl::Status CheckGpu(uint32_t index, uint64_t memory_bytes,
                       const MachineFacts& machine) {
   const std::string name = absl::StrCat("cuda:", index);
@@ -97,6 +98,7 @@ void AddLinks(const std::vector<uint32_t>& indices, const MachineFacts& machine,
   }
 }
 
+// Returns the GPUs in the given order, each with its links to the others.
 absl::StatusOr<std::vector<DeviceChoice>> GpuDevices(
     const std::vector<uint32_t>& indices, uint64_t memory_bytes,
     const MachineFacts& machine) {

@@ -107,6 +107,7 @@ int Fail(const absl::Status& status, int code) {
   return code;
 }
 
+// Prints the report of --check. Returns 0 only for a sound database.
 int Check(const Config& config) {
   const auto report = CheckDatabase(Database(config));
   if (!report.ok()) {

@@ -158,6 +158,8 @@ class Server::Impl {
     });
   }
 
+  // Returns the machine's facts. Without usable GPUs that is no error here: the
+  // words of --devices decide whether they are needed.
   absl::StatusOr<MachineFacts> LookAtMachine() const {
     MachineFacts machine = ReadMachineFacts();
     if (!MayMeanGpus(config_.devices)) return machine;
@@ -203,6 +205,8 @@ class Server::Impl {
             .keep_job_events = config_.keep_job_events};
   }
 
+  // Starts control, pool and serving. Each needs the one before; control gets
+  // the later two through Start.
   absl::Status StartWork() {
     ASSIGN_OR_RETURN(control_,
                      ControlLoop::Create(ControlSettings(), ControlNeeds()));
@@ -213,6 +217,7 @@ class Server::Impl {
     return absl::OkStatus();
   }
 
+  // Starts what is reached from outside, after everything that it calls.
   absl::Status StartEndpoints() {
     repository_ = std::make_unique<ControlRepository>(&control_->context());
     inference_ = std::make_unique<InferenceService>(
@@ -394,6 +399,7 @@ class Server::Impl {
     }
   }
 
+  // Writes the port file last of all: who sees it may call.
   absl::Status WritePortFile() const {
     if (config_.port_file.empty()) return absl::OkStatus();
     const nlohmann::json ports = {{"grpc_port", ports_.grpc},

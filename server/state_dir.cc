@@ -41,6 +41,8 @@ std::string Holder(int fd) {
   return count > 0 ? absl::StrCat("process ", text) : "another process";
 }
 
+// Makes the folder for this user only. Returns its path without links, so that
+// two paths to one folder meet at the same lock.
 absl::StatusOr<std::string> MakeFolder(const std::string& path) {
   std::error_code error;
   const std::filesystem::path parent =
@@ -68,6 +70,8 @@ absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(
   const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return SystemError("cannot open", lock);
   auto state = absl::WrapUnique(new StateDir(std::move(real), fd));
+  // The kernel releases the lock at any end of the process. The pid in the file
+  // is for messages only.
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the state folder ", state->path(), " is held by ", Holder(fd),

@@ -24,6 +24,7 @@ absl::Status LoadResult(const absl::StatusOr<v1::ModelVersion>& version) {
 
 }  // namespace
 
+// Reads all pages of models, since the protocol's index has no pages.
 absl::StatusOr<std::vector<v1::ModelVersion>> ControlRepository::Versions() {
   std::vector<v1::ModelVersion> versions;
   v1::ListModelsRequest request;

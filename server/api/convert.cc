@@ -31,6 +31,7 @@ bool IsNameByte(char c) {
          c == '-' || c == '.';
 }
 
+// Returns the format by the file name's ending, ignoring ".gz".
 v1::DatasetFormat FormatOf(absl::string_view file_name) {
   const std::string name = absl::AsciiStrToLower(file_name);
   absl::string_view stem = name;
@@ -50,6 +51,8 @@ bool IsTable(v1::DatasetFormat format) {
   return format == v1::CSV || format == v1::NPZ;
 }
 
+// Checks one file and adds its size to `total_bytes`. Subtracts from the limit
+// instead of adding to the total, which a hostile size could overflow.
 absl::Status CheckFile(const v1::DatasetFile& file, uint64_t limit_bytes,
                        uint64_t* total_bytes) {
   if (file.file_name().size() > kMaxFileNameBytes) {
@@ -76,6 +79,8 @@ absl::Status CheckFile(const v1::DatasetFile& file, uint64_t limit_bytes,
   return absl::OkStatus();
 }
 
+// Fills in the format from the name of the first file, and checks that the
+// number of files goes with it.
 absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
   v1::DatasetLayout* layout = header->mutable_layout();
   const std::string& file_name = header->files(0).file_name();
@@ -105,6 +110,7 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
   return absl::OkStatus();
 }
 
+// Checks that label columns are given in one way only, for CSV only.
 absl::Status CheckLabelColumns(const v1::DatasetLayout& layout) {
   const int count =
       std::max(layout.label_columns_size(), layout.label_names_size());
@@ -142,6 +148,7 @@ absl::Status CheckLabelColumns(const v1::DatasetLayout& layout) {
   return absl::OkStatus();
 }
 
+// Fills in the roles of the files by their order, and checks given ones.
 absl::Status FillRoles(v1::UploadDatasetRequest::Header* header) {
   if (IsTable(header->layout().format())) {
     v1::DatasetFile* file = header->mutable_files(0);

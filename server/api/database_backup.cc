@@ -30,6 +30,7 @@ void DatabaseBackup::Take(Answer answer) {
   Wake();
 }
 
+// Sends the header when the copy is there, then chunk after chunk.
 DatabaseBackup::Step DatabaseBackup::Next() {
   if (chunks_.has_value() && chunks_->done()) return absl::OkStatus();
   absl::StatusOr<v1::BackUpDatabaseResponse> message;

@@ -53,6 +53,8 @@ absl::Status DatasetUpload::CheckDisk() const {
                    " bytes, the server's disk has ", free_bytes, " left"));
 }
 
+// Appends the chunk to its file. Chunks of a file must not follow those of a
+// later one, so that at most one file is being written.
 absl::Status DatasetUpload::TakeChunk(
     const v1::UploadDatasetRequest::Chunk& chunk) {
   if (!has_header_) {

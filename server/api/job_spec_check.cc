@@ -38,6 +38,8 @@ constexpr int kMaxPrerequisites = 100;
 constexpr double kMaxHostCores = 65536;
 constexpr uint64_t kMaxHostBytes = uint64_t{1} << 50;
 
+// Checks the choice of held-out rows. Whether rows are left is known with the
+// data only.
 absl::Status CheckHeldOut(const v1::HeldOut& held_out) {
   switch (held_out.rule_case()) {
     case v1::HeldOut::kEvery:
@@ -58,6 +60,7 @@ absl::Status CheckHeldOut(const v1::HeldOut& held_out) {
   return absl::OkStatus();
 }
 
+// Checks numbers of devices: a fixed one or an elastic range, never both.
 absl::Status CheckDevices(const v1::JobSpec& spec) {
   if (spec.devices() > kMaxDevices) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -111,6 +114,7 @@ absl::Status CheckTime(absl::string_view field,
       field, " is no time from 1970 to 9999, as in \"2026-01-31T18:00:00Z\""));
 }
 
+// Checks the number of prerequisites. Control checks that they exist.
 absl::Status CheckAfter(const v1::JobSpec& spec) {
   if (spec.after_ok_size() + spec.after_any_size() > kMaxPrerequisites) {
     return absl::InvalidArgumentError(
@@ -162,6 +166,7 @@ absl::Status CheckData(const v1::DataSpec& data) {
                    "; it must be a finite number other than 0"));
 }
 
+// Checks and fills in how often and when a failed job is tried again.
 absl::Status CheckRetry(v1::RetrySpec* retry) {
   FillRetryDefaults(retry);
   if (retry->max_attempts() < 1 || retry->max_attempts() > kMaxAttempts) {
@@ -185,6 +190,7 @@ absl::Status CheckPublish(v1::PublishSpec* publish) {
   return CheckServingOptions("publish.serving", publish->mutable_serving());
 }
 
+// Checks each dimension and, without overflow, their product.
 absl::Status CheckInputShape(absl::string_view field,
                              const v1::ModelSpec& spec) {
   if (spec.input_shape_size() < 1 || spec.input_shape_size() > kMaxRank) {

@@ -112,6 +112,7 @@ absl::Status CheckAdagrad(const v1::Adagrad& adagrad) {
                     adagrad.initial_accumulator(), kNotNegative);
 }
 
+// Checks the fields of the chosen optimizer; exactly one must be chosen.
 absl::Status CheckOptimizer(const v1::TrainingSpec& training) {
   switch (training.optimizer_case()) {
     case v1::TrainingSpec::kSgd:
@@ -213,6 +214,7 @@ absl::Status CheckSchedule(const v1::LearningRateSchedule& schedule) {
   return absl::OkStatus();
 }
 
+// Checks that the job's length is given, in steps or in epochs.
 absl::Status CheckLength(const v1::TrainingSpec& training) {
   if (training.length_case() == v1::TrainingSpec::LENGTH_NOT_SET) {
     return Missing("training's length", "epochs or steps");

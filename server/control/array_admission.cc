@@ -81,6 +81,8 @@ absl::StatusOr<std::optional<v1::JobArray>> Earlier(
   return EarlierArray(transaction, tenant, id);
 }
 
+// Checks the array as a whole and each task. Runs in the transaction, since the
+// ledger may have changed while plans were made.
 absl::Status Check(const ControlContext& context, Transaction& transaction,
                    const Submission& submission) {
   RETURN_IF_ERROR(CheckRoom(context, transaction, submission.tasks.size()));
@@ -97,6 +99,8 @@ absl::Status Check(const ControlContext& context, Transaction& transaction,
   return absl::OkStatus();
 }
 
+// Adds the array's row and its tasks. The tasks reach the scheduler in one
+// event, so that none starts before all are there.
 uint64_t AddArray(Transaction& transaction, const Submission& submission) {
   v1::JobArray array;
   array.set_id(transaction.store().AllocateId(IdKind::kJob));
@@ -129,6 +133,7 @@ void AnswerWithArray(const ControlContext& context, Transaction& transaction,
   });
 }
 
+// Admits the array, or answers with the one of an earlier try.
 void Admit(const ControlContext& context, Transaction& transaction,
            const SubmissionPtr& submission) {
   const auto earlier = Earlier(transaction, submission->request);

@@ -60,6 +60,8 @@ bool AddRange(absl::string_view part, std::vector<uint32_t>& indices) {
   if (last < first || (!indices.empty() && first <= indices.back())) {
     return false;
   }
+  // 64 bits, so that i cannot wrap below `last`. One above the limit is enough
+  // for the error.
   for (uint64_t i = first; i <= last && indices.size() <= kMaxArrayTasks;
        i += step) {
     indices.push_back(static_cast<uint32_t>(i));
@@ -183,6 +185,8 @@ absl::StatusOr<const FieldDescriptor*> FindField(const Message& message,
   return field;
 }
 
+// Sets the field with that path of names and positions, by reflection, so that
+// every scalar field of a spec can vary without code of its own.
 absl::Status SetField(Message& spec, const std::string& path,
                       const std::string& text) {
   const std::vector<std::string> names = absl::StrSplit(path, '.');
@@ -219,6 +223,7 @@ absl::Status SetField(Message& spec, const std::string& path,
                                       "switch"));
 }
 
+// Checks that each field has one value for all tasks or one for each.
 absl::Status CheckValues(const v1::ArraySpec& array, size_t tasks) {
   for (const auto& [path, values] : array.values()) {
     const std::vector<absl::string_view> names = absl::StrSplit(path, '.');

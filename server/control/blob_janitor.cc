@@ -92,6 +92,8 @@ absl::StatusOr<std::vector<std::string>> BlobJanitor::FilesOf(
   return files;
 }
 
+// Returns all blobs that rows or manifests name. An unreadable manifest is an
+// error: the sweep would take its files for garbage.
 absl::StatusOr<absl::flat_hash_set<std::string>> BlobJanitor::References() {
   absl::flat_hash_set<std::string> used;
   std::vector<std::string> manifests;

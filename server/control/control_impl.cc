@@ -47,6 +47,7 @@ scheduler::DeviceFault FaultOf(absl::StatusCode code) {
   }
 }
 
+// Returns the event of a worker's Hello, with running and left attempts apart.
 scheduler::WorkerReady ToEvent(scheduler::DeviceId device,
                                const worker::v1::HelloReply& reply) {
   scheduler::WorkerReady event;
@@ -89,6 +90,8 @@ ControlLoop::Impl::Impl(ControlOptions options,
   }
 }
 
+// Restores the state, and publishes it before the thread runs, so that the
+// first reader sees it.
 absl::Status ControlLoop::Impl::Recover() {
   const absl::Status status = server::Recover(options_, *dependencies_.store,
                                               dependencies_.now(), ledger_);
@@ -185,6 +188,8 @@ void ControlLoop::Impl::FireTimers(Transaction& transaction) {
   renewal_.CheckHold(transaction);
 }
 
+// Commits the turn. After a failure `fatal` ends the process: memory is then
+// ahead of the disk and must not be shown.
 bool ControlLoop::Impl::Commit(Transaction& transaction) {
   const absl::Time begin = absl::Now();
   const absl::Status status = transaction.Commit();
@@ -283,6 +288,8 @@ void ControlLoop::Impl::WorkerIsReady(const std::string& device,
   }
 }
 
+// Tells serving before the scheduler acts, so that no batch goes to the lost
+// worker's ring.
 void ControlLoop::Impl::WorkerIsLost(const std::string& device,
                                      const absl::Status& reason) {
   if (!board_.Has(device)) return;

@@ -55,6 +55,7 @@ absl::StatusOr<std::optional<v1::Dataset>> Holder(Transaction& transaction,
   return std::optional(*std::move(stored));
 }
 
+// Checks that the dataset's files are in the blob store.
 absl::Status CheckBlobs(const ControlContext& context,
                         const v1::Dataset& dataset) {
   for (const v1::DatasetFile& file : dataset.files()) {
@@ -66,6 +67,7 @@ absl::Status CheckBlobs(const ControlContext& context,
   return absl::OkStatus();
 }
 
+// Adds the row, unless the name was taken while a worker read the rows.
 void Add(const ControlContext& context, Transaction& transaction,
          v1::Dataset dataset, const DatasetCallback& callback) {
   auto holder = Holder(transaction, dataset.name());
@@ -99,6 +101,7 @@ void DeleteBlobs(const ControlContext& context, const v1::Dataset& deleted) {
   }
 }
 
+// Deletes the row unless a job uses it. Files go after the commit only.
 void Remove(const ControlContext& context, Transaction& transaction,
             const std::string& name,
             const Callback<v1::DeleteDatasetResponse>& callback) {

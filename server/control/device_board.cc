@@ -116,6 +116,8 @@ void DeviceBoard::AddDevice(const std::string& name, uint64_t limit_bytes,
   device.set_threads(threads);
 }
 
+// Takes the facts of the worker's Hello. Attempts are unknown until the first
+// heartbeat.
 void DeviceBoard::SetReady(const std::string& name,
                            const worker::v1::HelloReply& reply) {
   absl::MutexLock lock(&mutex_);
@@ -253,6 +255,8 @@ void DeviceBoard::CollectAbsent(Entry::Attempts& attempts, const Entry& entry,
   }
 }
 
+// Reports disagreements both ways: attempts that are missing on the worker, and
+// attempts that only the worker has.
 void DeviceBoard::CollectUnseen(Entry& entry, absl::Time now,
                                 std::vector<Disagreement>& found) {
   CollectAbsent(entry.expected, entry, now, found);

@@ -39,6 +39,8 @@ struct Question {
   std::vector<std::string> devices;  // names of the devices
 };
 
+// Copies all that the forecast needs, in the transaction; the state must not be
+// read from another thread.
 Question QuestionOf(const v1::JobSpec& spec, const v1::Plan& plan,
                     Transaction& transaction) {
   v1::Job job;
@@ -55,6 +57,7 @@ Question QuestionOf(const v1::JobSpec& spec, const v1::Plan& plan,
   return question;
 }
 
+// Runs the forecast on the forecaster's thread.
 v1::StartForecast AnswerTo(Question& question) {
   const scheduler::Forecast forecast = scheduler::ForecastSubmission(
       std::move(question.state), question.job, question.now);

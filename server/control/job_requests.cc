@@ -59,6 +59,8 @@ std::string NotAllSucceed(uint64_t id, uint64_t tasks) {
                       "after_any");
 }
 
+// Checks that the array exists and, for after_ok, that none of its tasks has
+// failed. Tasks are counted in the store and in this turn.
 absl::Status CheckArray(Transaction& transaction, uint64_t id,
                         bool must_succeed) {
   uint64_t lost = 0;
@@ -85,6 +87,7 @@ absl::Status CheckArray(Transaction& transaction, uint64_t id,
   return absl::FailedPreconditionError(NotAllSucceed(id, lost));
 }
 
+// Checks a job or array that the new job waits for.
 absl::Status CheckPrerequisite(Transaction& transaction, uint64_t id,
                                bool must_succeed) {
   const JobRow* row = transaction.ledger().FindJob(id);
@@ -126,6 +129,8 @@ std::string Obstacle(const v1::Device& device, std::string otherwise) {
   return absl::StrCat(what, ": ", device.state_reason());
 }
 
+// Returns the explanation as the API's message. Devices that the scheduler may
+// not use get the board's reason.
 v1::JobExplanation ToProto(const ControlContext& context,
                            const scheduler::State& state,
                            const scheduler::Job& job,

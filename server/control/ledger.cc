@@ -18,6 +18,7 @@ JobRow* Ledger::FindJob(uint64_t id) {
   return it == jobs.end() ? nullptr : &it->second;
 }
 
+// Removes the row from all indexes, in the reverse of AddJob.
 void Ledger::RemoveJob(uint64_t id) {
   auto it = jobs.find(id);
   if (it == jobs.end()) return;

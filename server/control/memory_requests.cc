@@ -97,6 +97,9 @@ void TellWorker(const ControlContext& context,
       });
 }
 
+// Sets the fraction for placements first, durably, and then tells the worker.
+// In the other order a crash in between could leave a worker with less memory
+// than is placed.
 void SetFraction(const ControlContext& context, Transaction& transaction,
                  const v1::SetMemoryFractionRequest& request,
                  const Callback<v1::MemoryStats>& callback) {

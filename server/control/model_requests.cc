@@ -36,6 +36,7 @@ namespace {
 using scheduler::VersionId;
 using For = VersionWaiters::For;
 
+// Returns NotFound that says whether the model or only the version is unknown.
 absl::Status NoSuchVersion(Ledger& ledger, const std::string& model,
                            uint64_t number) {
   if (!ledger.HasModel(model)) {
@@ -67,6 +68,7 @@ void AnswerWithVersions(const ControlContext& context, Transaction& transaction,
   });
 }
 
+// Adds the version and asks to load it, in one transaction.
 void CreateAndLoad(const ControlContext& context, Transaction& transaction,
                    v1::ModelVersion version, bool wait,
                    const VersionCallback& callback) {
@@ -136,6 +138,7 @@ absl::Status CheckMayLoad(const scheduler::State& state,
                    "`, then load it on ", request.device()));
 }
 
+// Asks to load the version. The scheduler decides where.
 void Load(const ControlContext& context, Transaction& transaction,
           const v1::LoadVersionRequest& request,
           const VersionCallback& callback) {
@@ -155,6 +158,7 @@ void Load(const ControlContext& context, Transaction& transaction,
       request.wait() ? std::optional(For::kLoaded) : std::nullopt, callback);
 }
 
+// Asks to unload the version; for version 0 all of the model.
 void Unload(const ControlContext& context, Transaction& transaction,
             const v1::UnloadVersionRequest& request,
             const VersionCallback& callback) {

@@ -66,6 +66,8 @@ void RecoverUsage(const v1::Job& job, absl::Time now, Ledger& ledger) {
       now);
 }
 
+// Adds the row and the scheduler's job. Counters of failures and of ranks' ends
+// are outside of the row.
 absl::Status RecoverJob(const Store& store, absl::Time now, v1::Job job,
                         Ledger& ledger) {
   const uint64_t id = job.id();
@@ -132,6 +134,7 @@ void RecoverVersion(v1::ModelVersion version, Ledger& ledger) {
       ToSchedulerVersion(row, ledger.state.FindDevice(row.device())));
 }
 
+// Adds all rows; only those that were not cancelled reach the scheduler.
 absl::Status RecoverReservations(const Store& store, Ledger& ledger) {
   ASSIGN_OR_RETURN(auto rows, store.LoadReservations());
   for (v1::Reservation& row : rows) {
@@ -145,6 +148,7 @@ absl::Status RecoverReservations(const Store& store, Ledger& ledger) {
   return absl::OkStatus();
 }
 
+// Connects each pair once; links are symmetric.
 void ConnectDevices(const std::vector<ControlDevice>& devices,
                     scheduler::State& state) {
   for (size_t a = 0; a < devices.size(); ++a) {

@@ -52,6 +52,8 @@ struct Intake {
   }
 };
 
+// Takes the start of an attempt. Only an attempt that resumed tells the cost of
+// a restart.
 void TakeStarted(const Intake& in) {
   const worker::v1::JobStarted& started = in.report.started();
   scheduler::AttemptStarted event{in.device, in.attempt, std::nullopt};
@@ -68,6 +70,7 @@ void TakeStarted(const Intake& in) {
   in.transaction.TouchJob(row->job.id());
 }
 
+// Takes progress, and the time left by the worker's estimate.
 void TakeProgress(const Intake& in) {
   const v1::Progress& progress = in.report.progress();
   scheduler::ProgressMade made{in.device, in.attempt, progress.step(),
@@ -149,6 +152,8 @@ void PruneCheckpoints(const Intake& in, JobRow& row) {
   steps = std::move(kept);
 }
 
+// Takes a checkpoint that is on disk: row, event, the job's best and last ones.
+// Prunes older ones.
 void TakeCheckpoint(const Intake& in) {
   v1::Checkpoint checkpoint = in.report.checkpoint();
   const absl::Duration took = absl::Seconds(checkpoint.save_seconds());
@@ -190,6 +195,8 @@ scheduler::DeviceFault FaultOf(const worker::v1::JobEnded& ended) {
   }
 }
 
+// Takes the end of a rank. An unknown outcome of a newer worker counts as an
+// interruption, which is retried.
 void TakeEnded(const Intake& in) {
   const worker::v1::JobEnded& ended = in.report.ended();
   JobRow* row = in.row();

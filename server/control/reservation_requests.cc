@@ -45,6 +45,7 @@ bool HasEnded(const v1::Reservation& row, absl::Time now) {
   return row.has_cancel_time() || EndOf(row) <= now;
 }
 
+// Returns the row with its state at `now`, which is not stored.
 v1::Reservation WithState(v1::Reservation row, absl::Time now) {
   if (row.has_cancel_time()) {
     row.set_state(v1::RESERVATION_CANCELLED);
@@ -128,6 +129,7 @@ absl::Status CheckTenant(const ControlContext& context,
       })));
 }
 
+// Checks that the start is neither past nor too far ahead.
 absl::Status CheckWindow(absl::Time start, absl::Time now) {
   if (start < now) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -143,6 +145,7 @@ absl::Status CheckWindow(absl::Time start, absl::Time now) {
   return absl::OkStatus();
 }
 
+// Checks that the name is free, and that there is room for one more.
 absl::Status CheckFree(const Ledger& ledger, const Request& request,
                        absl::Time now) {
   size_t others = 0;
@@ -188,6 +191,8 @@ void DropOldest(Transaction& transaction, absl::Time now) {
   }
 }
 
+// Returns a new row after all checks, with devices chosen by the scheduler's
+// policy.
 absl::StatusOr<v1::Reservation> NewReservation(const ControlContext& context,
                                                Transaction& transaction,
                                                const Request& request) {

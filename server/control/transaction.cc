@@ -53,6 +53,7 @@ bool Transaction::Apply(const scheduler::Event& event,
   return !result.stale;
 }
 
+// Mirrors a change of a job's state in its row, its counters and its events.
 void Transaction::MirrorChange(const scheduler::JobChange& change,
                                const v1::JobError* error) {
   JobRow* row = ledger_->FindJob(change.job.value());
@@ -99,6 +100,7 @@ void Transaction::NoteFirstStart(v1::Job& job) {
                                FromTimestamp(job.predicted_start_time()));
 }
 
+// Counts the preemption and writes it into the job's log.
 void Transaction::Mirror(const scheduler::Preemption& preemption) {
   preemptions_.push_back(preemption.reason);
   JobRow* row = ledger_->FindJob(preemption.job.value());
@@ -137,6 +139,7 @@ std::string Transaction::PreemptionText(
                                           : ", which needs its bytes");
 }
 
+// Mirrors what else the scheduler has changed of the job.
 void Transaction::MirrorJob(uint64_t id) {
   JobRow* row = ledger_->FindJob(id);
   const scheduler::Job* job = ledger_->state.FindJob(JobId(id));
@@ -186,6 +189,7 @@ void Transaction::CountFailures(uint64_t id) {
   }
 }
 
+// Mirrors the version; one that the scheduler has dropped is deleted.
 void Transaction::MirrorVersion(uint64_t id) {
   const scheduler::Version* version = ledger_->state.FindVersion(VersionId(id));
   if (version == nullptr) {
@@ -271,6 +275,8 @@ void Transaction::SetDrain(const scheduler::Device& device,
   if (Apply(event)) batch_.set_drains[device.name] = drain;
 }
 
+// Makes a version of the job's best checkpoint, or of the last one, and asks to
+// load it.
 void Transaction::Publish(uint64_t job_id) {
   JobRow* row = ledger_->FindJob(job_id);
   if (row == nullptr) return;

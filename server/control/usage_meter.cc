@@ -33,6 +33,7 @@ UsageSums Scaled(const UsageSums& sums, double by) {
 
 }  // namespace
 
+// Returns who pays for a served version: the tenant of the job that made it.
 UsageMeter::Holder UsageMeter::HolderOf(const scheduler::Version& version,
                                         Transaction& transaction) {
   Holder holder{.tenant = kNobody,
@@ -52,6 +53,8 @@ UsageMeter::Holder UsageMeter::HolderOf(const scheduler::Version& version,
   return holder;
 }
 
+// Returns the holders from now on. They are charged at the next change, so that
+// a change never charges the wrong holder.
 UsageMeter::Meter UsageMeter::Read(const scheduler::Device& device,
                                    Transaction& transaction) {
   Meter meter{.since = transaction.now()};

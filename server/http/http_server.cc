@@ -113,6 +113,7 @@ class HttpServer::Gateway {
     });
   }
 
+  // Adds the routes. Each answers by one rpc on the channel.
   void AddRoutes() {
     server_.Get("/v2/health/live", [this](const Request&, Response& response) {
       inference::ServerLiveResponse answer;

@@ -48,6 +48,8 @@ void AttachDescriptors(absl::Span<const UniqueFd> descriptors,
   }
 }
 
+// Returns copies that the channel owns until they are sent: the caller may
+// close its own at once. Never below 3, the standard streams.
 absl::StatusOr<std::vector<UniqueFd>> Duplicate(
     absl::Span<const int> descriptors) {
   std::vector<UniqueFd> copies;
@@ -173,6 +175,8 @@ absl::StatusOr<bool> ControlChannel::Receive(
   }
 }
 
+// Returns the length of the next frame, or nothing before its prefix is
+// complete. Checked before any memory is reserved for it.
 absl::StatusOr<std::optional<uint32_t>> ControlChannel::FrameLength() const {
   if (received_.size() - consumed_ < kPrefixBytes) return std::nullopt;
   uint32_t length = 0;
@@ -221,6 +225,8 @@ absl::StatusOr<bool> ControlChannel::ReadSome() {
   return true;
 }
 
+// Takes over all received descriptors, even surplus ones: those not owned by
+// anybody would leak.
 absl::Status ControlChannel::KeepDescriptors(void* message_header) {
   auto* const header = static_cast<msghdr*>(message_header);
   for (cmsghdr* message = CMSG_FIRSTHDR(header); message != nullptr;

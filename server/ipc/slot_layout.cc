@@ -34,6 +34,8 @@ bool DenseBytes(const SlotTensor& tensor, uint64_t element_bytes,
   return true;
 }
 
+// Checks one tensor. Compares offset and bytes by subtraction, since their sum
+// could overflow.
 absl::Status CheckTensor(const SlotTensor& tensor, const char* kind, uint32_t i,
                          uint64_t slot_bytes) {
   const uint64_t element_bytes = SlotElementBytes(tensor.data_type);
@@ -66,6 +68,8 @@ bool Overlap(const SlotTensor& a, const SlotTensor& b) {
   return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
+// Checks that no output overlaps another tensor: the worker reads inputs while
+// it writes outputs.
 absl::Status CheckDisjointOutputs(const SlotHeader& header) {
   for (uint32_t o = 0; o < header.output_count; ++o) {
     const SlotTensor& output = header.outputs[o];

@@ -98,6 +98,8 @@ void SlotQueue::Wait(int wake_fd, absl::Duration timeout) {
   Sleep(wake_fd, timeout);
 }
 
+// Returns true when something came within kSpinLimit. Looks at the clock only
+// every 16 turns.
 bool SlotQueue::Spin() {
   const SteadyClock::time_point end = SteadyClock::now() + kSpinLimit;
   do {

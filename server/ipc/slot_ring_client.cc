@@ -135,6 +135,7 @@ void SlotRingClient::Submit(Slot slot, Done done) {
   done(status, std::move(slot));
 }
 
+// Runs the callbacks of answered slots until FailAll or corruption.
 void SlotRingClient::RunCompletions() {
   while (!stop_.load()) {
     switch (completions_.Look()) {
@@ -174,6 +175,8 @@ void SlotRingClient::Complete(uint64_t queue_entry) {
   done(std::move(answer), Slot(shared_from_this(), index));
 }
 
+// Copies the worker's part of the header out of shared memory once, and checks
+// the copy.
 absl::Status SlotRingClient::ReadAnswer(uint32_t index) {
   SlotHeader answer;
   std::memcpy(&answer, SlotAddress(index), sizeof(answer));

@@ -12,6 +12,8 @@
 namespace gpupool::server {
 namespace {
 
+// Returns the geometry by the region's header. Checks that the region is large
+// enough, so that no slot lies outside.
 absl::StatusOr<RingGeometry> ReadGeometry(const MemoryRegion& region) {
   RingHeader header;
   if (region.bytes() < sizeof(header)) {
@@ -100,6 +102,8 @@ bool SlotRingServer::HasRequests() const {
   return !broken_ && submissions_.Look() == SlotQueue::Ready::kEntry;
 }
 
+// Writes only the worker's part of the header. The completion is pushed last,
+// which publishes all of it.
 void SlotRingServer::Complete(const SlotRequest& request,
                               const absl::Status& status) {
   auto* const shared =

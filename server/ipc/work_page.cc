@@ -53,6 +53,7 @@ absl::string_view WorkPhaseText(WorkPhase phase) {
   return "compiling, loading, evaluating or saving";
 }
 
+// Writes the magic number last, so that a page with it is initialized.
 absl::StatusOr<WorkPage> WorkPage::Create() {
   ASSIGN_OR_RETURN(MemoryRegion region,
                    MemoryRegion::Create("gpupool-work", sizeof(Layout)));
@@ -112,6 +113,7 @@ void WorkPage::End() {
              std::memory_order_relaxed);
 }
 
+// Writes the text before the code, which readers look at first.
 void WorkPage::SetFault(int exit_code, absl::string_view text) {
   Layout& page = layout();
   const absl::string_view cut = text.substr(0, kTextBytes);

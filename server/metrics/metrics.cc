@@ -176,6 +176,8 @@ void Metrics::ClearGpuReadings(const std::string& device) {
   families_->gpus.Clear(device);
 }
 
+// Adds the difference to the last totals. After a restart of the worker its
+// totals start anew, so all of them are new.
 void Metrics::SetTrainingSteps(const std::string& device, uint64_t step_count,
                                double step_seconds_total) {
   MetricFamilies::Steps before;

@@ -30,6 +30,8 @@ int PidfdOpen(pid_t pid) {
 
 class SpawnSettings {
  public:
+  // Sets up: no standard input, output to the log, no other descriptors, own
+  // session, default signals.
   explicit SpawnSettings(const std::string& log_path) {
     ::posix_spawn_file_actions_init(&actions_);
     ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null",
@@ -74,6 +76,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
+// Returns our environment and those defaults that it does not set.
 std::vector<std::string> Environment(const std::vector<std::string>& defaults) {
   std::vector<std::string> variables;
   for (char** entry = ::environ; *entry != nullptr; ++entry) {

@@ -66,6 +66,7 @@ class WorkerPool::Impl {
   Clock::time_point stop_deadline_ = Clock::time_point::max();
 };
 
+// Makes one link for each device and starts the thread.
 absl::Status WorkerPool::Impl::Init(WorkerObserver* observer) {
   RETURN_IF_ERROR(CheckProgram(options_.worker_binary));
   for (const PoolDevice& device : options_.devices) {
@@ -121,6 +122,8 @@ void WorkerPool::Impl::Run() {
   FinishStop();
 }
 
+// Sleeps until a descriptor is ready, a link's deadline comes or a task was
+// posted; then lets each link look.
 void WorkerPool::Impl::PollOnce() {
   std::vector<pollfd> fds = {{wake_.get(), POLLIN, 0}};
   Clock::time_point deadline = Clock::now() + kMaxPoll;

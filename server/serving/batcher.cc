@@ -31,6 +31,7 @@ Batcher::Batcher(BatcherOptions options, WakeTimer* timer,
 
 Batcher::~Batcher() = default;
 
+// Queues under the lock; answers and launches without it.
 void Batcher::Enqueue(InferenceCall* call) {
   absl::Status admitted;
   {
@@ -69,6 +70,8 @@ uint32_t Batcher::RowsPerSlotOf(absl::Span<const int64_t> sizes) const {
   return rows;
 }
 
+// Returns an error for a call that never fits a slot of the present ring.
+// Without a ring everything may fit the next one.
 absl::Status Batcher::CheckFits(const InferenceCall& call) const {
   if (ring_ == nullptr) return absl::OkStatus();
   const uint32_t rows_per_slot = RowsPerSlotOf(call.inputs.served);
@@ -156,6 +159,7 @@ absl::Time Batcher::oldest_call() const {
 
 // ------------------------------------------------------------- the queue
 
+// Returns why the call must not wait any longer, or OK.
 absl::Status Batcher::Expiry(const InferenceCall& call, absl::Time now) const {
   if (call.deadline <= now) {
     return absl::DeadlineExceededError(
@@ -185,6 +189,7 @@ void Batcher::NoteExpiry(const InferenceCall& call) {
   }
 }
 
+// Moves expired calls out of the queue. Cheap while nothing can have expired.
 void Batcher::TakeExpired(absl::Time now, std::vector<Refusal>* refusals) {
   if (now < next_expiry_) return;
   next_expiry_ = absl::InfiniteFuture();
@@ -217,6 +222,7 @@ scheduler::BatchDecision Batcher::Decide(const scheduler::BatchOptions& limits,
   return scheduler::DecideBatch(waiting, limits, in_flight_, now);
 }
 
+// Takes a batch out of the queue if the policy closes one and a slot is free.
 std::unique_ptr<Batcher::Batch> Batcher::TakeBatch(
     absl::Time now, std::shared_ptr<SlotRingClient>* full_ring) {
   batch_due_ = absl::InfiniteFuture();
@@ -259,6 +265,8 @@ std::unique_ptr<Batcher::Batch> Batcher::TakeBatch(
   return batch;
 }
 
+// Puts the calls of a lost batch back; those that had their last try are
+// refused.
 void Batcher::Requeue(Batch& batch, const absl::Status& status,
                       std::vector<Refusal>* refusals) {
   // Backwards to the front of the queue keeps the order of arrival.
@@ -277,6 +285,8 @@ void Batcher::Requeue(Batch& batch, const absl::Status& status,
 
 // ------------------------------------------------------------ the batches
 
+// Collects under the lock what is due, does it without the lock, and repeats
+// until no batch is due.
 void Batcher::Pump() {
   std::unique_ptr<Batch> batch;
   do {
@@ -333,6 +343,7 @@ void Batcher::WaitForSlot(SlotRingClient& ring) {
   });
 }
 
+// Copies the rows into the slot and submits it. Each request is copied once.
 void Batcher::Launch(std::unique_ptr<Batch> batch) {
   Slot slot = *std::move(batch->slot);
   batch->slot.reset();

@@ -10,6 +10,7 @@
 namespace gpupool::server {
 namespace {
 
+// Returns the format. The rank is limited by a slot's header.
 absl::StatusOr<TensorFormat> MakeServedFormat(
     const v1::TensorSpec& spec, absl::Span<const SizedDimension> dimensions) {
   if (static_cast<uint32_t>(spec.shape_size()) > kMaxSlotRank) {
@@ -37,6 +38,7 @@ absl::StatusOr<std::vector<TensorFormat>> MakeFormats(
   return formats;
 }
 
+// Checks that all tensors have a batch dimension or none has.
 absl::Status CheckBatched(const VersionFacts& facts) {
   for (const auto* formats : {&facts.inputs, &facts.outputs}) {
     for (const TensorFormat& format : *formats) {

@@ -13,6 +13,7 @@ namespace {
 // Start of every look-up error: clients match on it.
 constexpr absl::string_view kPrefix = "Request for unknown model: ";
 
+// Returns NotFound for an unknown version, Unavailable for a known one.
 absl::Status WhyNotVersion(const v1::Model& model, uint64_t version) {
   const bool known =
       std::any_of(model.versions().begin(), model.versions().end(),
@@ -24,6 +25,8 @@ absl::Status WhyNotVersion(const v1::Model& model, uint64_t version) {
       what, " is not at ready state; load it, or retry when it is loading"));
 }
 
+// Returns Unavailable while some version is about to be ready, so that clients
+// retry.
 absl::Status WhyNotAny(const v1::Model& model) {
   // Ready in the catalogue but not here: the worker restarts.
   for (const v1::ModelVersion& version : model.versions()) {

@@ -8,6 +8,7 @@
 namespace gpupool::server {
 namespace {
 
+// Fills in the tensors from `offset` on, each aligned. Returns the end.
 uint64_t PackTensors(absl::Span<const TensorFormat> formats,
                      absl::Span<const int64_t> sizes, uint32_t rows,
                      uint64_t offset, SlotTensor* tensors) {

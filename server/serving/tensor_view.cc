@@ -32,6 +32,8 @@ int64_t RowsOf(const TensorFormat& format, const TensorView& input) {
   return format.batched ? input.shape[0] : 1;
 }
 
+// Checks the shape against the declared one, with -1 as any size, and the
+// number of rows.
 absl::Status CheckShape(absl::string_view model, const TensorFormat& format,
                         uint32_t max_batch_size, const TensorView& input) {
   const std::vector<int64_t> declared = format.DeclaredShape();
@@ -91,6 +93,7 @@ absl::Status TakeSizes(absl::string_view model, const TensorFormat& format,
   return absl::OkStatus();
 }
 
+// Checks the byte count, which protects the copy into the slot.
 absl::Status CheckBytes(absl::string_view model, const TensorFormat& format,
                         absl::Span<const int64_t> sizes,
                         const TensorView& input) {
@@ -107,6 +110,8 @@ absl::Status CheckBytes(absl::string_view model, const TensorFormat& format,
   return absl::OkStatus();
 }
 
+// Adds the varying axes, counted without the batch. A name must be one of the
+// dimensions; without a name the program decides the size.
 absl::Status AddVariable(const v1::TensorSpec& spec,
                          absl::Span<const SizedDimension> dimensions,
                          TensorFormat& format) {

@@ -104,6 +104,7 @@ class Checker {
     while (statement->executeStep()) take(*statement);
   }
 
+  // Runs SQLite's own checks of pages and foreign keys.
   void CheckPages() {
     ForEach("PRAGMA integrity_check(100)", [&](SQLite::Statement& row) {
       const std::string text = row.getColumn(0).getString();
@@ -134,6 +135,8 @@ class Checker {
     });
   }
 
+  // Checks that columns and messages of jobs agree, and that exactly ended jobs
+  // have an end.
   void CheckJobs() {
     CheckRows<v1::Job>(
         "jobs",
@@ -153,6 +156,7 @@ class Checker {
         });
   }
 
+  // Checks arrays, and that their tasks, kept or forgotten, are complete.
   void CheckArrays() {
     std::map<uint64_t, uint64_t> tasks;
     CheckRows<v1::JobArray>(

@@ -181,6 +181,8 @@ absl::Status Migrate(SQLite::Database& database) {
           "the database has schema ", found, ", this gpupoold knows up to ",
           current, "; start the newer gpupoold that wrote it"));
     }
+    // The version number commits with its step, so that a crash never leaves a
+    // half step.
     for (int step = found; step < current; ++step) {
       SQLite::Transaction transaction(database,
                                       SQLite::TransactionBehavior::IMMEDIATE);

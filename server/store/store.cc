@@ -107,6 +107,8 @@ const char* IdName(IdKind kind) {
   return "";
 }
 
+// Returns the query with the conditions that the request has. Texts are bound;
+// states are numbers.
 std::string ListJobsSql(const v1::ListJobsRequest& request) {
   std::string sql = "SELECT row, checksum FROM jobs WHERE id < ?1";
   if (!request.tenant().empty()) absl::StrAppend(&sql, " AND tenant = ?2");

@@ -27,6 +27,7 @@ constexpr char kTaskCounts[] =
 
 }  // namespace
 
+// Adds the counts of kept tasks and of forgotten ones.
 absl::Status Store::CountTasks(v1::JobArray& array) const {
   std::map<int, uint32_t> counts;
   RETURN_IF_ERROR(reader_->ForEach(

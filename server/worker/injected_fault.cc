@@ -55,6 +55,7 @@ void InjectedFault::WaitForRelease() const {
   }
 }
 
+// Fails, hangs or blocks before a step, as the file asks.
 absl::Status InjectedFault::BeforeStep(uint64_t step) const {
   const std::string kind = Take(step, Moment::kStep);
   if (kind.empty()) return absl::OkStatus();

@@ -37,6 +37,8 @@ double Seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
+// Returns the end for an error: the job's fault, or an interruption that is
+// retried. OK means stopped.
 JobEnded EndedBy(const Engine* engine, const absl::Status& status,
                  uint64_t step) {
   JobEnded ended;
@@ -114,6 +116,8 @@ bool JobRunner::Advance(absl::FunctionRef<void()> meanwhile) {
   return status.ok() ? true : EndFailed(status);
 }
 
+// Opens the training and reports the start with the time since the request,
+// which is the cost of a restart.
 bool JobRunner::Open() {
   absl::StatusOr<std::unique_ptr<Training>> training =
       engine_->StartTraining(request_, abort_);
@@ -216,6 +220,8 @@ bool JobRunner::EvaluationIsDue() const {
          training_->epoch() % epochs == 0;
 }
 
+// Waits for copies under way first, so that checkpoints reach the disk in the
+// order of their steps.
 absl::Status JobRunner::SaveCheckpoint() {
   checkpoint_step_ = training_->step();
   if (!leads()) return absl::OkStatus();
@@ -280,6 +286,7 @@ absl::Status JobRunner::Evaluate() {
   return absl::OkStatus();
 }
 
+// Evaluates and saves the last step, unless that was done.
 bool JobRunner::EndSucceeded() {
   absl::Status status;
   if (training_->has_held_out_rows() &&
@@ -309,6 +316,8 @@ void JobRunner::ReportEarlyStop() {
   Say(std::move(report));
 }
 
+// Saves behind when stopped with a checkpoint. SAVING frees the device before
+// the copy is on disk.
 bool JobRunner::EndStopped() {
   if (stop_ != StopJob::CANCELLED && training_ != nullptr) {
     if (training_->step() > checkpoint_step_) {

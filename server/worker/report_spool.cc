@@ -113,6 +113,8 @@ absl::StatusOr<ReportSpool> ReportSpool::Open(const std::string& path,
   return spool;
 }
 
+// Reads the records up to the first damaged one and cuts the file there, so
+// that new records follow a whole one.
 absl::Status ReportSpool::Load() {
   ASSIGN_OR_RETURN(const std::string bytes, ReadAll(file_.get()));
   size_t end = 0;
@@ -144,6 +146,8 @@ absl::Status ReportSpool::Add(Report* report) {
   return written;
 }
 
+// Appends the record. Only reports that are more than progress wait for the
+// disk.
 absl::Status ReportSpool::Append(const Report& report, bool durable) {
   const std::string record = Record(report);
   absl::Status status = WriteAll(file_.get(), record);
@@ -173,6 +177,7 @@ void ReportSpool::Acknowledge(uint64_t through_sequence) {
   }
 }
 
+// Drops every second progress report, oldest first.
 void ReportSpool::ThinProgress() {
   std::deque<Report> kept;
   bool drop = false;

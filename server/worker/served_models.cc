@@ -144,6 +144,8 @@ absl::Status ServedModels::Answer(SlotRequest* request) {
   return Compute(model, request);
 }
 
+// Checks all tensors before any is computed on. The daemon is trusted no more
+// than a client: the slot is shared memory.
 absl::Status ServedModels::Compute(ServedModel& model, SlotRequest* request) {
   SlotHeader& header = request->header;
   std::vector<int64_t> sizes(model.dimensions().size(), 0);

@@ -113,6 +113,7 @@ void Turnstile::Wake() {
   }
 }
 
+// Runs one task at most, so that slots are served between tasks.
 bool Turnstile::RunOneTask() {
   std::function<void()> task;
   {
@@ -163,6 +164,8 @@ void Turnstile::AdvanceOneJob() {
   if (job->saves()) LetSave(std::move(job));
 }
 
+// Moves the attempt from running to saving, and posts its end behind its writes
+// on the same thread.
 void Turnstile::LetSave(std::shared_ptr<JobRunner> job) {
   const auto is_it = [id = job->job_id()](const auto& attempt) {
     return attempt.job_id() == id;
@@ -186,6 +189,8 @@ void Turnstile::LetSave(std::shared_ptr<JobRunner> job) {
   });
 }
 
+// Sleeps until a slot or a task comes. Tasks are checked under the lock; one
+// that is posted later wakes the sleep.
 void Turnstile::WaitForWork() {
   {
     absl::MutexLock lock(&mutex_);

@@ -100,6 +100,8 @@ void WorkerLoop::PollOnce() {
 
 // ------------------------------------------------------------- connections
 
+// Takes new connections. Each waits as the candidate until its Hello, so that a
+// mere connection does not replace the daemon.
 void WorkerLoop::Accept() {
   while (true) {
     absl::StatusOr<ControlChannel> channel = listener_.Accept();
@@ -300,6 +302,7 @@ absl::StatusOr<FromWorker> WorkerLoop::WorkAside(const ToWorker& request) {
   return reply;
 }
 
+// Answers a request on the compute thread.
 absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {
   FromWorker reply;
   switch (request->message_case()) {
@@ -349,6 +352,8 @@ absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {
 
 // -------------------------------------------------------- what is sent out
 
+// Spools each report before it is sent. Replies to an older connection are
+// dropped.
 void WorkerLoop::HandleOutbox() {
   for (Outbox::Item& item : outbox_.TakeAll()) {
     if (Reply* reply = std::get_if<Reply>(&item)) {
@@ -410,6 +415,7 @@ void WorkerLoop::SendHeartbeat(Clock::time_point now) {
   Send(message);
 }
 
+// Returns the busy share of about the last second.
 double WorkerLoop::Utilization(Clock::time_point now,
                                std::chrono::nanoseconds busy_time) {
   while (busy_.size() > 1 && now - busy_[1].first >= kUtilizationWindow) {
@@ -441,6 +447,8 @@ void WorkerLoop::BeginDrain(const char* reason) {
   turnstile_.Drain();
 }
 
+// Sends what is left for at most kFlushLimit. Reports are in the spool in any
+// case.
 void WorkerLoop::FlushBeforeExit() {
   const Clock::time_point limit = Clock::now() + kFlushLimit;
   while (channel_.has_value() && channel_->wants_write() &&

@@ -72,6 +72,8 @@ void InferRequest::Start(const inference::ModelInferRequest& request,
   Finished(status);
 }
 
+// Checks that the server takes requests, and takes a ticket for the bytes.
+// First of all steps, since it bounds the memory of everything that follows.
 absl::Status InferRequest::Admit(const inference::ModelInferRequest& request) {
   if (!context_.serving->accepting()) {
     return absl::UnavailableError(
@@ -90,6 +92,8 @@ absl::Status InferRequest::Admit(const inference::ModelInferRequest& request) {
   return absl::OkStatus();
 }
 
+// Routes the request and checks its contents. All errors of the client are
+// found here, before anything is queued.
 absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
                                    absl::Time request_deadline) {
   RETURN_IF_ERROR(Admit(request));

@@ -147,6 +147,7 @@ InferenceService::ModelStreamInfer(CallbackServerContext* context) {
 
 // -------------------------------------------------------------- statistics
 
+// Fills in statistics of served versions only; unloaded ones have none.
 absl::Status InferenceService::FillStatisticsOf(
     const inference::ModelStatisticsRequest& request,
     inference::ModelStatisticsResponse* response) {

@@ -55,6 +55,7 @@ absl::StatusOr<absl::Span<const std::byte>> Pack(const InputTensor& input,
   return AsBytes(packed->data(), packed->size());
 }
 
+// Returns how many typed fields have elements. More than one is an error.
 int FieldsInUse(const InferTensorContents& contents) {
   int fields = 0;
   for (int size :
@@ -123,6 +124,8 @@ absl::StatusOr<absl::Span<const std::byte>> ViewTyped(absl::string_view model,
   return bytes;
 }
 
+// Checks that raw contents are there once for each input, and that no input has
+// typed contents besides.
 absl::Status CheckRaw(absl::string_view model,
                       const ModelInferRequest& request) {
   for (const InputTensor& input : request.inputs()) {
@@ -178,6 +181,8 @@ absl::StatusOr<absl::Duration> ReadTimeout(const InferParameter& value) {
                                   : absl::Microseconds(value.int64_param());
 }
 
+// Checks parameters that are accepted but not used. Unknown keys are accepted
+// unless they are reserved.
 absl::Status CheckOther(absl::string_view key, const InferParameter& value) {
   if (key == "sequence_start" || key == "sequence_end" ||
       key == "triton_enable_empty_final_response") {

@@ -119,6 +119,8 @@ class StreamReactor final
     Advance();
   }
 
+  // Cancels the waiting requests without the lock, since Cancel may answer
+  // them, and answers come back to Answered.
   void OnCancel() override {
     std::vector<Entry> waiting;
     {

@@ -29,7 +29,7 @@ struct UsableGpu {
 
 struct MachineFacts {
   uint32_t cores = 1;         // usable by this process
-  uint64_t memory_bytes = 0;  // of the machine or its container
+  uint64_t memory_bytes = 0;  // memory of the machine or its container
   std::vector<UsableGpu> gpus;
   std::string no_gpus;  // why there are none
 };
@@ -40,7 +40,7 @@ struct DeviceChoice {
   uint32_t threads = 1;
   // Links to each device of the list; empty when unknown.
   std::vector<scheduler::Link> links = {};
-  std::string facts = {};  // as UsableGpu's
+  std::string facts = {};  // same as UsableGpu's
 };
 
 // Reads all facts except those of GPUs: see gpu_query.h.

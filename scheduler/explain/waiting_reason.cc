@@ -229,7 +229,7 @@ std::optional<std::string> UnderLoadText(const State& state, const Job& job) {
 
 // The jobs ahead of a job.
 struct Ahead {
-  size_t jobs = 0;  // of its group
+  size_t jobs = 0;  // jobs of its group
   Keepers keepers;
 };
 

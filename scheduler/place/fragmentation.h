@@ -37,7 +37,7 @@ double Fragmentation(const SiteSpace& site, const Machine& machine,
 
 struct SiteChoice {
   std::vector<size_t> devices;  // indexes into SiteSpace::free; best fit first
-  double growth = 0;            // of the machine's fragmentation, all sites
+  double growth = 0;            // growth of the machine's fragmentation
 };
 
 // Need that is to be placed on one site.

@@ -38,10 +38,10 @@ struct KindCount {
 
 struct Placement {
   Fit fit = Fit::kNever;
-  std::vector<DeviceId> devices;  // when kNow: by rank, rising
-  uint64_t largest_free = 0;      // of the ready, admitted devices of the kind
-  uint64_t largest_limit = 0;     // of all devices of the kind
-  bool any_ready = false;         // whether a ready device of the kind exists
+  std::vector<DeviceId> devices;    // when kNow: by rank, rising
+  uint64_t largest_free = 0;        // largest of the ready, admitted devices
+  uint64_t largest_limit = 0;       // largest of all devices of the kind
+  bool any_ready = false;           // whether a ready device of the kind exists
   const Device* drained = nullptr;  // the first drained one of the kind
   // With kNever: devices are large enough, but no machine has enough host room.
   bool lacks_host = false;

@@ -15,7 +15,7 @@ namespace gpupool::scheduler {
 struct ReplaySummary {
   uint64_t jobs = 0;
   double mean_jct_s = 0;
-  double p50_jct_s = 0;  // of n sorted JCTs the one at floor(0.5 n)
+  double p50_jct_s = 0;  // JCT at index floor(0.5 n) of the n sorted ones
   double p99_jct_s = 0;  // the one at floor(0.99 n)
   double mean_wait_s = 0;
   double makespan_s = 0;

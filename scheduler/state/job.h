@@ -74,7 +74,7 @@ struct Job {
   absl::Time start_before = absl::InfiniteFuture();
   absl::Time deadline = absl::InfiniteFuture();
   absl::Time limit_time = absl::InfiniteFuture();  // key in the state's index
-  absl::Duration save_time;  // of the last checkpoint, until it was on disk
+  absl::Duration save_time;  // time of the last save, until on disk
 
   // Run time of past RUNNING attempts, and the start of the current one.
   absl::Duration attained;

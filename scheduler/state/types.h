@@ -107,15 +107,15 @@ enum class StopReason {
 
 // Why a job was told to make room (texts: preemption_reasons.h).
 enum class PreemptionReason {
-  kPriority,     // of the other job is higher
-  kQueue,        // of the other job has the higher rank
+  kPriority,     // the other job has the higher priority
+  kQueue,        // the other job's queue has the higher rank
   kOrder,        // the other job goes first by its standing
-  kGuarantee,    // of the other job's tenant
-  kMove,         // to another place
+  kGuarantee,    // the other job's tenant has a guarantee
+  kMove,         // it goes on elsewhere
   kServing,      // a served model needs the device
   kDrain,        // its device is drained
-  kResize,       // to fewer devices
-  kReservation,  // of its device for another tenant
+  kResize,       // it goes on with fewer devices
+  kReservation,  // its device is reserved for another tenant
 };
 
 // Returns true when nothing can change the state any more.

@@ -21,12 +21,12 @@ namespace gpupool::scheduler {
 
 struct JobSubmitted {
   JobId job;
-  std::string tenant;         // who submitted it (fair_share.h)
+  std::string tenant;         // the tenant that submitted it (fair_share.h)
   std::string queue;          // empty or unknown: default
   int priority = 0;           // higher goes first
   uint64_t bytes = 0;         // planned peak on each device
   std::string wanted_device;  // as in device_choice.h
-  uint32_t device_count = 1;  // to run it together, all of one kind
+  uint32_t device_count = 1;  // devices that run it together, of one kind
   // Numbers of devices that an elastic job can run with, else empty.
   // `device_count` is then the least of them.
   std::vector<uint32_t> device_counts;

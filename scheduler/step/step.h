@@ -49,7 +49,7 @@ struct Preemption {
 };
 
 struct StepResult {
-  std::vector<Action> actions;  // to perform in this order, after the commit
+  std::vector<Action> actions;  // in the order to perform, after the commit
   std::vector<JobChange> job_changes;  // in order
   std::vector<Preemption> preemptions;
   // Jobs, versions and devices whose rows in the store have changed.

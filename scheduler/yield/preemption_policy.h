@@ -32,7 +32,7 @@ struct Stop {
 };
 
 struct Room {
-  std::vector<DeviceId> devices;  // to reserve for it, rising
+  std::vector<DeviceId> devices;  // devices to reserve for the job, rising
   std::vector<Stop> stops;
 };
 

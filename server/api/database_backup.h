@@ -30,7 +30,7 @@ class DatabaseBackup : public EventWriter<v1::BackUpDatabaseResponse> {
   absl::StatusOr<v1::BackUpDatabaseResponse> Open(BlobFile file);
 
   DatabaseCare* const care_;
-  std::optional<FileChunks> chunks_;  // of an unlinked file
+  std::optional<FileChunks> chunks_;  // chunks of an unlinked file
   absl::Mutex answer_mutex_;
   std::optional<Answer> answer_ ABSL_GUARDED_BY(answer_mutex_);
 };

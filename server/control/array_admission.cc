@@ -36,7 +36,7 @@ namespace {
 struct Submission {
   v1::SubmitJobRequest request;
   std::vector<ArrayTask> tasks;
-  std::vector<std::string> keys;            // of the plans, task by task
+  std::vector<std::string> keys;            // keys of the plans, task by task
   std::map<std::string, v1::Dataset> data;  // datasets of the plans, by name
   absl::flat_hash_map<std::string, PlanCache::Plan> plans;  // plans by key
   std::vector<size_t> unplanned;  // one task for each missing plan

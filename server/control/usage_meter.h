@@ -43,7 +43,7 @@ class UsageMeter {
   struct Meter {
     absl::Time since;
     std::vector<Holder> holders;  // jobs first
-    size_t jobs = 0;              // how many of `holders`
+    size_t jobs = 0;              // number of jobs among `holders`
   };
 
   static void ChargeDevice(const scheduler::Device& device, const Meter& meter,

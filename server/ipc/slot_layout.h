@@ -55,7 +55,7 @@ struct SlotTensor {
 struct SlotHeader {
   uint64_t sequence;    // set by Submit; never reused within a ring
   uint64_t version_id;  // gpupool.v1.ModelVersion.id
-  uint32_t rows;        // of the batch; first dimension of tensors
+  uint32_t rows;        // rows of the batch; first dimension
   uint32_t input_count;
   uint32_t output_count;
   uint32_t reserved;

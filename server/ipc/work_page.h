@@ -38,9 +38,9 @@ inline constexpr int kExitDeviceSuspect = 11;  // nothing may run there again
 struct WorkReading {
   bool busy = false;
   WorkPhase phase = WorkPhase::kOther;  // while busy
-  std::chrono::nanoseconds age{0};      // of the present work
-  std::chrono::nanoseconds mean{0};     // of the phase's last ones; 0: none
-  int fault = 0;                        // exit code; 0: none
+  std::chrono::nanoseconds age{0};      // age of the present work
+  std::chrono::nanoseconds mean{0};  // mean of the phase's last ones; 0: none
+  int fault = 0;                     // exit code; 0: none
   std::string fault_text;
 };
 

@@ -32,7 +32,7 @@ struct TensorFormat {
   std::string name;
   v1::DataType data_type = v1::DATA_TYPE_UNSPECIFIED;
   bool batched = true;             // whether the first dimension is the batch
-  std::vector<int64_t> row_shape;  // without the batch dimension; the largest
+  std::vector<int64_t> row_shape;  // largest row, without the batch dimension
   uint64_t row_bytes = 0;          // bytes of the largest row
   struct Variable {
     size_t axis = 0;     // index in row_shape
@@ -62,8 +62,8 @@ struct CheckedInputs {
   uint32_t rows = 0;
   std::vector<absl::Span<const std::byte>> bytes;  // one per model input
   // Sizes of the dimensions of several sizes, in their order.
-  std::vector<int64_t> sizes;   // of the request
-  std::vector<int64_t> served;  // of the program, none smaller
+  std::vector<int64_t> sizes;   // sizes in the request
+  std::vector<int64_t> served;  // sizes of the program, none smaller
 };
 
 // Checks the inputs of a request. `model` is the model's name in messages,

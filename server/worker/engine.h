@@ -78,7 +78,7 @@ class Training {
 // output, each of `rows` rows.
 struct ServedBatch {
   uint32_t rows = 1;
-  absl::Span<const int64_t> sizes;  // as ServedModel::dimensions
+  absl::Span<const int64_t> sizes;  // sizes of ServedModel::dimensions
   absl::Span<const absl::Span<const std::byte>> inputs;
   absl::Span<const absl::Span<std::byte>> outputs;
 };

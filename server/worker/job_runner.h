@@ -121,7 +121,7 @@ class JobRunner {
   worker::v1::StopJob::Reason stop_ = worker::v1::StopJob::REASON_UNSPECIFIED;
   bool ended_ = false;
   bool saves_ = false;
-  uint64_t first_step_ = 0;       // where this attempt began
+  uint64_t first_step_ = 0;       // first step of this attempt
   uint64_t checkpoint_step_ = 0;  // newest one, saved or copied
   uint64_t reported_step_ = 0;
   Clock::time_point reported_at_;

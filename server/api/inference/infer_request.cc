@@ -13,7 +13,7 @@ namespace {
 
 // Rows of one output from the worker.
 struct Rows {
-  const std::vector<int64_t>& shape;  // of one row
+  const std::vector<int64_t>& shape;  // shape of one row
   absl::Span<const std::byte> bytes;
 };
 

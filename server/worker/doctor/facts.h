@@ -22,7 +22,7 @@ struct ModuleSurvey {
   std::string path;         // empty: in none of them
   std::string load_error;   // empty: of this build, and loads
   std::string count_error;  // why it sees no GPU; empty: sees some
-  engine::ModuleArchitectures architectures;  // of a module that loads
+  engine::ModuleArchitectures architectures;  // set for a module that loads
 };
 
 struct DoctorFacts {

@@ -19,14 +19,15 @@
 
 namespace gpupool::scheduler {
 
-// Return the rows of a file. InvalidArgument names the line, the value and what
-// is allowed.
+// Returns the rows of a file. InvalidArgument names the line, the value and
+// what is allowed.
 absl::StatusOr<std::vector<FillNode>> ParseNodes(absl::string_view csv);
 absl::StatusOr<std::vector<JobNeed>> ParsePods(absl::string_view csv);
 
-// Return a workload that resembles openb, for machines with 8 devices, 96 cores
-// and 768 GiB: a seventh of the jobs need no device, most others a part of one
-// or one, few two to eight. The same seed gives the same jobs.
+// Returns a part of a workload that resembles openb, for machines with 8
+// devices, 96 cores and 768 GiB: a seventh of the jobs need no device, most
+// others a part of one or one, few two to eight. The same seed gives the same
+// jobs.
 std::vector<FillNode> GenerateNodes(uint32_t nodes);
 std::vector<JobNeed> GenerateNeeds(uint32_t jobs, uint64_t seed);
 

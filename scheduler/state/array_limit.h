@@ -32,9 +32,9 @@ struct ArrayTasks {
   // Returns whether one more task may become live, even if a queued one must
   // then leave the queue.
   bool MayAddLive() const;
-  // ToQueue returns the task that is to take a free place. ToStandAside returns
-  // the queued task that must give its place up because others have become
-  // live. Both return nothing when all is in order.
+  // Returns the task that takes a free place (ToQueue), or the queued task that
+  // must give its place up because others have become live (ToStandAside).
+  // Returns nothing when all is in order.
   std::optional<JobId> ToQueue() const;
   std::optional<JobId> ToStandAside() const;
 };

@@ -47,7 +47,7 @@ class TenantUsage {
   // Adds the capacity of a device, or takes it away with negative numbers.
   void AddCapacity(absl::string_view kind, int64_t devices, int64_t bytes);
 
-  // Count a device that a rank of the tenant's job takes or gives back.
+  // Counts a device that a rank of the tenant's job takes or gives back.
   void Take(absl::string_view tenant, absl::string_view kind, uint64_t bytes,
             absl::Time now, absl::Duration half_life);
   void GiveBack(absl::string_view tenant, absl::string_view kind,

@@ -32,7 +32,7 @@ struct Machine {
     return {Left(limit.milli_cores, used.milli_cores),
             Left(limit.bytes, used.bytes)};
   }
-  // Return the number of devices whose need fits now (Holds), or on an empty
+  // Returns the number of devices whose need fits: now (Holds), or on an empty
   // machine (EverHolds).
   uint32_t Holds(const HostNeed& need) const { return Times(free(), need); }
   uint32_t EverHolds(const HostNeed& need) const { return Times(limit, need); }

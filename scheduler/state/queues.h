@@ -70,7 +70,7 @@ class Queues {
   // Returns whether `more` devices would exceed the queue's limit.
   bool IsFull(uint32_t number, uint32_t more) const;
 
-  // Count a device that a rank of the queue's job takes or gives back.
+  // Counts a device that a rank of the queue's job takes or gives back.
   void Take(uint32_t number) { ++entries_[number].held_devices; }
   void GiveBack(uint32_t number) { --entries_[number].held_devices; }
   void CountWaiting(uint32_t number, int change) {

@@ -32,7 +32,7 @@ class ServiceHistory {
 
   uint64_t jobs() const { return jobs_; }
 
-  // For a job that has run for `attained` so far:
+  // Returns the cost of one completion for a job that has run for `attained`:
   //   min over d > 0 of  E[min(X - attained, d)] / P(X - attained <= d)
   // given X > attained, where X is the run time of the jobs that ended. Since
   // few of them end in one cell, it is the geometric mean over the ages within

@@ -81,7 +81,7 @@ class State {
   // Sets the policy. Call before the first job.
   void SetPolicy(const QueuePolicy& policy);
 
-  // Restore what was on disk when the server started. A live job or a placed
+  // Restores what was on disk when the server started. A live job or a placed
   // version keeps its device, which must have been added. It counts as there
   // until WorkerReady or WorkerLost says otherwise.
   void RestoreJob(Job job);
@@ -93,13 +93,13 @@ class State {
   // Holds all starts until StartsHeld{false}. Call before the first event.
   void HoldStarts() { starts_held_ = true; }
 
-  // Restore the past of a job that has ended. Call before the first event and
-  // after all devices are added. LearnRunTime takes the total run time of a job
-  // that ended by itself.
+  // Learns the total run time of a past job that ended by itself. Call before
+  // the first event and after all devices are added; the same holds for the
+  // next two.
   void LearnRunTime(absl::Duration run) { history_.Add(run); }
-  // LearnNeed takes the need of a submitted job.
+  // Learns the need of a submitted job.
   void LearnNeed(const JobNeed& need) { needs_.Add(need); }
-  // Remember takes the usage of a job.
+  // Adds the usage of a past job.
   void Remember(const TenantUsage::Past& past, absl::Time now) {
     usage_.Remember(past, now, policy_.usage_half_life);
   }
@@ -144,7 +144,7 @@ class State {
   const Queue& QueueOf(const Job& job) const {
     return queues_.at(job.queue).queue;
   }
-  // Return the shape and the group under which the job waits.
+  // Returns the shape and the group under which the job waits.
   Shape ShapeOf(const Job& job) const;
   WaitingGroup GroupOf(const Job& job) const;
   // Returns whether jobs may have to give way: by the order of a queue, to a
@@ -165,7 +165,7 @@ class State {
   bool draining() const { return draining_; }
   bool stopping() const { return stopping_; }
   bool starts_held() const { return starts_held_; }
-  // Return null when unknown.
+  // Returns null when unknown.
   const Job* FindJob(JobId id) const;
   const Version* FindVersion(VersionId id) const;
   const Device* FindDevice(DeviceId id) const;
@@ -179,8 +179,7 @@ class State {
   const Device* StrayDevice(JobId job) const;
   // Returns the job with the earliest wake_time, if that has come.
   std::optional<JobId> DueJob(absl::Time now) const;
-  // JobAtLimit returns the job with the earliest limit, if that has come.
-  // NextLimit returns when the next limit takes effect.
+  // Returns the job with the earliest limit, if that has come.
   std::optional<JobId> JobAtLimit(absl::Time now) const;
   absl::Time NextLimit() const;
   // Returns the device with the earliest end of a cool-down, if that has come.

@@ -20,7 +20,7 @@ class StateEditor {
   // Advances the time. Never goes back.
   void SetNow(absl::Time now) { state_.now_ = std::max(state_.now_, now); }
 
-  // Return null when unknown. Fields with an index (state, ranks, wake_time,
+  // Returns null when unknown. Fields with an index (state, ranks, wake_time,
   // bytes, priority) must be changed through the functions below.
   Job* FindJob(JobId id);
   Version* FindVersion(VersionId id);
@@ -43,7 +43,7 @@ class StateEditor {
   // Changes the state and keeps the queue consistent. A job that leaves QUEUED
   // gives up held and reserved devices.
   void SetJobState(Job& job, JobState state);
-  // Start and stop the job's run time. A second call in a row is a no-op.
+  // Starts or stops the job's run time. A second call in a row is a no-op.
   void StartClock(Job& job, absl::Time now);
   void StopClock(Job& job, absl::Time now);
   // Computes the standing of a running job again and notes when to do so next.
@@ -67,7 +67,7 @@ class StateEditor {
   void PlaceVersion(Version& version, DeviceId device);
   void ReleaseVersion(Version& version);
 
-  // Set the bytes from the next placement on; at once when nothing is placed.
+  // Sets the bytes from the next placement on; at once when nothing is placed.
   void SetBytes(Job& job, uint64_t bytes);
   void SetBytes(Version& version, uint64_t bytes);
 
@@ -79,8 +79,8 @@ class StateEditor {
   void Reserve(Job& job, std::vector<DeviceId> devices);
   void Unreserve(Job& job);
 
-  // AddReservation reserves devices for a tenant (reservations.h), unlike
-  // Reserve, which does so for a job. Cost is linear in the queue.
+  // Reserves devices for a tenant (reservations.h), or ends that. Reserve below
+  // is for jobs. Cost is linear in the queue.
   void AddReservation(TenantReservation reservation);
   void RemoveReservation(ReservationId id);
   void BeginReservation(ReservationId id) { state_.reservations_.SetBegun(id); }
@@ -113,8 +113,8 @@ class StateEditor {
   void NoteTask(const Job& job);
   void SettleArray(JobId array);
   void Requeue(JobId task);
-  // TakeOut removes and returns the queued jobs whose shapes the reservation
-  // may change; PutBack adds them again.
+  // Removes and returns the queued jobs whose shapes the reservation may
+  // change. PutBack adds them again.
   std::vector<const Job*> TakeOut(const TenantReservation& reservation);
   void PutBack(const std::vector<const Job*>& jobs);
   void FindLimit(Job& job);

@@ -12,7 +12,7 @@
 
 namespace gpupool::scheduler {
 
-// OK, or Internal that names the first thing found broken:
+// Returns OK, or Internal that names the first broken rule of these:
 //   * what is placed on a device fits its limit, and the counters are the
 //     sums of what they count
 //   * a job has ranks exactly while it is live: one for each device that it

@@ -6,7 +6,7 @@
 
 namespace gpupool::scheduler {
 
-// Return OK, or Internal that names the job or the array and what is wrong.
+// Returns OK, or Internal that names the job or the array and what is wrong.
 absl::Status CheckJob(const State& state, const Job& job);
 absl::Status CheckArray(JobId id, const ArrayTasks& tasks);
 

@@ -105,8 +105,8 @@ void Apply(StepContext& context, const ReservationMade& event);
 void Apply(StepContext& context, const ReservationCancelled& event);
 // Removes the reservations that have ended.
 void EndReservations(StepContext& context);
-// Where a reservation has begun, tells jobs of other tenants to go and takes
-// back devices that are held or reserved for them.
+// Tells jobs of other tenants to leave devices whose reservation has begun, and
+// takes back devices there that are held or reserved for them.
 void EnforceReservations(StepContext& context);
 // Asks for the timer of the next begin or end of a reservation.
 void WatchReservations(StepContext& context);

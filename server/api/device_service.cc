@@ -81,7 +81,7 @@ class Service : public v1::DeviceService::CallbackService,
     dumps_.StopAll();
   }
 
-  // ------------------------------------------------ what the worker answers
+  // ------------------------------------------------- answered by the worker
 
   Reactor* GetMemoryStats(Context* context,
                           const v1::GetMemoryStatsRequest* request,
@@ -160,7 +160,7 @@ class Service : public v1::DeviceService::CallbackService,
         &dumps_);
   }
 
-  // ------------------------------------------------------ what control decides
+  // -------------------------------------------------------- decided by control
 
   Reactor* ListDevices(Context* context, const v1::ListDevicesRequest*,
                        v1::ListDevicesResponse* response) override {

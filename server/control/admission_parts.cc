@@ -118,7 +118,7 @@ JobRow& AddRow(Transaction& transaction, v1::Job job) {
   return row;
 }
 
-// Checked although planning read the files: they may be gone since then.
+// Needed although planning read the files: they may be gone since then.
 bool HasFiles(const BlobStore& blobs, const v1::ModelSpec& model) {
   if (!model.has_onnx()) return true;
   const auto& files = model.onnx().external_files();

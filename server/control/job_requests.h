@@ -30,7 +30,7 @@ class Ledger;
 class Transaction;
 struct ControlContext;
 
-// Return jobs as they are on disk, with the reasons why they wait. NotFound
+// Returns jobs as they are on disk, with the reasons why they wait. NotFound
 // names the id.
 absl::StatusOr<v1::Job> GetJob(const ControlContext& context, uint64_t id);
 absl::StatusOr<v1::ListJobsResponse> ListJobs(

@@ -178,7 +178,7 @@ void Unload(const ControlContext& context, Transaction& transaction,
       request.wait() ? std::optional(For::kUnloaded) : std::nullopt, callback);
 }
 
-// Version 0 is the newest.
+// Returns the version; version 0 is the newest.
 absl::StatusOr<v1::ModelVersion> StoredVersion(
     const Store& store, const v1::ExportModelRequest& request) {
   if (request.version() != 0) {

@@ -43,7 +43,7 @@ class Transaction {
   void AddArray(v1::JobArray array) {
     batch_.insert_arrays.push_back(std::move(array));
   }
-  // Mark rows that must be written.
+  // Marks the row, which must be written.
   void TouchJob(uint64_t id) { touched_jobs_.insert(id); }
   void TouchVersion(uint64_t id) { touched_versions_.insert(id); }
   // Appends the event. Sets its sequence, job, attempt and, if it has none,
@@ -53,7 +53,7 @@ class Transaction {
   // Creates a version with the next id and number of `version.model()`. Returns
   // the id.
   uint64_t CreateVersion(v1::ModelVersion version);
-  // Renew the plan of a job or version. The scheduler uses it from the next
+  // Renews the plan of a job or version. The scheduler uses it from the next
   // placement on. No-op for jobs and versions that are gone.
   void RenewJobPlan(uint64_t id, const v1::Plan& plan);
   void RenewVersionPlan(uint64_t id, const v1::Plan& plan);

@@ -21,7 +21,7 @@ namespace gpupool::server {
 
 class VersionMetrics;
 
-// Return upper bounds of buckets, in the unit of the family's name.
+// Returns upper bounds of buckets, in the unit of the family's name.
 const prometheus::Histogram::BucketBoundaries& StepBounds();
 const prometheus::Histogram::BucketBoundaries& CheckpointBounds();
 const prometheus::Histogram::BucketBoundaries& RequestBounds();

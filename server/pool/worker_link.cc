@@ -264,7 +264,7 @@ void WorkerLink::BecomeReady(const worker::v1::HelloReply& reply) {
   if (draining_) Drain();
 }
 
-// ------------------------------------------------------------- what comes in
+// ------------------------------------------------------------------ incoming
 
 void WorkerLink::AddPollFds(std::vector<pollfd>* fds) const {
   if (channel_.has_value()) {
@@ -342,7 +342,7 @@ void WorkerLink::HandleReply(const FromWorker& message) {
   node.mapped().callback(message);
 }
 
-// -------------------------------------------------------------- time passing
+// ----------------------------------------------------------------- deadlines
 
 WorkerLink::Clock::time_point WorkerLink::deadline() const {
   if (more_to_read_) return Clock::time_point::min();

@@ -60,7 +60,7 @@ class WorkerLink {
   Clock::time_point deadline() const;
   void HandleTime(Clock::time_point now);
 
-  // Serve the functions of WorkerPool with these names.
+  // Serves the function of WorkerPool with the same name.
   void Send(worker::v1::ToWorker message, absl::Duration timeout,
             ReplyCallback callback);
   void Post(const worker::v1::ToWorker& message);

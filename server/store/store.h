@@ -127,7 +127,7 @@ class Store {
   // InvalidArgument for a page token that ListJobs did not make.
   absl::StatusOr<v1::ListJobsResponse> ListJobs(
       const v1::ListJobsRequest& request) const;
-  // Return arrays with their counts. GetArray: NotFound names the id.
+  // Returns arrays with their counts. GetArray: NotFound names the id.
   absl::StatusOr<v1::JobArray> GetArray(uint64_t id) const;
   absl::StatusOr<std::optional<v1::JobArray>> FindArrayByRequestId(
       absl::string_view tenant, absl::string_view request_id) const;

@@ -28,8 +28,8 @@ class Watch {
     End(StatusOf(result));
     return result;
   }
-  // Mark a piece of work from one call to another. Other work in between does
-  // not count for it.
+  // Marks a piece of work from Begin to End. Other work in between does not
+  // count for it.
   void Begin(WorkPhase phase) { page_->Begin(phase); }
   void End(const absl::Status& status) {
     page_->End();

@@ -350,7 +350,7 @@ absl::StatusOr<FromWorker> WorkerLoop::Compute(ToWorker* request) {
   }
 }
 
-// -------------------------------------------------------- what is sent out
+// ---------------------------------------------------------------- outgoing
 
 // Spools each report before it is sent. Replies to an older connection are
 // dropped.

@@ -84,7 +84,7 @@ class InferenceService final
       const inference::RepositoryModelUnloadRequest* request,
       inference::RepositoryModelUnloadResponse* response) override;
 
-  // Not supported: these answer UNIMPLEMENTED with a sentence.
+  // Answers UNIMPLEMENTED with a sentence, since none of these is supported.
   grpc::ServerUnaryReactor* SystemSharedMemoryStatus(
       grpc::CallbackServerContext* context,
       const inference::SystemSharedMemoryStatusRequest* request,

@@ -23,12 +23,12 @@ struct RequestTensors {
   std::vector<std::string> packed;  // backing memory of packed inputs
 };
 
-// `model` is what messages call the model.
-//   InvalidArgument  raw and typed contents are mixed; data is missing, in
-//                    the wrong typed field, out of the datatype's range, or
-//                    there are more raw entries than inputs
-//   Unimplemented    an input names a shared memory region
-// Whether the tensors are what the model takes is CheckInputs' question.
+// Makes views of the inputs. `model` is the model's name in messages. Does not
+// compare them with what the model takes; CheckInputs does. Errors:
+//   * InvalidArgument: raw and typed contents are mixed; data is missing, in
+//     the wrong typed field or out of the data type's range; or there are more
+//     raw entries than inputs
+//   * Unimplemented: an input names a shared memory region
 absl::StatusOr<RequestTensors> ViewInputs(
     absl::string_view model, const inference::ModelInferRequest& request);
 

@@ -78,6 +78,7 @@ absl::Status AddGpu(absl::string_view index, DeviceList* list) {
                                 " is no index of a GPU; write each index, as "
                                 "in cuda:0,1,2,3, or cuda for all GPUs"));
   }
+  // Checked by hand, because SimpleAtoi also takes spaces and a plus sign.
   const bool has_digits =
       !index.empty() && absl::c_all_of(index, absl::ascii_isdigit);
   if (has_digits && index != "0" && index.front() == '0') {

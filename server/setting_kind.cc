@@ -170,6 +170,7 @@ SettingKind DelayKind(Field<absl::Duration> field, uint32_t most) {
           .allowed = RangeText("0", absl::StrCat(most)),
           .set = [=](absl::string_view value, Config* config) {
             double seconds = 0;
+            // Negates the whole range, so that NaN is refused, too.
             if (!absl::SimpleAtod(value, &seconds) ||
                 !(seconds >= 0 && seconds <= most)) {
               return absl::InvalidArgumentError(absl::StrCat(
@@ -253,6 +254,8 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
   } else {
     const absl::string_view number =
         text.substr(0, text.size() - suffix->name.size());
+    // A double, so that "1.5GiB" can be written. The bound is below 2^63; the
+    // conversion of a larger value would be undefined.
     const double factor = static_cast<double>(suffix->factor);
     double value = 0;
     if (absl::SimpleAtod(number, &value) && std::isfinite(value) &&

@@ -196,6 +196,7 @@ std::string WithDashes(absl::string_view name) {
 }  // namespace
 
 const std::vector<Setting>& Settings() {
+  // Never destroyed, so that threads may read it while the process ends.
   static const auto& settings = *new std::vector<Setting>(AllSettings());
   return settings;
 }

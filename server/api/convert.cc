@@ -166,6 +166,7 @@ absl::Status FillRoles(v1::UploadDatasetRequest::Header* header) {
     first->set_role(v1::DatasetFile::FEATURES);
     second->set_role(v1::DatasetFile::LABELS);
   }
+  // The files may come in either order.
   const auto roles = std::minmax({first->role(), second->role()});
   if (roles.first == v1::DatasetFile::FEATURES &&
       roles.second == v1::DatasetFile::LABELS) {
@@ -224,6 +225,7 @@ absl::Status CheckRequestId(absl::string_view request_id) {
 }
 
 absl::Status CheckId(absl::string_view field, uint64_t id) {
+  // The database has signed integers.
   if (id >= 1 && id <= std::numeric_limits<int64_t>::max()) {
     return absl::OkStatus();
   }
@@ -307,6 +309,7 @@ absl::StatusOr<absl::Duration> WatchInterval(
     const v1::WatchDevicesRequest& request) {
   const double seconds =
       request.interval_seconds() == 0 ? 1 : request.interval_seconds();
+  // Negates the whole range, so that NaN is refused, too.
   if (!(seconds >= 0.1 && seconds <= 3600)) {
     return absl::InvalidArgumentError(absl::StrCat("interval_seconds is ",
                                                    request.interval_seconds(),

@@ -104,6 +104,7 @@ absl::Status CheckSeconds(absl::string_view field, double seconds) {
                    absl::StrFormat("%.0f", kMaxRunSeconds)));
 }
 
+// Checks the time. One that is not set is 1970, which passes.
 absl::Status CheckTime(absl::string_view field,
                        const google::protobuf::Timestamp& time) {
   if (time.seconds() >= 0 && time.seconds() <= kMaxUnixSeconds &&
@@ -133,6 +134,7 @@ absl::Status CheckAfter(const v1::JobSpec& spec) {
 
 absl::Status CheckHost(const v1::JobSpec& spec) {
   const double cores = spec.host_cores();
+  // Negates the whole range, so that NaN is refused, too.
   if (!(cores >= 0 && cores <= kMaxHostCores)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "host_cores is ", cores, "; it must be 0 .. ", kMaxHostCores));
@@ -215,6 +217,7 @@ bool IsLayerNameByte(char c) {
          c == '.';
 }
 
+// Checks a layer's name. "input" stands for the model's input.
 absl::Status CheckLayerName(const std::string& field, const std::string& name) {
   constexpr size_t kMaxBytes = 128;
   if (name.size() <= kMaxBytes && name != "input" &&

@@ -45,6 +45,8 @@ struct Submission {
   JobCallback callback;
 };
 
+// Returns the job, for a request that is repeated. AlreadyExists when the
+// request id came with another spec.
 absl::StatusOr<v1::Job> SameOrRefuse(const v1::Job& job,
                                      const v1::SubmitJobRequest& request) {
   if (CanonicalBytes(job.spec()) == CanonicalBytes(request.spec())) return job;
@@ -174,6 +176,8 @@ void SubmitJob(const ControlContext& context,
   if (dataset.ok()) {
     submission->dataset_id = dataset->id();
     key = PlanCache::KeyOf(request.spec(), dataset->id());
+    // A plan in the cache does not prove that the model's files are still
+    // there.
     if (HasFiles(*context.blobs, request.spec().model())) {
       submission->plan = context.plans->Find(key);
     }
@@ -234,6 +238,7 @@ void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
        spec](const worker::v1::FromWorker& reply) {
         v1::PlanJobResponse response;
         *response.mutable_plan() = reply.plan().plan();
+        // Without the data only a length in steps is known.
         response.set_total_steps(uploaded ? reply.plan().total_steps()
                                           : spec.training().steps());
         const uint64_t bytes = response.plan().training().peak();

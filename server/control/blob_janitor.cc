@@ -56,6 +56,8 @@ void BlobJanitor::Run() {
       mutex_.AwaitWithTimeout(absl::Condition(this, &BlobJanitor::HasNews),
                               options_.interval);
       if (stopping_) return;
+      // Cleared before the sweep, so that a wish during the sweep starts
+      // another.
       wanted_ = false;
     }
     auto result = SweepOnce(absl::Now());
@@ -71,6 +73,7 @@ void BlobJanitor::Run() {
 
 absl::StatusOr<std::vector<std::string>> BlobJanitor::FilesOf(
     const std::string& manifest) {
+  // A manifest is named by its content, so a known one never changes.
   auto known = manifests_.find(manifest);
   if (known != manifests_.end()) return known->second;
   std::vector<std::string> files;

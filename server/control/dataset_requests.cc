@@ -27,6 +27,8 @@ namespace {
 
 using DatasetCallback = Callback<v1::Dataset>;
 
+// Returns the stored dataset, for a request that is repeated. AlreadyExists
+// when the name stands for other content.
 absl::StatusOr<v1::Dataset> SameOrRefuse(const v1::Dataset& stored,
                                          const v1::Dataset& wanted) {
   if (SameContent(stored, wanted)) return stored;
@@ -35,6 +37,7 @@ absl::StatusOr<v1::Dataset> SameOrRefuse(const v1::Dataset& stored,
       "\" exists with other content; choose another name or delete it first"));
 }
 
+// Returns whether this transaction deletes the dataset.
 bool IsBeingDeleted(Transaction& transaction, uint64_t id) {
   const auto& gone = transaction.batch().delete_datasets;
   return std::find(gone.begin(), gone.end(), id) != gone.end();
@@ -125,6 +128,8 @@ void Remove(const ControlContext& context, Transaction& transaction,
 
 void RegisterDataset(const ControlContext& context, const v1::Dataset& dataset,
                      DatasetCallback callback) {
+  // Answers without the worker when the name is taken. Add asks again, since
+  // the name may be taken while the worker reads.
   auto stored = context.store->GetDataset(dataset.name());
   if (stored.ok()) return callback(SameOrRefuse(*stored, dataset));
   if (!absl::IsNotFound(stored.status())) return callback(stored.status());

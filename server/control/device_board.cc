@@ -30,6 +30,7 @@ constexpr size_t kReasons = 1000;
 // Longest time for which one reading of the power counts.
 constexpr absl::Duration kLongestReading = absl::Seconds(5);
 
+// Returns "cuda" for "cuda:0".
 std::string KindOf(const std::string& name) {
   return name.substr(0, name.find(':'));
 }
@@ -212,6 +213,7 @@ bool DeviceBoard::Publish(const Ledger& ledger, bool more_follows,
   // Before the lock, since reasons of a long queue take a while.
   if (!keep) reasons = scheduler::WaitingReasons(ledger.state, kReasons);
   absl::MutexLock lock(&mutex_);
+  // A set, because a job with several ranks runs on several devices.
   std::set<JobId> live(ledger.state.saving().begin(),
                        ledger.state.saving().end());
   saving_.clear();
@@ -262,6 +264,7 @@ void DeviceBoard::CollectUnseen(Entry& entry, absl::Time now,
   CollectAbsent(entry.expected, entry, now, found);
   CollectAbsent(entry.stopping, entry, now, found);
   for (auto& [attempt, since] : entry.running) {
+    // Patience starts when the daemon drops the attempt, not when it began.
     if (entry.expected.contains(attempt)) {
       since = now;
     } else if (now - since > kPatience && since != absl::InfinitePast()) {
@@ -350,6 +353,7 @@ std::vector<v1::DeviceFit> DeviceBoard::Fits(uint64_t bytes,
     v1::DeviceFit& fit = fits.emplace_back();
     fit.set_device(name);
     fit.set_limit_bytes(device.limit_bytes());
+    // More may be committed than is usable, after the fraction was lowered.
     fit.set_free_bytes(entry.usable_bytes -
                        std::min(entry.usable_bytes, device.committed_bytes()));
     const bool is_free = spec.exclusive() ? device.committed_bytes() == 0

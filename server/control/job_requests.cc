@@ -109,6 +109,7 @@ absl::Status CheckPrerequisite(Transaction& transaction, uint64_t id,
       v1::JobState_Name(job.state()), "; name another job, or use after_any"));
 }
 
+// Checks that a time, if given, has not passed.
 absl::Status CheckIsToCome(const char* field, bool has,
                            const google::protobuf::Timestamp& time,
                            absl::Time now) {
@@ -188,6 +189,7 @@ absl::StatusOr<std::vector<v1::JobEvent>> ReadEvents(
     const ControlContext& context, uint64_t job, EventPage page) {
   auto events = context.store->ReadEvents(job, page.after, page.limit);
   if (!events.ok() || !events->empty()) return events;
+  // Tells an unknown job from one without further events.
   auto row = context.store->GetJob(job);
   if (!row.ok()) return row.status();
   return events;
@@ -249,6 +251,8 @@ absl::Status CheckStartRules(Transaction& transaction,
 
 scheduler::JobSubmitted EventOf(const v1::Job& job, Ledger& ledger) {
   scheduler::JobSubmitted submitted = ToEvent(job);
+  // Leaves out what has ended. CheckStartRules has refused jobs that can no
+  // longer succeed.
   const auto waits = [&](uint64_t id) {
     const JobRow* row = ledger.FindJob(id);
     return (row != nullptr && !HasEnded(row->job)) ||

@@ -58,6 +58,7 @@ void AnswerWithVersions(const ControlContext& context, Transaction& transaction,
                            callback = std::move(callback)] {
     if (wait) {
       const absl::btree_set<uint64_t> all(ids.begin(), ids.end());
+      // Checks at once, because the versions may have arrived already.
       context.waiters->Add(*wait, ids, callback);
       context.waiters->Check(ledger, all);
       return;
@@ -186,6 +187,7 @@ absl::StatusOr<v1::ModelVersion> StoredVersion(
   }
   auto model = store.GetModel(request.model());
   if (!model.ok()) return model.status();
+  // Versions come newest first.
   return model->versions(0);
 }
 

@@ -24,6 +24,7 @@ namespace {
 // Name of the counter that tells which planner made the stored plans.
 constexpr char kPlanner[] = "plans/planner";
 
+// Returns whether the version is served or is to be served.
 bool IsWanted(const v1::ModelVersion& version) {
   return version.state() == v1::LOADING || version.state() == v1::READY;
 }
@@ -36,6 +37,8 @@ absl::Status PlanRenewal::Collect(Ledger& ledger) {
   ASSIGN_OR_RETURN(const uint64_t stored, context_.store->GetCounter(kPlanner));
   if (stored == planner) return absl::OkStatus();
   wanted_ = true;
+  // Versions that are served come first, then the jobs. Nobody waits for the
+  // others.
   std::deque<Item> unwanted;
   for (const auto& [id, version] : ledger.versions()) {
     if (IsWanted(version)) {
@@ -152,6 +155,8 @@ void PlanRenewal::Renew(Transaction& transaction, const Item& item,
 }
 
 void PlanRenewal::Finish(Transaction& transaction) {
+  // The planner is noted at the end only. After a crash before that all plans
+  // are renewed again.
   wanted_ = false;
   transaction.batch().set_counters[kPlanner] = context_.options.planner;
   if (renewed_ == 0) return;

@@ -46,6 +46,8 @@ std::string CanonicalBytes(const google::protobuf::Message& message) {
   google::protobuf::io::CodedOutputStream coded(&stream);
   coded.SetSerializationDeterministic(true);
   message.SerializeToCodedStream(&coded);
+  // Writes what is still buffered and cuts `bytes` to its length. Without it
+  // the result would depend on when `coded` is destroyed.
   coded.Trim();
   return bytes;
 }
@@ -72,6 +74,8 @@ scheduler::DeviceDrain FromProto(const v1::DeviceDrain& drain) {
 }
 
 scheduler::Demands DemandsOf(const v1::JobSpec& spec) {
+  // Rounds thousandths of a core up, so that a job never gets less than it
+  // asked for.
   return {.host = {static_cast<uint64_t>(std::ceil(spec.host_cores() * 1000)),
                    spec.host_bytes()},
           .exclusive = spec.exclusive()};
@@ -171,6 +175,7 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.array = submitted.array;
   job.max_at_once = submitted.max_at_once;
   job.attained = absl::Seconds(row.run_seconds());
+  // The measured rest is better than the guess of the spec.
   if (row.progress().seconds_left() > 0) {
     job.expected_run =
         job.attained + absl::Seconds(row.progress().seconds_left());

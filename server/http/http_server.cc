@@ -141,6 +141,8 @@ class HttpServer::Gateway {
         Reply(response, 200, ToJson(answer));
       }
     });
+    // Without a version in the path the second match is empty, which the
+    // protocol takes for the version of the server's choice.
     const std::string model = "/v2/models/([^/]+)(?:/versions/([^/]+))?";
     server_.Get(model, [this](const Request& request, Response& response) {
       DescribeModel(request.matches[1], request.matches[2], response);

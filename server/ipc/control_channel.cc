@@ -21,8 +21,10 @@ namespace {
 
 constexpr size_t kPrefixBytes = 4;
 constexpr size_t kReadBytes = 64 << 10;
+// Capacity that an empty receive buffer may keep.
 constexpr size_t kMaxIdleBytes = 1 << 20;
 
+// Returns the length as four bytes, the lowest first.
 std::string Prefix(uint32_t length) {
   std::string prefix(kPrefixBytes, '\0');
   for (size_t i = 0; i < kPrefixBytes; ++i) {
@@ -212,6 +214,7 @@ absl::StatusOr<bool> ControlChannel::ReadSome() {
   do {
     count = ::recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (count < 0 && errno == EINTR);
+  // Kept, because resize may change errno.
   const int error = errno;
   received_.resize(before + static_cast<size_t>(std::max<ssize_t>(count, 0)));
   if (count < 0 && (error == EAGAIN || error == EWOULDBLOCK)) return false;
@@ -262,6 +265,8 @@ absl::StatusOr<ControlListener> ControlListener::Listen(
   if (!socket.valid()) {
     return absl::ResourceExhaustedError("cannot create a socket");
   }
+  // A file that a dead worker left would make bind fail. No live worker listens
+  // there, because the caller holds the device's lease.
   ::unlink(path.c_str());
   // Set on the socket before bind, so that nobody else can connect in between.
   ::fchmod(socket.get(), 0600);

@@ -191,6 +191,8 @@ void Metrics::SetTrainingSteps(const std::string& device, uint64_t step_count,
   const auto steps = static_cast<double>(step_count - before.count);
   const double seconds = std::max(0.0, step_seconds_total - before.seconds);
   const auto& bounds = StepBounds();
+  // The worker reports totals only, so each of these steps counts with their
+  // mean time.
   std::vector<double> increments(bounds.size() + 1, 0.0);
   const auto bucket =
       std::lower_bound(bounds.begin(), bounds.end(), seconds / steps);

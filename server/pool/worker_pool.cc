@@ -131,6 +131,7 @@ void WorkerPool::Impl::PollOnce() {
     link->AddPollFds(&fds);
     deadline = std::min(deadline, link->deadline());
   }
+  // Tests for min() first, because subtracting from it would overflow.
   const auto wait = std::max<Clock::duration>(
       deadline == Clock::time_point::min() ? Clock::duration::zero()
                                            : deadline - Clock::now(),
@@ -153,6 +154,7 @@ void WorkerPool::Impl::RunTasks() {
     absl::MutexLock lock(&mutex_);
     tasks.swap(tasks_);
   }
+  // Runs the tasks without the lock, because a task may enqueue another.
   for (const auto& task : tasks) task();
 }
 
@@ -161,6 +163,9 @@ bool WorkerPool::Impl::AllStopped() const {
                      [](const auto& entry) { return entry.second->stopped(); });
 }
 
+// Kills the workers that are left and closes the queue. The order matters:
+// after the queue is closed no task can come, so the last RunTasks leaves no
+// caller without an answer.
 void WorkerPool::Impl::FinishStop() {
   for (const auto& [name, link] : links_) {
     if (link->stopped()) continue;
@@ -174,6 +179,8 @@ void WorkerPool::Impl::FinishStop() {
   RunTasks();  // each answers Unavailable
 }
 
+// Stops the links and waits for the thread. The links belong to the pool's
+// thread, so the stop is posted to it. A second call finds no thread to join.
 void WorkerPool::Impl::Stop(WorkerPool::ShutdownMode mode,
                             absl::Duration grace) {
   absl::MutexLock lock(&stop_mutex_);

@@ -114,6 +114,7 @@ ServedVersion::~ServedVersion() {
     absl::MutexLock lock(&mutex_);
     callback = std::move(last_handle_gone_);
   }
+  // Without the lock, because the callback may take others.
   if (callback) callback();
 }
 
@@ -144,6 +145,7 @@ void ModelRegistry::Add(VersionHandle version) {
 ModelRegistry::Entry* ModelRegistry::FindEntry(uint64_t id) {
   const auto it = ids_.find(id);
   if (it == ids_.end()) return nullptr;
+  // Finds an entry always, because ids_ and models_ change together.
   return &models_[it->second.first][it->second.second];
 }
 

@@ -181,11 +181,14 @@ absl::StatusOr<TensorFormat> MakeTensorFormat(
       return absl::InvalidArgumentError(
           absl::StrCat(what, " has no dimension ", variable.axis()));
     }
+    // Counts with the largest size, so that row_bytes is the bound of a row.
     shape[variable.axis()] = variable.maximum();
   }
   format.batched = !shape.empty() && shape[0] == -1;
   RETURN_IF_ERROR(AddVariable(spec, dimensions, format));
   for (size_t i = format.batched ? 1 : 0; i < shape.size(); ++i) {
+    // Divides the limit, because a product of sizes from a model's file could
+    // overflow.
     const int64_t size = shape[i];
     if (size < 1 ||
         static_cast<uint64_t>(size) >
@@ -220,6 +223,8 @@ absl::StatusOr<CheckedInputs> CheckInputs(
       return absl::InvalidArgumentError(
           absl::StrCat("input '", input.name, "' already exists in request"));
     }
+    // The order matters: CheckBytes multiplies sizes that the checks before it
+    // have bounded.
     RETURN_IF_ERROR(CheckType(model, *format, input));
     RETURN_IF_ERROR(CheckShape(model, *format, max_batch_size, input));
     RETURN_IF_ERROR(TakeSizes(model, *format, input, dimensions, checked));
@@ -234,6 +239,8 @@ absl::StatusOr<CheckedInputs> CheckInputs(
     }
     checked.rows = rows;
   }
+  // All names are known and none came twice, so equal numbers mean that no
+  // input is missing.
   if (inputs.size() != formats.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "expected ", formats.size(), " inputs but got ", inputs.size(),

@@ -180,12 +180,15 @@ absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Create(
     absl::string_view sha256, uint64_t bytes) const {
   RETURN_IF_ERROR(CheckDigest(sha256));
   ASSIGN_OR_RETURN(const uint64_t free, FreeBytes());
+  // Subtracts rather than adds, because a sum with a client's number of bytes
+  // could overflow.
   if (free < kSpareBytes || free - kSpareBytes < bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the disk of ", directory_, " has no room for ", bytes,
                      " bytes: ", free, " are free, of which ", kSpareBytes,
                      " are kept; delete files there or enlarge the disk"));
   }
+  // In the same folder, because rename works only within a file system.
   std::string temporary = PathOf(absl::StrCat(kTemporaryPrefix, "XXXXXX"));
   BlobFile file(mkostemp(temporary.data(), O_CLOEXEC));
   if (file.fd() < 0) return FileError("creating a file");

@@ -19,6 +19,7 @@ namespace {
 constexpr char kJobById[] = "SELECT row, checksum FROM jobs WHERE id = ?";
 constexpr char kJobByRequest[] =
     "SELECT row, checksum FROM jobs WHERE tenant = ? AND request_id = ?";
+// The numbers of states are written out in SQL, here and in store_writer.cc.
 static_assert(v1::SUCCEEDED == 6 && v1::FAILED == 7 && v1::CANCELLED == 8 &&
               v1::JobState_MAX == 8);
 constexpr char kActiveJobs[] =
@@ -63,6 +64,8 @@ constexpr char kCheckpoints[] =
     "SELECT row, checksum FROM checkpoints WHERE job_id = ?1 OR ?1 = 0"
     " ORDER BY job_id, step";
 constexpr char kCounter[] = "SELECT value FROM counters WHERE name = ?";
+// Compares with substr, because LIKE would take % and _ in the prefix as
+// wildcards.
 constexpr char kCounters[] =
     "SELECT name, value FROM counters WHERE substr(name, 1, length(?1)) = ?1";
 constexpr char kMemoryFractions[] =
@@ -153,6 +156,8 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(
   ASSIGN_OR_RETURN(
       auto reserve,
       DiskReserve::Open(absl::StrCat(path, "-reserve"), options.reserve_bytes));
+  // Opening writes, too: it may migrate the schema. On a full disk the reserve
+  // makes room for that.
   auto writer = StoreWriter::Open(path, reserve.get());
   if (absl::IsResourceExhausted(writer.status()) && reserve->Release()) {
     writer = StoreWriter::Open(path, reserve.get());
@@ -238,6 +243,7 @@ absl::StatusOr<std::vector<v1::Job>> Store::LoadAllActiveJobs() const {
 }
 
 absl::StatusOr<RetiredJobs> Store::FindRetired(absl::Time now) const {
+  // Bounds what one batch deletes.
   constexpr uint64_t kMostAtOnce = 64;
   RetiredJobs retired;
   uint64_t with_events = 0;

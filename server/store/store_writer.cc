@@ -28,6 +28,8 @@ constexpr char kForgetTask[] =
     " forgotten_cancelled = forgotten_cancelled + (task.state = 8)"
     " FROM (SELECT array_id, state FROM jobs WHERE id = ?) AS task"
     " WHERE arrays.id = task.array_id";
+// Deletes the array of task ?1 if that is its last task. The task's own row is
+// still there, so the statement leaves it out.
 constexpr char kDeleteArrayOf[] =
     "DELETE FROM arrays WHERE id ="
     " (SELECT array_id FROM jobs WHERE id = ?1 AND array_id > 0)"
@@ -46,6 +48,8 @@ constexpr char kAddUsage[] =
     "INSERT INTO usage(hour, tenant, model, device_kind, activity, job_id,"
     " device_seconds, byte_seconds, joules, metered_seconds)"
     " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" GPUPOOL_ADD_USAGE;
+// Adds a job's sums to those of job 0, which stands for all deleted jobs. Thus
+// usage outlives its jobs.
 constexpr char kKeepUsageOf[] =
     "INSERT INTO usage SELECT hour, tenant, model, device_kind, activity, 0,"
     " device_seconds, byte_seconds, joules, metered_seconds FROM usage"
@@ -54,6 +58,9 @@ constexpr char kKeepUsageOf[] =
 constexpr char kDeleteUsageOf[] =
     "DELETE FROM usage WHERE job_id = ? AND job_id > 0";
 constexpr char kDeleteJob[] = "DELETE FROM jobs WHERE id = ?";
+// Deletes at most 10,000 events, the oldest first, so that no transaction grows
+// with a job's history. kNoteEvents runs next: while events are left, the job
+// is found again.
 constexpr char kDeleteEvents[] =
     "DELETE FROM job_events WHERE job_id = ?1 AND sequence IN"
     " (SELECT sequence FROM job_events WHERE job_id = ?1"
@@ -97,6 +104,7 @@ constexpr char kUpsertMemoryFraction[] =
     "INSERT INTO device_settings(device, memory_fraction) VALUES(?, ?)"
     " ON CONFLICT(device) DO UPDATE SET"
     " memory_fraction = excluded.memory_fraction";
+// A device without a row has all of its memory, hence the fraction 1.
 constexpr char kUpsertDrain[] =
     "INSERT INTO device_settings(device, memory_fraction, drained,"
     " drain_reason) VALUES(?, 1, ?, ?) ON CONFLICT(device) DO UPDATE SET"
@@ -106,10 +114,12 @@ constexpr char kUpsertId[] =
     "INSERT INTO ids(name, last) VALUES(?, ?)"
     " ON CONFLICT(name) DO UPDATE SET last = MAX(last, excluded.last)";
 
+// Returns nanoseconds since 1970. An int64 holds them until the year 2262.
 int64_t Nanoseconds(const google::protobuf::Timestamp& time) {
   return time.seconds() * int64_t{1000000000} + time.nanos();
 }
 
+// Size of the write-ahead log that starts a checkpoint; SQLite's own default.
 constexpr int kCheckpointPages = 1000;
 
 }  // namespace
@@ -169,6 +179,8 @@ absl::Status StoreWriter::Commit(const WriteBatch& batch) {
   if (batch.empty() && dirty_ids_.empty()) return absl::OkStatus();
   failure_ = WriteOrGiveRoom(batch);
   if (failure_.ok()) dirty_ids_.clear();
+  // The batch is durable by now. A failed checkpoint is an error all the same:
+  // the disk cannot be trusted with further batches.
   if (failure_.ok()) failure_ = Checkpoint();
   return failure_;
 }
@@ -236,6 +248,8 @@ void StoreWriter::Write(const WriteBatch& batch) {
     DeleteById(kDeleteArrayOf, id);
     DeleteById(kDeleteJob, id);
   }
+  // Deletes datasets before it writes others, so that one batch may free a name
+  // and give it away again.
   for (uint64_t id : batch.delete_datasets) DeleteById(kDeleteDataset, id);
   for (const auto& dataset : batch.upsert_datasets) WriteDataset(dataset);
   for (uint64_t id : batch.delete_versions) DeleteById(kDeleteVersion, id);
@@ -261,6 +275,8 @@ void StoreWriter::Write(const WriteBatch& batch) {
   for (const auto& [device, drain] : batch.set_drains) {
     CachedStatement statement(connection_.Prepare(kUpsertDrain));
     statement.BindText(1, device);
+    // 0: not drained; 1: running jobs leave; 2: running jobs go on to their
+    // end.
     statement->bind(2, !drain ? 0 : drain->lets_finish() ? 2 : 1);
     statement.BindText(3, drain ? drain->reason() : "");
     statement->exec();

@@ -37,6 +37,7 @@ namespace {
 
 constexpr size_t kMaxLogBytes = 8u << 20;
 constexpr size_t kLogFiles = 2;
+// In -1000 .. 1000; 0 is the usual score.
 constexpr int kOutOfMemoryScore = 300;
 
 int Refuse(const absl::Status& status, int code) {
@@ -81,6 +82,7 @@ void StartLog(const std::string& path) {
   spdlog::set_default_logger(std::move(logger));
 }
 
+// Returns a name that no other start of a worker has.
 std::string NewBootId() {
   std::array<char, 16> bytes = {};
   if (::getrandom(bytes.data(), bytes.size(), 0) < 0) {
@@ -157,6 +159,8 @@ int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
   if (absl::Status made = MakeFolders(*paths); !made.ok()) {
     return Refuse(made, kWorkerFailed);
   }
+  // The order matters: only the holder of the lease may write the log, the
+  // spool and the socket.
   const absl::StatusOr<Lease> lease =
       Lease::Take(paths->lease, worker.engine.device);
   if (!lease.ok()) return Refuse(lease.status(), kWorkerLeaseHeld);

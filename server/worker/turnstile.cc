@@ -149,6 +149,7 @@ void Turnstile::AdvanceOneJob() {
     // A fault of the device ends the step, too.
     const int served = engine_->exit_code() == 0 ? ServeSlots(slots_left) : 0;
     slots_left -= served;
+    // The step runs on the device, and this loop only asks whether it is done.
     if (served == 0) std::this_thread::yield();
   });
   if (const auto time = job->last_step_time(); time.count() > 0) {
@@ -157,6 +158,7 @@ void Turnstile::AdvanceOneJob() {
     view_.step_seconds_total += std::chrono::duration<double>(time).count();
   }
   if (goes_on) {
+    // Goes to the end of the queue, so that jobs take turns.
     jobs_.push_back(std::move(job));
     return;
   }
@@ -269,6 +271,7 @@ absl::Status Turnstile::TakeJob(worker::v1::StartJob request) {
   }
   for (const auto& job : jobs_) {
     if (job->job_id() != request.job_id()) continue;
+    // The same attempt is asked for again when its first answer was lost.
     if (job->attempt() == request.attempt()) return absl::OkStatus();
     const std::string text = absl::StrCat(
         "attempt ", job->attempt(), " of job ", job->job_id(),

@@ -39,9 +39,12 @@ class Watch {
   void Note(const absl::Status& status) {
     if (status.ok()) return;
     const int code = engine_->ExitCodeFor(status);
+    // Only the first fault counts, since later ones are its consequences.
     if (code == 0 || noted_.exchange(true)) return;
     spdlog::error("a fault of the device ends the worker exit_code={}: {}",
                   code, status.ToString());
+    // The order matters: exit_code() ends the process, and the page must name
+    // the fault before that.
     page_->SetFault(code, status.message());
     exit_code_.store(code);
   }
@@ -54,6 +57,8 @@ class Watch {
   std::atomic<int> exit_code_{0};
 };
 
+// A training whose work is marked on the page. A step lasts from StartStep to
+// FinishStep.
 class WatchedTraining : public Training {
  public:
   WatchedTraining(std::unique_ptr<Training> training, WorkPhase step_phase,
@@ -113,6 +118,7 @@ class WatchedTraining : public Training {
   Watch* const watch_;
 };
 
+// A served model whose batches are marked on the page.
 class WatchedModel : public ServedModel {
  public:
   WatchedModel(std::unique_ptr<ServedModel> model, Watch* watch)
@@ -138,6 +144,7 @@ class WatchedModel : public ServedModel {
   Watch* const watch_;
 };
 
+// An engine whose calls on the compute thread are marked on the page.
 class WatchedEngine : public Engine {
  public:
   WatchedEngine(std::unique_ptr<Engine> engine, WorkPage* page)

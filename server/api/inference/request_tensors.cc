@@ -204,6 +204,7 @@ absl::StatusOr<RequestTensors> ViewInputs(absl::string_view model,
   if (raw) RETURN_IF_ERROR(CheckRaw(model, request));
   RequestTensors tensors;
   tensors.inputs.reserve(request.inputs_size());
+  // Sized once: spans point into these strings, so the vector must not grow.
   tensors.packed.resize(raw ? 0 : request.inputs_size());
   for (int i = 0; i < request.inputs_size(); ++i) {
     const InputTensor& input = request.inputs(i);

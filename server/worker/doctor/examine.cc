@@ -17,6 +17,8 @@
 namespace gpupool::server {
 namespace {
 
+// Returns the JSON. Replaces bytes that are not UTF-8, which the library
+// answers with an exception by default.
 std::string Dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -124,6 +126,8 @@ void AskAboutGpus(const ExamineOptions& options, DoctorFacts& facts) {
       .IgnoreError();
 }
 
+// Reads the names of processes on the GPUs. A process of another container may
+// have none here.
 void NameProcesses(const std::string& root, DoctorFacts& facts) {
   for (const auto& gpu : facts.nvml.gpus) {
     for (const auto& process : gpu.processes) {

@@ -15,6 +15,7 @@ using engine::cuda::NvmlGpu;
 using engine::cuda::NvmlProcess;
 using engine::cuda::SurveyedGpu;
 
+// Compute modes of the management library (nvmlComputeMode_t).
 constexpr int kExclusiveThread = 1;
 constexpr int kProhibited = 2;
 constexpr int kExclusiveProcess = 3;
@@ -35,6 +36,8 @@ int NvmlIndex(const DoctorFacts& facts, const std::string& uuid) {
   return -1;
 }
 
+// Tells whether the module's code runs on the GPU, and whether it must be
+// compiled at the start.
 void JudgeCode(const DoctorFacts& facts, size_t index, Findings& findings) {
   const engine::ModuleArchitectures& code = facts.module.architectures;
   const int capability = facts.driver.gpus[index].capability;
@@ -64,6 +67,7 @@ std::string HolderText(const DoctorFacts& facts, const NvmlProcess& process) {
                          ")"));
 }
 
+// Returns the first kMostHolders processes that hold memory.
 std::string HoldersText(const DoctorFacts& facts, const NvmlGpu& gpu) {
   std::vector<std::string> holders;
   for (const NvmlProcess& process : gpu.processes) {
@@ -87,6 +91,7 @@ bool HeldByOwnWorkers(const DoctorFacts& facts, const NvmlGpu& gpu) {
       });
 }
 
+// Tells when other processes hold memory that the engine would use.
 void JudgeMemory(const DoctorFacts& facts, size_t index, const NvmlGpu& gpu,
                  Findings& findings) {
   if (gpu.free_bytes == kNotTold || HeldByOwnWorkers(facts, gpu)) return;
@@ -99,6 +104,8 @@ void JudgeMemory(const DoctorFacts& facts, size_t index, const NvmlGpu& gpu,
                 HoldersText(facts, gpu)});
 }
 
+// Judges what an administrator can set. `number` is the GPU's index in
+// nvidia-smi, for the commands of remedies; CUDA may count otherwise.
 void JudgeSettings(const std::string& name, const std::string& number,
                    const NvmlGpu& gpu, Findings& findings) {
   if (gpu.compute_mode == kProhibited) {
@@ -157,6 +164,8 @@ void JudgePersistence(const DoctorFacts& facts, Findings& findings) {
   }
 }
 
+// Tells when CUDA_VISIBLE_DEVICES hides GPUs. The management library ignores
+// that variable and sees all of them.
 void JudgeHidden(const DoctorFacts& facts, Findings& findings) {
   const auto visible = facts.host.environment.find("CUDA_VISIBLE_DEVICES");
   const size_t shown = facts.driver.gpus.size();

@@ -57,6 +57,8 @@ constexpr std::pair<uint64_t, const char*> kFileSystems[] = {
     {kLustre, "lustre"},
     {kCeph, "ceph"}};
 
+// Returns the name of the path's file system, or "other". Compares 32 bits,
+// because f_type is signed and may be extended.
 std::string FileSystem(const fs::path& path) {
   struct statfs facts = {};
   if (::statfs(path.c_str(), &facts) != 0) return "other";
@@ -105,12 +107,16 @@ std::string WhyNoFolder(const fs::path& path) {
   return error == EACCES ? "" : std::strerror(error);
 }
 
+// Returns whether a running server holds the folder's lock. A shared lock that
+// succeeds is released at once.
 bool Held(const fs::path& folder) {
   const UniqueFd lock(::open((folder / "lock").c_str(), O_RDONLY | O_CLOEXEC));
   return lock.valid() && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 &&
          errno == EWOULDBLOCK;
 }
 
+// Writes, syncs and deletes a file, because permissions alone do not prove that
+// the folder can be written.
 void TryToWrite(StateFacts& facts) {
   std::string name = facts.existing + "/.gpupool-doctor-XXXXXX";
   const UniqueFd file(::mkostemp(name.data(), O_CLOEXEC));
@@ -129,11 +135,14 @@ void TryToWrite(StateFacts& facts) {
   ::unlink(name.c_str());
 }
 
+// Returns whether the port is free. Errors other than EADDRINUSE say nothing
+// about the port.
 bool CanListen(const std::string& address, uint16_t port) {
   const bool six = address.find(':') != std::string::npos;
   const UniqueFd listener(
       ::socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!listener.valid()) return true;  // unknown
+  // As servers do, so that ended connections in TIME_WAIT do not count.
   const int on = 1;
   ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   sockaddr_in6 long_address = {};

@@ -19,7 +19,7 @@ scheduler::QueuePolicy SchedulingOf(const Config& config) {
   scheduler::QueuePolicy policy = config.scheduling;
   policy.yields_to_serving = config.serving_target_delay > absl::ZeroDuration();
   auto queues = scheduler::MakeQueues(config.queues, policy);
-  GPUPOOL_CHECK(queues.ok());  // they were made once when they were set
+  GPUPOOL_CHECK(queues.ok());  // they were checked when set
   policy.queues = *std::move(queues);
   return policy;
 }

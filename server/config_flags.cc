@@ -22,13 +22,14 @@ struct Given {
   std::string value;
 };
 
-// Flags that are no settings.
+// Flags that are not settings.
 struct Verbs {
   std::string config_file;
   bool version = false;
   bool list_settings = false;
 };
 
+// Adds the flags that are no settings, such as --check.
 void AddVerbs(CLI::App& app, Verbs* verbs, CommandLine* result) {
   app.add_option("--config", verbs->config_file,
                  "YAML file with the names of the settings as keys; flags win")
@@ -56,8 +57,8 @@ void AddSettings(CLI::App& app, std::deque<Given>* given) {
   }
 }
 
-// Returns "did you mean --slots? " for the first unknown flag that is near to a
-// known one, or nothing.
+// Returns "did you mean --slots? " for the first unknown flag that is near a
+// known one, or "".
 std::string Suggestion(const CLI::App& app) {
   for (const std::string& argument : app.remaining()) {
     if (!absl::StartsWith(argument, "--")) continue;
@@ -69,6 +70,7 @@ std::string Suggestion(const CLI::App& app) {
   return "";
 }
 
+// Sets the given flags, after the file, so that flags win.
 absl::Status SetGiven(const std::deque<Given>& given, Config* config) {
   for (const Given& flag : given) {
     if (flag.option->count() == 0) continue;
@@ -89,7 +91,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   CLI::App app(kDescription, "gpupoold");
   Verbs verbs;
   AddVerbs(app, &verbs, &result);
-  std::deque<Given> given;  // keeps addresses
+  std::deque<Given> given;  // a deque, since it keeps addresses
   AddSettings(app, &given);
   try {
     app.parse(argc, argv);

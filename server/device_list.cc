@@ -22,7 +22,7 @@ struct ForeignName {
   absl::string_view advice;
 };
 
-// Names that other programs have for devices.
+// Names of devices in other programs.
 constexpr ForeignName kForeignNames[] = {
     {"gpu", "GPUs are called cuda; write cuda for all or cuda:0 for the first"},
     {"nvidia",
@@ -47,6 +47,7 @@ absl::Status UnknownWord(absl::string_view word) {
   return Refusal(absl::StrCat("\"", word, "\" is no device; ", kExamples));
 }
 
+// Adds "cpu:COUNT". The error explains that it is a count, not an index.
 absl::Status AddCpuDevices(absl::string_view count, DeviceList* list) {
   uint32_t number = 0;
   if (count == "0" || count.empty()) {
@@ -69,6 +70,7 @@ absl::Status AddCpuDevices(absl::string_view count, DeviceList* list) {
   return absl::OkStatus();
 }
 
+// Adds "cuda:INDEX", or a bare index after one.
 absl::Status AddGpu(absl::string_view index, DeviceList* list) {
   uint32_t number = 0;
   if (absl::StrContains(index, '-')) {
@@ -76,6 +78,7 @@ absl::Status AddGpu(absl::string_view index, DeviceList* list) {
                                 " is no index of a GPU; write each index, as "
                                 "in cuda:0,1,2,3, or cuda for all GPUs"));
   }
+  // Checked by hand, because SimpleAtoi also takes spaces and a plus sign.
   const bool has_digits =
       !index.empty() && absl::c_all_of(index, absl::ascii_isdigit);
   if (has_digits && index != "0" && index.front() == '0') {
@@ -102,7 +105,7 @@ absl::Status AddGpu(absl::string_view index, DeviceList* list) {
   return absl::OkStatus();
 }
 
-// `last_has_index`: the item before this one names a GPU by its index.
+// Adds one item. `last_has_index`: the item before it names a GPU by index.
 absl::Status AddWord(absl::string_view word, bool* last_has_index,
                      DeviceList* list) {
   const bool may_be_index = *last_has_index;

@@ -17,7 +17,7 @@ constexpr uint64_t kTiB = uint64_t{1} << 40;
 constexpr uint32_t kHour = 3600;
 constexpr uint32_t kDay = 24 * kHour;
 
-// A default that other programs need, too, stands in their struct.
+// Defaults that other programs need too are members of their structs.
 constexpr SlotRingOptions kRing = {};
 using scheduler::QueuePolicy;
 
@@ -144,7 +144,7 @@ std::vector<Setting> OrderSettings() {
        absl::StrCat(policy.hysteresis),
        "with the orders las and srs a running job is preempted when its "
        "standing is this many times that of the waiting job"},
-      // Where jobs give way a step is short and a start is not.
+      // Where jobs give way, one step is short compared with a start.
       {kGroup, "min-run", SecondsKind(In<&QueuePolicy::min_run>, 0, kDay), "30",
        "least time that a job runs after each start before it may be "
        "preempted"},
@@ -196,6 +196,7 @@ std::string WithDashes(absl::string_view name) {
 }  // namespace
 
 const std::vector<Setting>& Settings() {
+  // Never destroyed, so that threads may read it while the process ends.
   static const auto& settings = *new std::vector<Setting>(AllSettings());
   return settings;
 }

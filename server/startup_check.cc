@@ -34,7 +34,7 @@ std::string Text(const nlohmann::json& finding, const char* key) {
              : "";
 }
 
-// Quotes would end the field of the log's line.
+// Quotes would end the field in the line of the log.
 std::string Unquoted(const std::string& text) {
   return absl::StrReplaceAll(text, {{"\"", "'"}});
 }
@@ -50,7 +50,7 @@ void Log(const MachineFinding& finding) {
 
 std::vector<MachineFinding> ParseFindings(absl::string_view output) {
   std::vector<MachineFinding> findings;
-  // Libraries may have printed something before it.
+  // Libraries may have printed lines before the answer.
   for (absl::string_view line : absl::StrSplit(output, '\n')) {
     if (line.substr(0, 1) != "{") continue;
     const nlohmann::json json =

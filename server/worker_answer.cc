@@ -16,10 +16,10 @@ namespace gpupool::server {
 namespace {
 
 constexpr size_t kMaxOutput = 1 << 20;
-// How often `give_up` is asked.
+// Interval at which `give_up` is polled.
 constexpr absl::Duration kTurn = absl::Milliseconds(100);
 
-// What was written to a file, from its beginning.
+// Returns the bytes of a file from its beginning.
 std::string ReadAll(int fd) {
   std::string text(kMaxOutput, '\0');
   const ssize_t count = ::pread(fd, text.data(), text.size(), 0);
@@ -27,7 +27,7 @@ std::string ReadAll(int fd) {
   return text;
 }
 
-// Nothing when the time is over or `give_up` is true.
+// Returns nothing when the time is over or `give_up` is true.
 std::optional<std::string> AwaitEnd(Process& process, absl::Time deadline,
                                     const std::function<bool()>& give_up) {
   while (give_up == nullptr || !give_up()) {

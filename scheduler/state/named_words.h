@@ -1,9 +1,9 @@
-// Named entries of words, before anybody has looked at the values: the form
-// that the one-line text of a flag and the list of a configuration file share.
+// Named entries of words, before their values are checked: the common form of a
+// flag's one-line text and a configuration file's list.
 //
 //   short:order=las,rank=10;big:most=2
 //
-// stands for two entries. The first has the name "short" and the words
+// This text has two entries. The first has the name "short" and the words
 // ("order", "las") and ("rank", "10").
 #pragma once
 
@@ -22,12 +22,11 @@ struct NamedWords {
   };
   std::string name;
   std::vector<Word> words = {};
-  std::string where = {};  // of the entry, as a word's
+  std::string where = {};  // the entry's place, as a word's
 };
 
-// Splits at ';', the first ':', ',' and '='. Spaces around the parts and empty
-// entries mean nothing. Never fails: a part without '=' is a word without a
-// value.
+// Splits at ';', the first ':', ',' and '='. Ignores spaces around the parts
+// and empty entries. Never fails: a part without '=' is a word without a value.
 std::vector<NamedWords> SplitNamedWords(absl::string_view text);
 
 }  // namespace gpupool::scheduler

@@ -27,7 +27,7 @@ bool IsName(absl::string_view name) {
   });
 }
 
-// What is allowed; empty when it was set.
+// The rule that a value breaks; empty when the value was set.
 using Refusal = std::string;
 
 Refusal SetOrder(absl::string_view value, Queue* queue) {
@@ -45,7 +45,7 @@ Refusal SetRank(absl::string_view value, Queue* queue) {
 }
 
 Refusal SetPreempts(absl::string_view value, Queue* queue) {
-  // YAML's words for the same.
+  // YAML writes the same words in two ways.
   const bool no = value == "no" || value == "false";
   queue->preempts = value == "yes" || value == "true";
   return queue->preempts || no ? "" : "must be yes or no";
@@ -156,7 +156,7 @@ absl::StatusOr<Queue> Make(const NamedWords& entry, const QueuePolicy& rest) {
 
 absl::StatusOr<std::vector<Queue>> MakeQueues(
     const std::vector<NamedWords>& entries, const QueuePolicy& rest) {
-  // With the default beside them.
+  // The list may have kMostQueues entries together with `default`.
   if (entries.size() >= kMostQueues) {
     return absl::InvalidArgumentError(absl::StrCat(
         "more than ", kMostQueues - 1, " queues beside the default"));

@@ -15,13 +15,12 @@ namespace gpupool::scheduler {
 inline constexpr int kMostRank = 1000;  // the least is -kMostRank
 inline constexpr uint32_t kMostQueueDevices = 1 << 20;
 
-// Returns the queues that the entries say. What is not said of a queue's order
-// and its numbers is as `rest` has it. InvalidArgument names the queue, the
-// value and what is allowed.
+// Returns the queues of the entries. `rest` has the defaults of a queue's order
+// and numbers. InvalidArgument names the queue, the value and what is allowed.
 absl::StatusOr<std::vector<Queue>> MakeQueues(
     const std::vector<NamedWords>& entries, const QueuePolicy& rest);
 
-// Returns the same for the one-line form. Empty text: none.
+// Returns the queues of the one-line form. Empty text has none.
 absl::StatusOr<std::vector<Queue>> ParseQueues(absl::string_view text,
                                                const QueuePolicy& rest);
 

@@ -16,13 +16,13 @@ inline constexpr size_t kMostTenantShares = 1000;
 inline constexpr double kMostWeight = 1e6;  // the least is 1 / this
 inline constexpr uint32_t kMostTenantDevices = 1 << 20;
 
-// Returns the shares that the entries say. InvalidArgument names the tenant,
-// the value and what is allowed: among others where a guarantee is above the
-// limit of its tenant.
+// Returns the shares of the entries. InvalidArgument names the tenant, the
+// value and what is allowed, for example when a guarantee is above the tenant's
+// limit.
 absl::StatusOr<TenantShares> MakeTenantShares(
     const std::vector<NamedWords>& entries);
 
-// Returns the same for the one-line form. Empty text: no shares.
+// Returns the shares of the one-line form. Empty text has none.
 absl::StatusOr<TenantShares> ParseTenantShares(absl::string_view text);
 
 }  // namespace gpupool::scheduler

@@ -44,6 +44,7 @@ void AdminService::StopStreams() {
   care_.Stop();
 }
 
+// Answers on the thread of DatabaseCare, minutes later.
 grpc::ServerUnaryReactor* AdminService::CheckDatabase(
     grpc::CallbackServerContext* context, const v1::CheckDatabaseRequest*,
     v1::DatabaseReport* response) {

@@ -1,4 +1,4 @@
-// AdminService of gpupool.v1; admin.proto is its contract.
+// Implements AdminService of gpupool.v1; admin.proto is its contract.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,16 @@ namespace gpupool::server {
 
 struct ControlContext;
 
-// What the service needs of the process that it runs in.
+// Hooks into the process that the service runs in.
 struct AdminHooks {
   std::function<v1::ServerInfo()> info;
-  std::function<void()> stop;  // as SIGTERM; returns at once
-  std::string database;        // its file
+  std::function<void()> stop;  // acts as SIGTERM does; returns at once
+  std::string database;        // path of the file
 };
 
 class AdminService : public v1::AdminService::CallbackService {
  public:
-  // `control` outlives the service.
+  // `control` must outlive the service.
   AdminService(const ControlContext* control, AdminHooks hooks)
       : control_(control), hooks_(std::move(hooks)), care_(hooks_.database) {}
 
@@ -47,7 +47,7 @@ class AdminService : public v1::AdminService::CallbackService {
       const v1::BackUpDatabaseRequest* request) override;
 
  private:
-  // Each holds a copy of the database.
+  // Maximum number of backups at a time. Each holds a copy of the database.
   static constexpr size_t kMaxBackups = 2;
 
   const ControlContext* const control_;

@@ -1,5 +1,5 @@
-// Limits of what a server takes from its clients. The values are settings of
-// the daemon (server/settings.h), so there are no defaults here.
+// Limits of client requests. The values are settings of the daemon
+// (server/settings.h), so there are no defaults here.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,16 @@
 
 namespace gpupool::server {
 
-// Uploads of datasets, uploads of models, and exports, of each at a time.
+// Maximum number of streams of each kind at a time: uploads of datasets,
+// uploads of models, exports.
 inline constexpr size_t kMostUploads = 16;
 
 struct ApiLimits {
   uint64_t message_bytes = 0;     // one gRPC message
   uint64_t dataset_bytes = 0;     // all files of an uploaded dataset
   uint64_t model_file_bytes = 0;  // one file of an uploaded model
-  uint32_t watch_streams = 0;     // open WatchJob streams; WatchDevices as many
+  // Open WatchJob streams; the same for WatchDevices.
+  uint32_t watch_streams = 0;
 };
 
 }  // namespace gpupool::server

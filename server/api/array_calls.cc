@@ -1,4 +1,4 @@
-// The part of JobService that is about arrays of jobs.
+// The calls of JobService for arrays of jobs.
 #include <memory>
 #include <utility>
 

@@ -12,7 +12,7 @@
 namespace gpupool::server {
 namespace {
 
-// A version that could not be loaded is an error of the rpc.
+// Returns the rpc's error when the version could not be loaded.
 absl::Status LoadResult(const absl::StatusOr<v1::ModelVersion>& version) {
   if (!version.ok()) return version.status();
   if (version->state() == v1::READY) return absl::OkStatus();
@@ -24,6 +24,7 @@ absl::Status LoadResult(const absl::StatusOr<v1::ModelVersion>& version) {
 
 }  // namespace
 
+// Reads all pages of models, since the protocol's index has no pages.
 absl::StatusOr<std::vector<v1::ModelVersion>> ControlRepository::Versions() {
   std::vector<v1::ModelVersion> versions;
   v1::ListModelsRequest request;

@@ -31,6 +31,7 @@ bool IsNameByte(char c) {
          c == '-' || c == '.';
 }
 
+// Returns the format by the file name's ending, ignoring ".gz".
 v1::DatasetFormat FormatOf(absl::string_view file_name) {
   const std::string name = absl::AsciiStrToLower(file_name);
   absl::string_view stem = name;
@@ -44,11 +45,14 @@ v1::DatasetFormat FormatOf(absl::string_view file_name) {
   return v1::DATASET_FORMAT_UNSPECIFIED;
 }
 
-// CSV and NPZ are one table, IDX and NPY a pair of features and labels.
+// Returns whether the format is one table (CSV, NPZ); IDX and NPY are a pair of
+// features and labels.
 bool IsTable(v1::DatasetFormat format) {
   return format == v1::CSV || format == v1::NPZ;
 }
 
+// Checks one file and adds its size to `total_bytes`. Subtracts from the limit
+// instead of adding to the total, which a hostile size could overflow.
 absl::Status CheckFile(const v1::DatasetFile& file, uint64_t limit_bytes,
                        uint64_t* total_bytes) {
   if (file.file_name().size() > kMaxFileNameBytes) {
@@ -75,6 +79,8 @@ absl::Status CheckFile(const v1::DatasetFile& file, uint64_t limit_bytes,
   return absl::OkStatus();
 }
 
+// Fills in the format from the name of the first file, and checks that the
+// number of files goes with it.
 absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
   v1::DatasetLayout* layout = header->mutable_layout();
   const std::string& file_name = header->files(0).file_name();
@@ -104,6 +110,7 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
   return absl::OkStatus();
 }
 
+// Checks that label columns are given in one way only, for CSV only.
 absl::Status CheckLabelColumns(const v1::DatasetLayout& layout) {
   const int count =
       std::max(layout.label_columns_size(), layout.label_names_size());
@@ -141,6 +148,7 @@ absl::Status CheckLabelColumns(const v1::DatasetLayout& layout) {
   return absl::OkStatus();
 }
 
+// Fills in the roles of the files by their order, and checks given ones.
 absl::Status FillRoles(v1::UploadDatasetRequest::Header* header) {
   if (IsTable(header->layout().format())) {
     v1::DatasetFile* file = header->mutable_files(0);
@@ -158,6 +166,7 @@ absl::Status FillRoles(v1::UploadDatasetRequest::Header* header) {
     first->set_role(v1::DatasetFile::FEATURES);
     second->set_role(v1::DatasetFile::LABELS);
   }
+  // The files may come in either order.
   const auto roles = std::minmax({first->role(), second->role()});
   if (roles.first == v1::DatasetFile::FEATURES &&
       roles.second == v1::DatasetFile::LABELS) {
@@ -173,7 +182,7 @@ std::string Quoted(absl::string_view value) {
   constexpr size_t kMaxShown = 64;
   const bool cut = value.size() > kMaxShown;
   size_t shown = std::min(value.size(), kMaxShown);
-  // Not within a character of UTF-8.
+  // Do not cut inside a character of UTF-8.
   while (cut && shown > kMaxShown - 4 &&
          (static_cast<unsigned char>(value[shown]) & 0xC0) == 0x80) {
     --shown;
@@ -216,6 +225,7 @@ absl::Status CheckRequestId(absl::string_view request_id) {
 }
 
 absl::Status CheckId(absl::string_view field, uint64_t id) {
+  // The database has signed integers.
   if (id >= 1 && id <= std::numeric_limits<int64_t>::max()) {
     return absl::OkStatus();
   }
@@ -299,6 +309,7 @@ absl::StatusOr<absl::Duration> WatchInterval(
     const v1::WatchDevicesRequest& request) {
   const double seconds =
       request.interval_seconds() == 0 ? 1 : request.interval_seconds();
+  // Negates the whole range, so that NaN is refused, too.
   if (!(seconds >= 0.1 && seconds <= 3600)) {
     return absl::InvalidArgumentError(absl::StrCat("interval_seconds is ",
                                                    request.interval_seconds(),

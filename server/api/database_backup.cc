@@ -12,6 +12,7 @@
 namespace gpupool::server {
 
 void DatabaseBackup::OnBegin() {
+  // Weak, since the client may leave long before the copy is done.
   std::weak_ptr<EventWriter<v1::BackUpDatabaseResponse>> weak =
       weak_from_this();
   const absl::Status begun = care_->Copy([weak](Answer answer) {
@@ -29,6 +30,7 @@ void DatabaseBackup::Take(Answer answer) {
   Wake();
 }
 
+// Sends the header when the copy is there, then chunk after chunk.
 DatabaseBackup::Step DatabaseBackup::Next() {
   if (chunks_.has_value() && chunks_->done()) return absl::OkStatus();
   absl::StatusOr<v1::BackUpDatabaseResponse> message;

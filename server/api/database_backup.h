@@ -1,5 +1,5 @@
-// Private to server/api: one BackUpDatabase stream. It has the database copied
-// and writes the copy in chunks that are read as the client takes them.
+// Private to server/api: one BackUpDatabase stream. It has the database copied,
+// then writes the copy in chunks, which it reads as the client takes them.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ namespace gpupool::server {
 
 class DatabaseBackup : public EventWriter<v1::BackUpDatabaseResponse> {
  public:
-  // `care` outlives the stream.
+  // `care` must outlive the stream.
   explicit DatabaseBackup(DatabaseCare* care) : care_(care) {}
 
  protected:
@@ -30,7 +30,7 @@ class DatabaseBackup : public EventWriter<v1::BackUpDatabaseResponse> {
   absl::StatusOr<v1::BackUpDatabaseResponse> Open(BlobFile file);
 
   DatabaseCare* const care_;
-  std::optional<FileChunks> chunks_;  // has no name any more
+  std::optional<FileChunks> chunks_;  // chunks of an unlinked file
   absl::Mutex answer_mutex_;
   std::optional<Answer> answer_ ABSL_GUARDED_BY(answer_mutex_);
 };

@@ -14,7 +14,7 @@
 namespace gpupool::server {
 namespace {
 
-// What a copy leaves free for the server itself.
+// Bytes that a copy leaves free for the server itself.
 constexpr uint64_t kLeftFree = uint64_t{64} << 20;
 
 absl::Status Stopping() {
@@ -33,6 +33,8 @@ uint64_t SizeOf(const std::string& path) {
   return error ? 0 : bytes;
 }
 
+// Returns OK if the disk has room for a copy. The write-ahead log counts too,
+// since its pages become part of the copy.
 absl::Status CheckRoom(const std::string& path) {
   std::error_code error;
   const auto space =
@@ -61,7 +63,8 @@ absl::Status DatabaseCare::Begin(Work work) {
         "has ended");
   }
   busy_ = true;
-  // The thread before it has ended but for its answer.
+  // The former thread, which this assignment joins, has only its answer left to
+  // give, so that the wait is short.
   thread_ =
       std::jthread([this, work = std::move(work)](const std::stop_token& stop) {
         const std::function<void()> answer = work(stop);
@@ -81,7 +84,8 @@ void DatabaseCare::Stop() {
     stopped_ = true;
     thread = std::move(thread_);
   }
-  // Its end asks it to stop and waits for it.
+  // The destructor requests the stop and joins, without the lock, which the
+  // thread needs to finish.
 }
 
 absl::Status DatabaseCare::Check(Done<CheckReport> done) {
@@ -106,6 +110,8 @@ absl::StatusOr<BlobFile> DatabaseCare::MakeCopy(
   unlink(copy_path_.c_str());
   RETURN_IF_ERROR(BackUpDatabase(path_, copy_path_, stop));
   const int fd = open(copy_path_.c_str(), O_RDONLY | O_CLOEXEC);
+  // Saved, since unlink may change errno. The file lives on without a name, so
+  // that nothing is left even after a crash.
   const int error = errno;
   unlink(copy_path_.c_str());
   if (fd >= 0) return BlobFile(fd);

@@ -1,8 +1,8 @@
-// Private to server/api: checks and copies the database of the running server,
-// one at a time, on a thread of its own: both may take minutes.
+// Private to server/api: checks and copies the database of the running server.
+// Both may take minutes, so they run on a thread of its own, one at a time.
 //
 // Thread-safety: any thread. `done` is called once, on that thread, unless the
-// call was refused: with ResourceExhausted while another is at work, with
+// call was refused: with ResourceExhausted while another one runs, with
 // Unavailable after Stop.
 #pragma once
 
@@ -25,19 +25,19 @@ class DatabaseCare {
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
 
-  // `path` is the database. Removes what a copy left that was killed.
+  // `path` is the database. Removes the remains of a killed copy.
   explicit DatabaseCare(std::string path);
   ~DatabaseCare() { Stop(); }
 
   absl::Status Check(Done<CheckReport> done);
-  // A copy without a name, opened for reading from its beginning.
+  // Makes an unlinked copy, opened for reading from its beginning.
   // ResourceExhausted also when the disk has no room for it.
   absl::Status Copy(Done<BlobFile> done);
-  // Ends what is at work, which answers Unavailable. Idempotent.
+  // Ends the running work, which answers Unavailable. Idempotent.
   void Stop();
 
  private:
-  // `work` returns what is to be called when the next may begin.
+  // Work that returns a function to call when the next one may begin.
   using Work = std::function<std::function<void()>(const std::stop_token&)>;
   absl::Status Begin(Work work);
   absl::StatusOr<BlobFile> MakeCopy(const std::stop_token& stop) const;

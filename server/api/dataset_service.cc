@@ -18,7 +18,7 @@
 namespace gpupool::server {
 namespace {
 
-// What the upload will be stored as.
+// Returns the dataset as which the upload will be stored.
 v1::Dataset DatasetOf(const v1::UploadDatasetRequest::Header& header) {
   v1::Dataset dataset;
   *dataset.mutable_layout() = header.layout();
@@ -39,7 +39,8 @@ class Upload : public UploadReactor<v1::UploadDatasetRequest> {
     return taken.ok() && !(message.has_header() && AnswerFromName());
   }
 
-  // The name may tell the answer before the bytes come.
+  // Answers from the name, before the bytes are sent, if a dataset has it. The
+  // client then need not send a large file in vain.
   bool AnswerFromName() {
     absl::StatusOr<v1::Dataset> known =
         FindDataset(*control_->store, upload_.header().name());

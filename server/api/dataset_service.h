@@ -1,4 +1,4 @@
-// DatasetService of gpupool.v1; dataset.proto is its contract.
+// Implements DatasetService of gpupool.v1; dataset.proto is its contract.
 #pragma once
 
 #include "gpupool/v1/dataset.grpc.pb.h"
@@ -12,7 +12,7 @@ struct ControlContext;
 
 class DatasetService : public v1::DatasetService::CallbackService {
  public:
-  // `control` and `blobs` outlive the service.
+  // `control` and `blobs` must outlive the service.
   DatasetService(const ControlContext* control, const BlobStore* blobs,
                  const ApiLimits& limits)
       : control_(control),

@@ -40,6 +40,7 @@ absl::Status DatasetUpload::TakeHeader(
   return absl::OkStatus();
 }
 
+// Checks the sum of the files; each writer checks only its own size.
 absl::Status DatasetUpload::CheckDisk() const {
   uint64_t total_bytes = 0;
   for (const v1::DatasetFile& file : header_.files()) {
@@ -52,6 +53,8 @@ absl::Status DatasetUpload::CheckDisk() const {
                    " bytes, the server's disk has ", free_bytes, " left"));
 }
 
+// Appends the chunk to its file. Chunks of a file must not follow those of a
+// later one, so that at most one file is being written.
 absl::Status DatasetUpload::TakeChunk(
     const v1::UploadDatasetRequest::Chunk& chunk) {
   if (!has_header_) {

@@ -1,8 +1,8 @@
-// Private to server/api: what an UploadDataset stream means, without gRPC. A
-// header, then chunks in the order of the header's files; at the end every
-// file is whole and has the digest that was announced.
+// Private to server/api: the meaning of an UploadDataset stream, without gRPC.
+// It is a header, then chunks in the order of the header's files. At the end
+// every file must be complete and have the announced digest.
 //
-// Used by one thread at a time. Dropping it before Finish leaves no file.
+// Used by one thread at a time. Destroying it before Finish leaves no file.
 #pragma once
 
 #include <memory>
@@ -17,27 +17,28 @@ namespace gpupool::server {
 
 class DatasetUpload {
  public:
-  // `blobs` outlives the upload.
+  // `blobs` must outlive the upload.
   DatasetUpload(const BlobStore* blobs, uint64_t limit_bytes)
       : blobs_(blobs), limit_bytes_(limit_bytes) {}
 
-  // The stream's next message. InvalidArgument for what dataset.proto does
-  // not allow; ResourceExhausted for a dataset beyond the limit or the disk.
+  // Takes the stream's next message. InvalidArgument for a message that
+  // dataset.proto does not allow; ResourceExhausted for a dataset beyond the
+  // limit or the disk.
   absl::Status Take(const v1::UploadDatasetRequest& message);
 
-  // True once the header was taken.
+  // Returns true once the header was taken.
   bool has_header() const { return has_header_; }
   const v1::UploadDatasetRequest::Header& header() const { return header_; }
 
-  // The stream is complete: stores the files, and answers the dataset as far
-  // as it is known here (name, layout, files).
+  // Stores the files of a complete stream. Returns the dataset as far as it is
+  // known here: name, layout and files.
   absl::StatusOr<v1::Dataset> Finish();
 
  private:
   absl::Status TakeHeader(const v1::UploadDatasetRequest::Header& header);
   absl::Status TakeChunk(const v1::UploadDatasetRequest::Chunk& chunk);
   absl::Status CheckDisk() const;
-  // Names the file in a writer's error.
+  // Adds the file's name to a writer's error.
   absl::Status InFile(int index, const absl::Status& status) const;
 
   const BlobStore* const blobs_;

@@ -19,14 +19,14 @@ constexpr size_t kMostDigits = 4;
 
 bool IsKind(absl::string_view text) { return text == "cpu" || text == "cuda"; }
 
-// A number as it stands in a device's name.
+// Returns whether the text is a number in the form of device names.
 bool IsNumber(absl::string_view text) {
   return !text.empty() && text.size() <= kMostDigits &&
          absl::c_all_of(text, absl::ascii_isdigit) &&
          (text == "0" || text.front() != '0');
 }
 
-// Without spaces around it, a sign and zeros that lead: "1" of " +01".
+// Returns the number without spaces, sign and leading zeros: "1" for " +01".
 absl::string_view BareNumber(absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
   absl::ConsumePrefix(&text, "+");
@@ -34,7 +34,7 @@ absl::string_view BareNumber(absl::string_view text) {
   return text;
 }
 
-// Returns what is wrong with what comes after the kind's colon.
+// Returns what is wrong with the text after the kind's colon.
 std::string NumberAdvice(absl::string_view kind, absl::string_view number) {
   const absl::string_view bare = BareNumber(number);
   if (IsNumber(bare)) {
@@ -49,7 +49,7 @@ std::string NumberAdvice(absl::string_view kind, absl::string_view number) {
                       ":0\"; \"", kind, "\" alone takes any of them");
 }
 
-// What was probably meant; empty when that cannot be told.
+// Returns the device that was probably meant, or "".
 std::string Meant(absl::string_view device) {
   const std::string lower = absl::AsciiStrToLower(device);
   absl::string_view rest = lower;
@@ -63,7 +63,7 @@ std::string Meant(absl::string_view device) {
   return IsNumber(rest) ? absl::StrCat(kind, ":", rest) : "";
 }
 
-// `several`: what to do where a list of devices is written.
+// `several`: the remedy for a list of devices.
 absl::Status Check(absl::string_view field, const std::string& device,
                    absl::string_view several) {
   if (device.empty() || device == "any" || IsKind(device)) {

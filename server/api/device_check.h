@@ -1,4 +1,4 @@
-// Where a job or a model may be placed, as its owner writes it.
+// Checks the devices that an owner wants for a job or a model.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace gpupool::server {
 
-// Returns InvalidArgument, with what to write, unless `device` is empty, "any",
-// "cpu", "cuda" or such a kind with a number, as "cuda:1". Whether the pool has
-// it is checked later (server/control/device_requests.h).
+// Returns InvalidArgument with the allowed values, unless `device` is empty,
+// "any", "cpu", "cuda" or such a kind with a number, as "cuda:1". Whether the
+// pool has the device is checked later (server/control/device_requests.h).
 absl::Status CheckDevice(absl::string_view field, const std::string& device);
 
 // Returns the same for a model version, which is loaded on one device.

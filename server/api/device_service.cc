@@ -29,7 +29,7 @@ using worker::v1::ToWorker;
 using Context = grpc::CallbackServerContext;
 using Reactor = grpc::ServerUnaryReactor;
 
-// A stream that ends before it begins.
+// A stream that ends at once with an error.
 template <typename Response>
 class Refuse : public grpc::ServerWriteReactor<Response> {
  public:
@@ -81,7 +81,7 @@ class Service : public v1::DeviceService::CallbackService,
     dumps_.StopAll();
   }
 
-  // ------------------------------------------------ what the worker answers
+  // ------------------------------------------------- answered by the worker
 
   Reactor* GetMemoryStats(Context* context,
                           const v1::GetMemoryStatsRequest* request,
@@ -160,7 +160,7 @@ class Service : public v1::DeviceService::CallbackService,
         &dumps_);
   }
 
-  // ------------------------------------------------------ what control decides
+  // -------------------------------------------------------- decided by control
 
   Reactor* ListDevices(Context* context, const v1::ListDevicesRequest*,
                        v1::ListDevicesResponse* response) override {
@@ -215,7 +215,7 @@ class Service : public v1::DeviceService::CallbackService,
   }
 
  private:
-  // A dump holds a file that may be large.
+  // Limit of dumps at a time, since each holds a file that may be large.
   static constexpr size_t kMaxDumps = 16;
 
   // Sends the message to the device's worker. `take` moves the client's answer

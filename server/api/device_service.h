@@ -1,4 +1,4 @@
-// DeviceService of gpupool.v1; device.proto is its contract.
+// Implements DeviceService of gpupool.v1; device.proto is its contract.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@ namespace gpupool::server {
 class BlobStore;
 struct ControlContext;
 
-// The methods are those of device.proto, in device_service.cc alone.
+// An interface of the service. The methods are those of device.proto, in
+// device_service.cc alone.
 class DeviceService {
  public:
   virtual ~DeviceService() = default;
@@ -23,8 +24,8 @@ class DeviceService {
   virtual void StopStreams() = 0;
 };
 
-// `control` and `blobs` outlive the service. At most `watch_limit` WatchDevices
-// streams are open at a time.
+// `control` and `blobs` must outlive the service. At most `watch_limit`
+// WatchDevices streams may be open at a time.
 std::unique_ptr<DeviceService> MakeDeviceService(const ControlContext* control,
                                                  const BlobStore* blobs,
                                                  size_t watch_limit);

@@ -1,13 +1,13 @@
-// Private to server/api: the part that all server-streaming rpcs share. A
-// derived class produces messages; this one writes them one at a time, on
+// Private to server/api: the common part of all server-streaming rpcs. A
+// derived class produces messages. This one writes them one at a time, on
 // gRPC's threads only, and ends the stream once.
 //
 // Thread-safety: Wake and Stop may be called from any thread, any number of
 // times. Next is called by one thread at a time, without a lock.
 // Ownership: a stream owns itself from Begin until gRPC is done with it.
 //
-// Invariant: StartWrite and Finish are called without a lock, by whoever set
-// busy_: gRPC may call back before they return.
+// Invariant: StartWrite and Finish are called without a lock, by the caller
+// that set busy_, since gRPC may call back before they return.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -30,12 +30,13 @@ class EventWriter : public grpc::ServerWriteReactor<Message>,
                     public OpenStream,
                     public std::enable_shared_from_this<EventWriter<Message>> {
  public:
-  // The stream has nothing to say now; Wake when it has.
+  // Nothing to say now. The stream must call Wake when there is.
   struct Idle {};
   // A message to write, a final status, or nothing for now.
   using Step = std::variant<Idle, Message, absl::Status>;
 
-  // Starts the stream; `stream` refuses itself when the registry is full.
+  // Starts the stream. `stream` ends itself with an error when the registry is
+  // full.
   static EventWriter* Begin(std::shared_ptr<EventWriter> stream,
                             StreamRegistry* registry) {
     EventWriter* raw = stream.get();
@@ -88,13 +89,13 @@ class EventWriter : public grpc::ServerWriteReactor<Message>,
 
  protected:
   virtual Step Next() = 0;
-  // Once, before the first Next.
+  // Called once, before the first Next.
   virtual void OnBegin() {}
-  // Once, after the last Next.
+  // Called once, after the last Next.
   virtual void OnEnd() {}
 
  private:
-  // The caller has set busy_.
+  // Runs the stream until it idles. The caller must have set busy_.
   void Run() {
     while (true) {
       absl::Status stop;
@@ -126,9 +127,9 @@ class EventWriter : public grpc::ServerWriteReactor<Message>,
 
   StreamRegistry* registry_ = nullptr;
   std::shared_ptr<EventWriter> self_;
-  Message message_;  // being written
+  Message message_;  // message that is being written
   absl::Mutex mutex_;
-  bool busy_ ABSL_GUARDED_BY(mutex_) = false;  // someone is in Run or writing
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;  // in Run or writing
   bool wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status stop_ ABSL_GUARDED_BY(mutex_);

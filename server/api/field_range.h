@@ -1,5 +1,4 @@
-// Intervals that numbers of a request must lie in. Plain values, pure
-// functions.
+// Intervals for numbers of a request. Plain values and pure functions.
 #pragma once
 
 #include <limits>
@@ -9,7 +8,7 @@
 
 namespace gpupool::server {
 
-// An interval with its ends; `text` is how a person writes it.
+// An interval with its ends. `text` is its form in messages.
 struct Range {
   double low;
   double high;
@@ -26,7 +25,8 @@ inline constexpr Range kPositive{0, kInfinity, false, false,
 inline constexpr Range kNotNegative{0, kInfinity, true, false,
                                     "a number from 0 up"};
 
-// InvalidArgument names field, value and interval; NaN is in no range.
+// Returns OK, or InvalidArgument with field, value and interval. NaN is in no
+// range.
 absl::Status CheckRange(absl::string_view field, double value,
                         const Range& range);
 

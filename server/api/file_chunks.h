@@ -1,7 +1,7 @@
-// Private to server/api: a file that goes out in messages with a field `chunk`
-// of at most kMaxChunkBytes each.
+// Private to server/api: sends a file in messages with a field `chunk` of at
+// most kMaxChunkBytes each.
 //
-// Thread-safety: none; one stream's.
+// Thread-safety: none; one stream uses it.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,14 @@ namespace gpupool::server {
 
 class FileChunks {
  public:
-  // The first `bytes` of it.
+  // Sends the first `bytes` bytes of the file.
   FileChunks(BlobFile file, uint64_t bytes)
       : file_(std::move(file)), left_(bytes) {}
 
   bool done() const { return left_ == 0; }
 
-  // Not when done. DATA_LOSS with `if_short` when the file ends before.
+  // Returns the next message. Must not be called when done. Returns DATA_LOSS
+  // with `if_short` when the file ends early.
   template <typename Message>
   absl::StatusOr<Message> Next(absl::string_view if_short) {
     Message message;

@@ -1,7 +1,7 @@
-// Private to server/api: one file that comes in chunks and becomes a blob when
-// it is whole and has the digest that was announced.
+// Private to server/api: one file that arrives in chunks. It becomes a blob
+// when it is complete and has the announced digest.
 //
-// Used by one thread at a time. Dropping it before Finish leaves no file.
+// Used by one thread at a time. Destroying it before Finish leaves no file.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,17 @@ class FileUpload {
     uint64_t bytes = 0;  // 1 .. limit
   };
 
-  // InvalidArgument for what cannot be a file; ResourceExhausted beyond the
-  // limit or the disk. `blobs` outlives the upload.
+  // Begins an upload. InvalidArgument when the announcement cannot be a file;
+  // ResourceExhausted beyond the limit or the disk. `blobs` must outlive the
+  // upload.
   static absl::StatusOr<FileUpload> Begin(const BlobStore& blobs,
                                           const Announced& file,
                                           uint64_t limit_bytes);
 
-  // 1 .. kMaxChunkBytes bytes.
+  // Appends 1 .. kMaxChunkBytes bytes.
   absl::Status Append(absl::string_view chunk);
-  // Stores the file. InvalidArgument when bytes lack or the digest differs.
+  // Stores the file. InvalidArgument when bytes are missing or the digest
+  // differs.
   absl::Status Finish() { return writer_->Commit(); }
 
  private:

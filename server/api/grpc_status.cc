@@ -5,14 +5,14 @@
 namespace gpupool::server {
 namespace {
 
-// gRPC accepts 8 KiB of metadata by default and writes a byte that is not
-// plain ASCII as three.
+// Limit of an error's text. gRPC accepts 8 KiB of metadata by default, and
+// escapes each non-ASCII byte to three.
 constexpr size_t kMaxMessageBytes = 2048;
 
 std::string Cut(std::string text) {
   if (text.size() <= kMaxMessageBytes) return text;
   size_t end = kMaxMessageBytes;
-  // Not inside a UTF-8 sequence.
+  // Do not cut inside a UTF-8 sequence.
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
     --end;
   }

@@ -1,5 +1,5 @@
-// absl::Status to and from grpc::Status. The codes are the same numbers; the
-// table of what they mean to a client is in ARCHITECTURE.md.
+// Converts absl::Status to and from grpc::Status. The codes have the same
+// numbers. ARCHITECTURE.md says what they mean to a client.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -8,7 +8,7 @@
 
 namespace gpupool::server {
 
-// Long texts are cut so that they pass gRPC's limit on trailers.
+// Converts the status. Cuts long texts to gRPC's limit on trailers.
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 

@@ -1,5 +1,5 @@
-// JobService of gpupool.v1; job.proto is its contract. Translates and checks;
-// control decides.
+// Implements JobService of gpupool.v1; job.proto is its contract. Translates
+// and checks; control decides.
 #pragma once
 
 #include "gpupool/v1/job.grpc.pb.h"
@@ -16,11 +16,13 @@ struct ControlContext;
 
 class JobService : public v1::JobService::CallbackService {
  public:
-  // `control` outlives the service. At most `watch_limit` WatchJob streams.
+  // `control` must outlive the service. At most `watch_limit` WatchJob streams
+  // may be open at a time.
   JobService(const ControlContext* control, size_t watch_limit)
       : control_(control), watches_(watch_limit) {}
 
-  // Ends all WatchJob streams with Unavailable: clients come back and resume.
+  // Ends all WatchJob streams with Unavailable, so that clients come back and
+  // resume.
   void StopStreams() { watches_.StopAll(); }
 
   grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
@@ -83,7 +85,7 @@ class JobService : public v1::JobService::CallbackService {
   template <typename Response>
   using OfControl = void (*)(const ControlContext&, uint64_t,
                              Callback<Response>);
-  // A call that needs the job's id and nothing else.
+  // Handles a call that needs only the job's id.
   template <typename Response>
   grpc::ServerUnaryReactor* AskById(grpc::CallbackServerContext* context,
                                     uint64_t id, OfControl<Response> ask,

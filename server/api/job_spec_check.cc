@@ -38,6 +38,8 @@ constexpr int kMaxPrerequisites = 100;
 constexpr double kMaxHostCores = 65536;
 constexpr uint64_t kMaxHostBytes = uint64_t{1} << 50;
 
+// Checks the choice of held-out rows. Whether rows are left is known with the
+// data only.
 absl::Status CheckHeldOut(const v1::HeldOut& held_out) {
   switch (held_out.rule_case()) {
     case v1::HeldOut::kEvery:
@@ -58,6 +60,7 @@ absl::Status CheckHeldOut(const v1::HeldOut& held_out) {
   return absl::OkStatus();
 }
 
+// Checks numbers of devices: a fixed one or an elastic range, never both.
 absl::Status CheckDevices(const v1::JobSpec& spec) {
   if (spec.devices() > kMaxDevices) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -101,6 +104,7 @@ absl::Status CheckSeconds(absl::string_view field, double seconds) {
                    absl::StrFormat("%.0f", kMaxRunSeconds)));
 }
 
+// Checks the time. One that is not set is 1970, which passes.
 absl::Status CheckTime(absl::string_view field,
                        const google::protobuf::Timestamp& time) {
   if (time.seconds() >= 0 && time.seconds() <= kMaxUnixSeconds &&
@@ -111,6 +115,7 @@ absl::Status CheckTime(absl::string_view field,
       field, " is no time from 1970 to 9999, as in \"2026-01-31T18:00:00Z\""));
 }
 
+// Checks the number of prerequisites. Control checks that they exist.
 absl::Status CheckAfter(const v1::JobSpec& spec) {
   if (spec.after_ok_size() + spec.after_any_size() > kMaxPrerequisites) {
     return absl::InvalidArgumentError(
@@ -129,6 +134,7 @@ absl::Status CheckAfter(const v1::JobSpec& spec) {
 
 absl::Status CheckHost(const v1::JobSpec& spec) {
   const double cores = spec.host_cores();
+  // Negates the whole range, so that NaN is refused, too.
   if (!(cores >= 0 && cores <= kMaxHostCores)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "host_cores is ", cores, "; it must be 0 .. ", kMaxHostCores));
@@ -162,6 +168,7 @@ absl::Status CheckData(const v1::DataSpec& data) {
                    "; it must be a finite number other than 0"));
 }
 
+// Checks and fills in how often and when a failed job is tried again.
 absl::Status CheckRetry(v1::RetrySpec* retry) {
   FillRetryDefaults(retry);
   if (retry->max_attempts() < 1 || retry->max_attempts() > kMaxAttempts) {
@@ -185,6 +192,7 @@ absl::Status CheckPublish(v1::PublishSpec* publish) {
   return CheckServingOptions("publish.serving", publish->mutable_serving());
 }
 
+// Checks each dimension and, without overflow, their product.
 absl::Status CheckInputShape(absl::string_view field,
                              const v1::ModelSpec& spec) {
   if (spec.input_shape_size() < 1 || spec.input_shape_size() > kMaxRank) {
@@ -209,6 +217,7 @@ bool IsLayerNameByte(char c) {
          c == '.';
 }
 
+// Checks a layer's name. "input" stands for the model's input.
 absl::Status CheckLayerName(const std::string& field, const std::string& name) {
   constexpr size_t kMaxBytes = 128;
   if (name.size() <= kMaxBytes && name != "input" &&
@@ -233,7 +242,7 @@ absl::Status CheckModelFile(absl::string_view field, const std::string& sha256,
   return absl::InvalidArgumentError(absl::StrCat(field, ".bytes is 0"));
 }
 
-// Relative, without "..", "." or empty parts.
+// Returns whether the path is relative, without "..", "." or empty parts.
 bool IsPlainLocation(absl::string_view location) {
   if (location.empty() || location.size() > kMaxLocationBytes ||
       absl::StrContains(location, '\0') || absl::StrContains(location, '\\')) {
@@ -245,7 +254,7 @@ bool IsPlainLocation(absl::string_view location) {
   });
 }
 
-// Form and counts; import checks the rest and knows the inputs.
+// Checks form and counts. Import checks the rest, since it knows the inputs.
 absl::Status CheckServedSizes(const std::string& field,
                               const v1::OnnxModel& onnx) {
   if (onnx.served_dimensions_size() + onnx.padding_size() +
@@ -348,8 +357,8 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
   RETURN_IF_ERROR(CheckName("name", spec->name()));
   if (spec->tenant().empty()) spec->set_tenant("default");
   RETURN_IF_ERROR(CheckName("tenant", spec->tenant()));
-  // Empty as it was before there were others, so that a request that is sent
-  // again after an upgrade is still the same.
+  // Stored as empty, its only form before there were other queues, so that a
+  // request that is repeated after an upgrade is still equal.
   if (spec->queue() == "default") spec->clear_queue();
   if (!spec->queue().empty()) {
     RETURN_IF_ERROR(CheckName("queue", spec->queue()));
@@ -366,7 +375,7 @@ absl::Status CheckJobSpec(v1::JobSpec* spec) {
   RETURN_IF_ERROR(CheckHost(*spec));
   RETURN_IF_ERROR(CheckTimes(*spec));
   RETURN_IF_ERROR(CheckAfter(*spec));
-  if (spec->devices() == 1) spec->clear_devices();  // they mean the same
+  if (spec->devices() == 1) spec->clear_devices();  // both mean the same
   RETURN_IF_ERROR(CheckModelSpec("model", spec->model()));
   RETURN_IF_ERROR(CheckData(spec->data()));
   RETURN_IF_ERROR(CheckTrainingSpec(spec->training()));

@@ -1,5 +1,5 @@
-// What a job and a model specification must look like; see convert.h for the
-// rules of the answers.
+// Checks the form of job and model specifications; see convert.h for the rules
+// of the answers.
 #pragma once
 
 #include <vector>
@@ -13,15 +13,15 @@
 
 namespace gpupool::server {
 
-// Also fills in tenant, retry and serving defaults, so that equal requests
-// give equal specifications.
+// Checks the spec. Fills in tenant, retry and serving defaults, so that equal
+// requests give equal specifications.
 absl::Status CheckJobSpec(v1::JobSpec* spec);
 
-// The tasks of a spec with an array, each as CheckJobSpec leaves it; the spec
-// itself gets its tenant. Errors name the task.
+// Returns the tasks of a spec with an array, each as CheckJobSpec leaves it.
+// Sets the tenant of the spec itself. Errors name the task.
 absl::StatusOr<std::vector<ArrayTask>> CheckArraySpec(v1::JobSpec* spec);
 
-// Sizes, and layer names that are well-formed and unique.
+// Checks sizes, and that layer names are well-formed and unique.
 absl::Status CheckModelSpec(absl::string_view field, const v1::ModelSpec& spec);
 
 }  // namespace gpupool::server

@@ -43,7 +43,7 @@ MemoryDump::Step MemoryDump::Next() {
 absl::Status MemoryDump::Take(const worker::v1::DumpMemoryReply& answer) {
   absl::StatusOr<BlobFile> file = blobs_->OpenBlob(answer.sha256());
   if (!file.ok()) {
-    // The same bytes, dumped twice at once: the other stream was faster.
+    // Two streams dumped the same bytes, and the other one has taken the file.
     return absl::UnavailableError(
         absl::StrCat("the dump is gone: ", file.status().message(),
                      "; dump the memory again"));

@@ -1,5 +1,5 @@
 // Private to server/api: one DumpMemory stream. It asks control for the file,
-// takes it out of the blob store and writes it in chunks that are read as the
+// takes it out of the blob store and writes it in chunks, which it reads as the
 // client takes them.
 #pragma once
 
@@ -20,7 +20,7 @@ struct ControlContext;
 
 class MemoryDump : public EventWriter<v1::DumpMemoryResponse> {
  public:
-  // Both outlive the stream.
+  // Both pointers must outlive the stream.
   MemoryDump(const ControlContext* control, const BlobStore* blobs,
              std::string device)
       : control_(control), blobs_(blobs), device_(std::move(device)) {}
@@ -35,7 +35,7 @@ class MemoryDump : public EventWriter<v1::DumpMemoryResponse> {
   const ControlContext* const control_;
   const BlobStore* const blobs_;
   const std::string device_;
-  // Keeps its bytes while it is open, though it has no name any more.
+  // Chunks of an unlinked file, whose bytes stay while it is open.
   std::optional<FileChunks> chunks_;
   absl::Mutex answer_mutex_;
   std::optional<absl::StatusOr<worker::v1::FromWorker>> answer_

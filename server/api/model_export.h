@@ -1,5 +1,5 @@
 // Private to server/api: one ExportModel stream. It asks control for the file
-// and writes it in chunks that are read as the client takes them.
+// and writes it in chunks, which it reads as the client takes them.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ struct ControlContext;
 
 class ModelExport : public EventWriter<v1::ExportModelResponse> {
  public:
-  // Both outlive the stream.
+  // Both pointers must outlive the stream.
   ModelExport(const ControlContext* control, const BlobStore* blobs,
               v1::ExportModelRequest request)
       : control_(control), blobs_(blobs), request_(std::move(request)) {}
@@ -36,7 +36,7 @@ class ModelExport : public EventWriter<v1::ExportModelResponse> {
   const ControlContext* const control_;
   const BlobStore* const blobs_;
   const v1::ExportModelRequest request_;
-  // The file keeps its bytes while it is open, even when it is swept away.
+  // Chunks of a file that may be swept away; its bytes stay while it is open.
   std::optional<FileChunks> chunks_;
   absl::Mutex answer_mutex_;
   std::optional<absl::StatusOr<Header>> answer_ ABSL_GUARDED_BY(answer_mutex_);

@@ -26,7 +26,7 @@ bool IsExportFormat(v1::ExportModelRequest::Format format) {
          format == v1::ExportModelRequest::SAFETENSORS;
 }
 
-// Ends a server stream at once.
+// A stream that ends at once with an error.
 class RefuseExport : public grpc::ServerWriteReactor<v1::ExportModelResponse> {
  public:
   explicit RefuseExport(const absl::Status& status) { Finish(ToGrpc(status)); }
@@ -129,7 +129,7 @@ grpc::ServerUnaryReactor* ModelService::DeleteVersion(
 grpc::ServerUnaryReactor* ModelService::PlanModel(
     grpc::CallbackServerContext* context, const v1::PlanModelRequest* request,
     v1::PlanModelResponse* response) {
-  // The same default and limit as for serving.
+  // Same default and limit as for serving.
   v1::ServingOptions serving;
   serving.set_max_batch_size(request->max_batch_size());
   serving.set_max_programs(request->max_programs());

@@ -1,4 +1,4 @@
-// ModelService of gpupool.v1; model.proto is its contract.
+// Implements ModelService of gpupool.v1; model.proto is its contract.
 #pragma once
 
 #include "gpupool/v1/model.grpc.pb.h"
@@ -12,7 +12,7 @@ struct ControlContext;
 
 class ModelService : public v1::ModelService::CallbackService {
  public:
-  // `control` and `blobs` outlive the service.
+  // `control` and `blobs` must outlive the service.
   ModelService(const ControlContext* control, const BlobStore* blobs,
                const ApiLimits& limits)
       : control_(control),

@@ -90,6 +90,8 @@ class ModelUpload : public UploadReactor<v1::UploadModelRequest> {
     return absl::OkStatus();
   }
 
+  // Checks that a header with an ONNX spec announces no weights, which are in
+  // the model file.
   static absl::Status CheckNoWeights(
       const v1::UploadModelRequest::Header& header) {
     if (header.total_bytes() == 0 && header.sha256().empty()) {

@@ -14,10 +14,12 @@ namespace {
 
 constexpr uint32_t kMostDevices = 1024;
 constexpr int32_t kNanosPerSecond = 1'000'000'000;
-// 0001-01-01 .. 9999-12-31, as timestamp.proto has it.
+// Range of timestamp.proto: 0001-01-01 .. 9999-12-31.
 constexpr int64_t kFirstSecond = -62'135'596'800;
 constexpr int64_t kLastSecond = 253'402'300'799;
 
+// Checks names and number of devices. Whether the pool has them is checked in
+// control.
 absl::Status CheckDevices(const v1::CreateReservationRequest& request) {
   if (request.device_count() > kMostDevices ||
       request.devices_size() > static_cast<int>(kMostDevices)) {
@@ -41,6 +43,8 @@ absl::Status CheckDevices(const v1::CreateReservationRequest& request) {
       "device_kind is ", Quoted(kind), "; it must be cpu, cuda or empty"));
 }
 
+// Checks the range of the times. Whether the start has passed is checked in
+// control, by its clock.
 absl::Status CheckTimes(const v1::CreateReservationRequest& request) {
   const auto& start = request.start_time();
   if (start.nanos() < 0 || start.nanos() >= kNanosPerSecond ||

@@ -1,6 +1,6 @@
-// Forms and ranges of requests about reservations, as convert.h has them for
-// others: InvalidArgument with the field, its value and the limit, or OK. What
-// needs the pool (its devices, tenants, other reservations) is checked by
+// Checks the form and the ranges of requests about reservations by the rules of
+// convert.h: InvalidArgument with the field, its value and the limit, or OK.
+// Checks that need the pool (its devices, tenants, other reservations) are in
 // server/control/reservation_requests.
 #pragma once
 

@@ -1,4 +1,5 @@
-// ReservationService of gpupool.v1; reservation.proto is its contract.
+// Implements ReservationService of gpupool.v1; reservation.proto is its
+// contract.
 #pragma once
 
 #include "gpupool/v1/reservation.grpc.pb.h"
@@ -9,7 +10,7 @@ struct ControlContext;
 
 class ReservationService : public v1::ReservationService::CallbackService {
  public:
-  // `control` outlives the service.
+  // `control` must outlive the service.
   explicit ReservationService(const ControlContext* control)
       : control_(control) {}
 

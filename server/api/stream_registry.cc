@@ -38,7 +38,7 @@ void StreamRegistry::StopAll() {
     stopped_ = true;
     streams = std::exchange(streams_, {});
   }
-  // A stream may end, and call Remove, from within Stop.
+  // Outside the lock, since a stream may end, and call Remove, inside Stop.
   for (const auto& [key, weak] : streams) {
     if (const auto stream = weak.lock()) stream->Stop(Stopping());
   }

@@ -1,6 +1,6 @@
-// Private to server/api: the open streams of one kind, so that there are never
-// more than a bound and that a stopping server can end them all with a status
-// that tells the client to come back.
+// Private to server/api: the open streams of one kind. Bounds their number, and
+// lets a stopping server end them all with a status that tells the client to
+// come back.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -18,8 +18,8 @@ namespace gpupool::server {
 class OpenStream {
  public:
   virtual ~OpenStream() = default;
-  // End with this status as soon as you can. May come at any time, also after
-  // the stream has ended.
+  // Ends the stream with this status as soon as possible. May be called at any
+  // time, also after the stream has ended.
   virtual void Stop(const absl::Status& status) = 0;
 };
 
@@ -27,7 +27,8 @@ class StreamRegistry {
  public:
   explicit StreamRegistry(size_t limit) : limit_(limit) {}
 
-  // ResourceExhausted beyond the limit, Unavailable after StopAll.
+  // Adds a stream. ResourceExhausted beyond the limit, Unavailable after
+  // StopAll.
   absl::Status Add(const std::shared_ptr<OpenStream>& stream);
   void Remove(const OpenStream* stream);
 

@@ -9,7 +9,8 @@
 namespace gpupool::server {
 
 void RunAfter(absl::Duration delay, std::function<void()> function) {
-  // The alarm deletes itself; its implementation outlives its own callback.
+  // Deleted by its own callback, which gRPC allows: the implementation lives
+  // until the callback has returned.
   auto* alarm = new grpc::Alarm();
   alarm->Set(absl::ToChronoTime(absl::Now() + delay),
              [alarm, function = std::move(function)](bool) {

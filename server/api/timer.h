@@ -1,4 +1,4 @@
-// Private to server/api: work on gRPC's own threads, soon or later.
+// Private to server/api: runs work on gRPC's own threads.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace gpupool::server {
 
-// Runs `function` once on a gRPC thread after `delay`. Do not use it for long
-// delays: a pending call cannot be taken back.
+// Runs `function` once on a gRPC thread after `delay`. Not for long delays,
+// since a pending call cannot be cancelled.
 void RunAfter(absl::Duration delay, std::function<void()> function);
 
 }  // namespace gpupool::server

@@ -28,7 +28,7 @@ absl::Status CheckCount(absl::string_view field, uint64_t value, uint64_t low,
       absl::StrCat(field, " is ", value, "; it must be ", low, " .. ", high));
 }
 
-// A field that may be left out.
+// Checks a field that may be left out.
 absl::Status CheckOptional(const std::string& field, bool given, double value,
                            const Range& range) {
   return given ? CheckRange(field, value, range) : absl::OkStatus();
@@ -62,7 +62,7 @@ absl::Status CheckSgd(const v1::Sgd& sgd) {
       "training.sgd.nesterov needs a momentum above 0 and no dampening");
 }
 
-// Adam, AdamW and Lion have these fields.
+// Checks the fields that Adam, AdamW and Lion share.
 template <typename Optimizer>
 absl::Status CheckBetas(const std::string& field, const Optimizer& optimizer) {
   RETURN_IF_ERROR(CheckOptional(field + ".learning_rate",
@@ -112,6 +112,7 @@ absl::Status CheckAdagrad(const v1::Adagrad& adagrad) {
                     adagrad.initial_accumulator(), kNotNegative);
 }
 
+// Checks the fields of the chosen optimizer; exactly one must be chosen.
 absl::Status CheckOptimizer(const v1::TrainingSpec& training) {
   switch (training.optimizer_case()) {
     case v1::TrainingSpec::kSgd:
@@ -163,7 +164,7 @@ absl::Status CheckLinear(const v1::LearningRateSchedule::Linear& rule) {
                        rule.end_factor(), kUpToOne);
 }
 
-// Numbers that need no knowledge of the rate or the job's length.
+// Checks the numbers that depend neither on the rate nor on the job's length.
 absl::Status CheckSchedule(const v1::LearningRateSchedule& schedule) {
   const std::string field = "training.schedule";
   switch (schedule.rule_case()) {
@@ -213,6 +214,7 @@ absl::Status CheckSchedule(const v1::LearningRateSchedule& schedule) {
   return absl::OkStatus();
 }
 
+// Checks that the job's length is given, in steps or in epochs.
 absl::Status CheckLength(const v1::TrainingSpec& training) {
   if (training.length_case() == v1::TrainingSpec::LENGTH_NOT_SET) {
     return Missing("training's length", "epochs or steps");
@@ -254,7 +256,8 @@ absl::Status CheckEvaluation(const v1::TrainingSpec& training) {
                     training.keep_best_checkpoints(), 0, kMaxBestCheckpoints);
 }
 
-// The engine, which plans every job, says what else goes with the scaling.
+// Checks the form only. The engine, which plans every job, checks what is
+// allowed together with the scaling.
 absl::Status CheckLossScaling(const v1::TrainingSpec& training) {
   const v1::LossScaling& scaling = training.loss_scaling();
   if (training.has_loss_scaling() && training.precision() != v1::FP16) {

@@ -1,4 +1,4 @@
-// Private to server/api: how unary handlers of the callback API answer.
+// Private to server/api: answers of unary handlers with the callback API.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -29,7 +29,8 @@ grpc::ServerUnaryReactor* Reply(grpc::CallbackServerContext* context,
   return Reply(context, result.status());
 }
 
-// For calls that answer later, once: fills `response` and ends the rpc.
+// Returns a function for calls that answer later. Call it once: it fills in
+// `response` and ends the rpc.
 template <typename Response>
 std::function<void(absl::StatusOr<Response>)> ReplyLater(
     grpc::ServerUnaryReactor* reactor, Response* response) {

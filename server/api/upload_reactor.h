@@ -1,9 +1,9 @@
-// Private to server/api: the part that all uploads share. A derived class
-// takes the messages of the stream; this one reads them, and ends the stream
-// once when the client is done, gone or told to come back later.
+// Private to server/api: the common part of all uploads. A derived class takes
+// the messages of the stream. This one reads them, and ends the stream once
+// when the client is done, gone or told to come back later.
 //
-// Thread-safety: gRPC calls the On functions one at a time but OnCancel; Stop
-// may be called from any thread. End is called once, from any thread.
+// Thread-safety: gRPC calls the On functions one at a time, except OnCancel.
+// Stop may be called from any thread. End is called once, from any thread.
 // Ownership: an upload owns itself from Begin until gRPC is done with it.
 #pragma once
 
@@ -23,7 +23,7 @@ template <typename Message>
 class UploadReactor : public grpc::ServerReadReactor<Message>,
                       public OpenStream {
  public:
-  // Starts the upload; it refuses itself when the registry is full.
+  // Starts the upload. It ends itself with an error when the registry is full.
   static UploadReactor* Begin(std::shared_ptr<UploadReactor> upload,
                               StreamRegistry* registry) {
     UploadReactor* raw = upload.get();
@@ -59,9 +59,10 @@ class UploadReactor : public grpc::ServerReadReactor<Message>,
   }
 
  protected:
-  // The next message. False: it has called End, nothing more is to be read.
+  // Takes the next message. Returns false after it has called End; then nothing
+  // more is read.
   virtual bool Take(const Message& message) = 0;
-  // No more messages: calls End now or later.
+  // Called after the last message. Must call End, now or later.
   virtual void Complete() = 0;
 
   void End(const absl::Status& status) { this->Finish(ToGrpc(status)); }

@@ -1,4 +1,4 @@
-// UsageService of gpupool.v1; usage.proto is its contract.
+// Implements UsageService of gpupool.v1; usage.proto is its contract.
 #pragma once
 
 #include "gpupool/v1/usage.grpc.pb.h"
@@ -9,7 +9,7 @@ struct ControlContext;
 
 class UsageService : public v1::UsageService::CallbackService {
  public:
-  // `control` outlives the service.
+  // `control` must outlive the service.
   explicit UsageService(const ControlContext* control) : control_(control) {}
 
   grpc::ServerUnaryReactor* GetUsage(grpc::CallbackServerContext* context,

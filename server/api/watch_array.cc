@@ -13,7 +13,8 @@ namespace {
 
 constexpr absl::Duration kInterval = absl::Milliseconds(500);
 
-// The last three states are those that a job does not leave.
+// Returns whether all tasks are in one of the last three states, which a job
+// does not leave.
 bool HasEnded(const v1::JobArray& array) {
   return std::all_of(
       array.counts().begin(), array.counts().end(),
@@ -22,6 +23,7 @@ bool HasEnded(const v1::JobArray& array) {
 
 }  // namespace
 
+// Compares serialised counts, and asks for the next look by a timer.
 WatchArrayStream::Step WatchArrayStream::Next() {
   if (ended_) return absl::OkStatus();
   const absl::Time now = absl::Now();

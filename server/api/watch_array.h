@@ -1,4 +1,4 @@
-// Private to server/api: one WatchArray stream. It looks twice a second and
+// Private to server/api: one WatchArray stream. It polls twice a second and
 // writes when a count has changed.
 #pragma once
 
@@ -15,7 +15,7 @@ struct ControlContext;
 
 class WatchArrayStream : public EventWriter<v1::JobArray> {
  public:
-  // `control` outlives the stream.
+  // `control` must outlive the stream.
   WatchArrayStream(const ControlContext* control, uint64_t id)
       : control_(control), id_(id) {}
 
@@ -28,7 +28,7 @@ class WatchArrayStream : public EventWriter<v1::JobArray> {
   const ControlContext* const control_;
   const uint64_t id_;
   absl::Time next_look_ = absl::InfinitePast();
-  std::string last_;  // what was written last, serialised
+  std::string last_;  // last message written, serialised
   bool ended_ = false;
 };
 

@@ -10,12 +10,13 @@
 namespace gpupool::server {
 namespace {
 
-// A pending timer cannot be taken back, so a stream that ended is held no
-// longer than this.
+// Longest single timer. A pending timer cannot be cancelled, and keeps an ended
+// stream alive until it fires.
 constexpr absl::Duration kLongestTimer = absl::Seconds(1);
 
 }  // namespace
 
+// Compares serialised messages, and asks for the next look by a timer.
 WatchDevicesStream::Step WatchDevicesStream::Next() {
   const absl::Time now = absl::Now();
   if (now < next_look_) {

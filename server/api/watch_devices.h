@@ -1,5 +1,5 @@
-// Private to server/api: one WatchDevices stream. It looks once per interval
-// and writes when something changed.
+// Private to server/api: one WatchDevices stream. It polls once per interval
+// and writes when something has changed.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct ControlContext;
 
 class WatchDevicesStream : public EventWriter<v1::ListDevicesResponse> {
  public:
-  // `control` outlives the stream.
+  // `control` must outlive the stream.
   WatchDevicesStream(const ControlContext* control, absl::Duration interval)
       : control_(control), interval_(interval) {}
 
@@ -27,7 +27,7 @@ class WatchDevicesStream : public EventWriter<v1::ListDevicesResponse> {
   const ControlContext* const control_;
   const absl::Duration interval_;
   absl::Time next_look_ = absl::InfinitePast();
-  std::string last_;  // what was written last, serialised
+  std::string last_;  // last message written, serialised
 };
 
 }  // namespace gpupool::server

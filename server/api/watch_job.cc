@@ -20,7 +20,7 @@ bool IsEnd(v1::JobState state) {
 
 }  // namespace
 
-// The subscription must not keep the stream alive.
+// Weak, so that the subscription does not keep the stream alive.
 void WatchJobStream::OnBegin() {
   std::weak_ptr<EventWriter<v1::JobEvent>> weak = weak_from_this();
   subscription_ = control_->streams->Subscribe(job_, [weak] {
@@ -36,7 +36,8 @@ void WatchJobStream::OnEnd() {
 WatchJobStream::Step WatchJobStream::Next() {
   if (ended_) return absl::OkStatus();
   if (page_.empty()) {
-    // The job's state before its events: an ended job gets no more of them.
+    // Read the state before the events: an ended job gets no more events, so
+    // that none is missed.
     const auto job = server::GetJob(*control_, job_);
     if (!job.ok()) return job.status();
     const absl::Status read = ReadPage();

@@ -1,6 +1,6 @@
 // Private to server/api: one WatchJob stream. It reads committed events from
-// the store in small pages, so a slow client costs no memory, and is woken by
-// control when there are more.
+// the store in small pages, so that a slow client costs no memory. Control
+// wakes it when there are more.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct ControlContext;
 
 class WatchJobStream : public EventWriter<v1::JobEvent> {
  public:
-  // `control` outlives the stream.
+  // `control` must outlive the stream.
   WatchJobStream(const ControlContext* control,
                  const v1::WatchJobRequest& request)
       : control_(control),
@@ -34,11 +34,11 @@ class WatchJobStream : public EventWriter<v1::JobEvent> {
 
   const ControlContext* const control_;
   const uint64_t job_;
-  uint64_t after_;       // sequence of the last event taken from the store
-  bool mark_caught_up_;  // still to be sent
+  uint64_t after_;       // sequence of the last event read
+  bool mark_caught_up_;  // whether that is still to be sent
   uint64_t subscription_ = 0;
   bool subscribed_ = false;
-  bool ended_ = false;  // the event that ends the job was written
+  bool ended_ = false;  // whether the job's last event was written
   std::deque<v1::JobEvent> page_;
 };
 

@@ -1,4 +1,4 @@
-// Requests of operators to the server as a whole.
+// Handles requests of operators to the server as a whole.
 //
 // Thread-safety: any thread; see context.h.
 #pragma once
@@ -15,8 +15,8 @@ namespace gpupool::server {
 
 struct ControlContext;
 
-// Lets no further job in, and answers with the number of those that run. With
-// `stop`, running attempts checkpoint and stop. Waits while the queue is full.
+// Lets no further job in, and answers with the number of running ones. With
+// `stop`, running attempts checkpoint and stop. Blocks while the queue is full.
 void DrainServer(const ControlContext& context, bool stop,
                  Callback<v1::DrainResponse> callback);
 

@@ -37,14 +37,16 @@ namespace {
 
 using JobCallback = Callback<v1::Job>;
 
-// What the steps of one submission carry along.
+// State of a submission between its steps.
 struct Submission {
   v1::SubmitJobRequest request;
-  uint64_t dataset_id = 0;  // that the plan was made for
+  uint64_t dataset_id = 0;  // dataset of the plan
   PlanCache::Plan plan;
   JobCallback callback;
 };
 
+// Returns the job, for a request that is repeated. AlreadyExists when the
+// request id came with another spec.
 absl::StatusOr<v1::Job> SameOrRefuse(const v1::Job& job,
                                      const v1::SubmitJobRequest& request) {
   if (CanonicalBytes(job.spec()) == CanonicalBytes(request.spec())) return job;
@@ -53,7 +55,7 @@ absl::StatusOr<v1::Job> SameOrRefuse(const v1::Job& job,
       " with another spec; use a new request_id for a new job"));
 }
 
-// The job that was submitted with this request id before, committed or not.
+// Returns the job that was submitted with this request id, committed or not.
 absl::StatusOr<std::optional<v1::Job>> Earlier(
     Transaction& transaction, const v1::SubmitJobRequest& request) {
   const std::string& tenant = request.spec().tenant();
@@ -86,7 +88,7 @@ void Admit(const ControlContext& context, Transaction& transaction,
   auto earlier = Earlier(transaction, submission->request);
   if (!earlier.ok()) return submission->callback(earlier.status());
   if (earlier->has_value()) {
-    // It may be new in this very transaction: answer after the commit.
+    // The job may be new in this very transaction, so answer after the commit.
     transaction.AfterCommit([job = **earlier, submission] {
       submission->callback(SameOrRefuse(job, submission->request));
     });
@@ -115,9 +117,8 @@ void Queue(const ControlContext& context,
                    });
 }
 
-// For planning before the data is there: without files and shape its rows are
-// taken to be as the model wants them; they are more than any batch or held-out
-// rule asks for. Bytes do not depend on the rows.
+// Returns a dataset for planning before the data exists. Its rows are enough
+// for every batch and held-out rule. Bytes do not depend on the rows.
 v1::Dataset AssumedDataset(const v1::JobSpec& spec) {
   v1::Dataset dataset;
   dataset.set_name(spec.data().dataset());
@@ -175,13 +176,17 @@ void SubmitJob(const ControlContext& context,
   if (dataset.ok()) {
     submission->dataset_id = dataset->id();
     key = PlanCache::KeyOf(request.spec(), dataset->id());
+    // A plan in the cache does not prove that the model's files are still
+    // there.
     if (HasFiles(*context.blobs, request.spec().model())) {
       submission->plan = context.plans->Find(key);
     }
   }
-  // Everything else is looked at there.
+  // With a plan all further checks are made in the transaction.
   if (submission->plan != nullptr) return Queue(context, submission);
 
+  // Cheap checks before the meta worker is asked. Admit repeats them, since
+  // things may change while it plans.
   auto earlier = context.store->FindByRequestId(request.spec().tenant(),
                                                 request.request_id());
   if (!earlier.ok()) return callback(earlier.status());
@@ -208,7 +213,7 @@ void CancelJob(const ControlContext& context, uint64_t id,
   Enqueue<v1::Job>(
       context, callback, [&context, id, callback](Transaction& transaction) {
         if (transaction.ledger().FindJob(id) == nullptr) {
-          // Ended, which is a no-op, or unknown.
+          // An ended job, for which this is a no-op, or an unknown one.
           return callback(context.store->GetJob(id));
         }
         transaction.Apply(scheduler::JobCancelRequested{scheduler::JobId(id)});
@@ -233,6 +238,7 @@ void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
        spec](const worker::v1::FromWorker& reply) {
         v1::PlanJobResponse response;
         *response.mutable_plan() = reply.plan().plan();
+        // Without the data only a length in steps is known.
         response.set_total_steps(uploaded ? reply.plan().total_steps()
                                           : spec.training().steps());
         const uint64_t bytes = response.plan().training().peak();

@@ -1,5 +1,5 @@
-// How a job gets in: look up the request id and the dataset, let the meta
-// worker plan, then write the row. Also plans that are only asked for.
+// Admits jobs: looks up the request id and the dataset, lets the meta worker
+// plan, then writes the row. Also answers requests for a plan alone.
 //
 // Thread-safety: any thread; see context.h.
 #pragma once
@@ -43,20 +43,20 @@ void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
                const v1::ServingOptions& serving,
                Callback<v1::PlanModelResponse> callback);
 
-// What the meta worker is asked for the plan of a job. Where the dataset is
-// not there one is assumed: bytes do not depend on its rows.
+// Returns the request for the meta worker to plan the job. Assumes a dataset
+// when there is none, since bytes do not depend on its rows.
 worker::v1::ToWorker PlanRequest(const Store& store, const v1::JobSpec& spec);
 
-// The dataset, or NotFound that says what to do.
+// Returns the dataset, or NotFound with the remedy.
 absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
                                         const std::string& name);
 
-// Answers with the job as it is after the commit. The row is looked up then,
-// since the transaction may take it further.
+// Answers with the job as it is after the commit. Reads the row only then,
+// since the transaction may change it further.
 void AnswerWithJob(const ControlContext& context, Transaction& transaction,
                    uint64_t id, Callback<v1::Job> callback);
 
-// The row with the reason why it waits.
+// Returns the row with the reason why the job waits.
 v1::Job WithReason(const DeviceBoard& board, v1::Job job);
 
 }  // namespace gpupool::server

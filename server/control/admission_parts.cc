@@ -83,6 +83,7 @@ absl::Status CheckDataset(Transaction& transaction, const std::string& name,
         absl::StrCat("dataset \"", name,
                      "\" was replaced while the job was planned; try again"));
   }
+  // The store does not show deletions of this very transaction.
   const auto& gone = transaction.batch().delete_datasets;
   if (std::find(gone.begin(), gone.end(), dataset->id()) == gone.end()) {
     return absl::OkStatus();
@@ -117,7 +118,7 @@ JobRow& AddRow(Transaction& transaction, v1::Job job) {
   return row;
 }
 
-// Planning reads the files of a model, so a plan is no proof for later.
+// Needed although planning read the files: they may be gone since then.
 bool HasFiles(const BlobStore& blobs, const v1::ModelSpec& model) {
   if (!model.has_onnx()) return true;
   const auto& files = model.onnx().external_files();

@@ -1,5 +1,4 @@
-// Private to server/control: what the admission of a job and that of an array
-// have in common.
+// Private to server/control: the common parts of admitting jobs and arrays.
 //
 // Thread-safety: any thread, where no transaction is passed.
 #pragma once
@@ -31,27 +30,28 @@ struct JobRow;
 
 absl::Status Draining();
 
-// Whether so many more jobs may be taken now.
+// Returns OK if `jobs` more jobs may be admitted now.
 absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,
                        size_t jobs);
-// Whether a job of the plan may wait in its queue, and may ever start.
+// Returns OK if a job of the plan may wait in its queue and may ever start.
 absl::Status CheckFits(Transaction& transaction, const v1::JobSpec& spec,
                        const v1::Plan& plan);
-// Whether the dataset is still the one of that id.
+// Returns OK if the dataset is still the one with that id.
 absl::Status CheckDataset(Transaction& transaction, const std::string& name,
                           uint64_t id);
 
-// Planning reads the files of a model, so a plan is no proof for later.
+// Returns whether the model's files are there. A plan does not prove that,
+// since they may have been deleted after planning.
 bool HasFiles(const BlobStore& blobs, const v1::ModelSpec& model);
 
-// The question to the meta worker.
+// Returns the request for the meta worker.
 worker::v1::ToWorker PlanTraining(const v1::JobSpec& spec,
                                   const v1::Dataset& dataset);
 
-// Queued, with the next id.
+// Returns a QUEUED job with the next id.
 v1::Job NewJob(Transaction& transaction, const v1::JobSpec& spec,
                const worker::v1::PlanReply& plan);
-// The row with its first event; the scheduler is not told.
+// Adds the row with its first event. Does not tell the scheduler.
 JobRow& AddRow(Transaction& transaction, v1::Job job);
 
 }  // namespace gpupool::server

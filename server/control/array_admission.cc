@@ -32,14 +32,14 @@
 namespace gpupool::server {
 namespace {
 
-// What the steps of one submission carry along.
+// State of a submission between its steps.
 struct Submission {
   v1::SubmitJobRequest request;
   std::vector<ArrayTask> tasks;
-  std::vector<std::string> keys;            // of their plans, task by task
-  std::map<std::string, v1::Dataset> data;  // that plans were made for, by name
-  absl::flat_hash_map<std::string, PlanCache::Plan> plans;  // by key
-  std::vector<size_t> unplanned;  // tasks, one for each plan that is missing
+  std::vector<std::string> keys;            // keys of the plans, task by task
+  std::map<std::string, v1::Dataset> data;  // datasets of the plans, by name
+  absl::flat_hash_map<std::string, PlanCache::Plan> plans;  // plans by key
+  std::vector<size_t> unplanned;  // one task for each missing plan
   ArrayCallback callback;
 };
 using SubmissionPtr = std::shared_ptr<Submission>;
@@ -60,7 +60,8 @@ absl::StatusOr<v1::JobArray> SameOrRefuse(const v1::JobArray& array,
       array.id(), " with another spec; use a new request_id for a new array"));
 }
 
-// An earlier job or array of this request id. Nothing: it is new.
+// Returns the earlier array of this request id, or nothing when it is new.
+// Fails when a job has it.
 absl::StatusOr<std::optional<v1::JobArray>> Earlier(
     Transaction& transaction, const v1::SubmitJobRequest& request) {
   const std::string& tenant = request.spec().tenant();
@@ -80,6 +81,8 @@ absl::StatusOr<std::optional<v1::JobArray>> Earlier(
   return EarlierArray(transaction, tenant, id);
 }
 
+// Checks the array as a whole and each task. Runs in the transaction, since the
+// ledger may have changed while plans were made.
 absl::Status Check(const ControlContext& context, Transaction& transaction,
                    const Submission& submission) {
   RETURN_IF_ERROR(CheckRoom(context, transaction, submission.tasks.size()));
@@ -96,6 +99,8 @@ absl::Status Check(const ControlContext& context, Transaction& transaction,
   return absl::OkStatus();
 }
 
+// Adds the array's row and its tasks. The tasks reach the scheduler in one
+// event, so that none starts before all are there.
 uint64_t AddArray(Transaction& transaction, const Submission& submission) {
   v1::JobArray array;
   array.set_id(transaction.store().AllocateId(IdKind::kJob));
@@ -120,7 +125,7 @@ uint64_t AddArray(Transaction& transaction, const Submission& submission) {
   return id;
 }
 
-// With its counts, as they are after the commit.
+// Answers with the array and its counts as they are after the commit.
 void AnswerWithArray(const ControlContext& context, Transaction& transaction,
                      uint64_t id, ArrayCallback callback) {
   transaction.AfterCommit([&context, id, callback = std::move(callback)] {
@@ -128,6 +133,7 @@ void AnswerWithArray(const ControlContext& context, Transaction& transaction,
   });
 }
 
+// Admits the array, or answers with the one of an earlier try.
 void Admit(const ControlContext& context, Transaction& transaction,
            const SubmissionPtr& submission) {
   const auto earlier = Earlier(transaction, submission->request);
@@ -144,7 +150,7 @@ void Admit(const ControlContext& context, Transaction& transaction,
   AnswerWithArray(context, transaction, id, submission->callback);
 }
 
-// Asks for one plan after the other, then queues the array.
+// Asks for the missing plans one after the other, then queues the array.
 void PlanNext(const ControlContext& context, const SubmissionPtr& submission) {
   if (submission->unplanned.empty()) {
     return Enqueue<v1::JobArray>(
@@ -174,7 +180,7 @@ void PlanNext(const ControlContext& context, const SubmissionPtr& submission) {
       });
 }
 
-// Fills in all but the request, the tasks and the plans that are missing.
+// Fills in keys, datasets and known plans, and lists the missing plans.
 absl::Status FindPlans(const ControlContext& context, Submission& submission) {
   for (size_t i = 0; i < submission.tasks.size(); ++i) {
     const ArrayTask& task = submission.tasks[i];

@@ -1,7 +1,7 @@
-// How an array of jobs gets in, and what people ask of it as a whole.
+// Admits arrays of jobs, and handles requests for an array as a whole.
 //
-// All its tasks are admitted in one transaction, or none of them is. Plans are
-// made once for all tasks that need the same (plan_cache.h).
+// All tasks are admitted in one transaction, or none is. One plan is made for
+// all tasks with the same needs (plan_cache.h).
 //
 // Thread-safety: any thread, where no transaction is passed; see context.h.
 #pragma once
@@ -26,22 +26,22 @@ class Transaction;
 struct ArrayTask;
 struct ControlContext;
 
-// Different plans that the tasks of an array may need; each takes a while.
+// Maximum number of different plans for the tasks of an array. Each takes time.
 inline constexpr size_t kMaxArrayPlans = 100;
 
 using ArrayCallback = Callback<v1::JobArray>;
 
-// `tasks` are those of the request's spec, checked.
+// `tasks` must be those of the request's spec, checked.
 void SubmitArray(const ControlContext& context,
                  const v1::SubmitJobRequest& request,
                  std::vector<ArrayTask> tasks, ArrayCallback callback);
 
-// NotFound when there is no such array. Where all its tasks have ended nothing
-// happens.
+// Applies the request to all tasks that have not ended. NotFound when there is
+// no such array. No-op when all its tasks have ended.
 void AskOfArray(const ControlContext& context, uint64_t id,
                 scheduler::ArrayRequest what, ArrayCallback callback);
 
-// The array that was submitted with this request id, committed or not.
+// Returns the array that was submitted with this request id, committed or not.
 absl::StatusOr<std::optional<v1::JobArray>> EarlierArray(
     Transaction& transaction, const std::string& tenant,
     const std::string& request_id);

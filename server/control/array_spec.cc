@@ -21,7 +21,7 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 
 constexpr absl::string_view kIndex = "${index}";
-// What belongs to the whole array.
+// Fields that belong to the whole array.
 constexpr std::array<absl::string_view, 9> kOfTheWhole = {
     "tenant",    "queue", "priority",     "hold",    "after_ok",
     "after_any", "array", "start_before", "deadline"};
@@ -44,7 +44,7 @@ bool ParseIndex(absl::string_view text, uint32_t& index) {
          absl::SimpleAtoi(text, &index) && index <= kMaxArrayIndex;
 }
 
-// "7", "7-9" or "7-9:2".
+// Adds "7", "7-9" or "7-9:2".
 bool AddRange(absl::string_view part, std::vector<uint32_t>& indices) {
   uint32_t first = 0, last = 0, step = 1;
   const std::vector<absl::string_view> by_step = absl::StrSplit(part, ':');
@@ -60,6 +60,8 @@ bool AddRange(absl::string_view part, std::vector<uint32_t>& indices) {
   if (last < first || (!indices.empty() && first <= indices.back())) {
     return false;
   }
+  // 64 bits, so that i cannot wrap below `last`. One above the limit is enough
+  // for the error.
   for (uint64_t i = first; i <= last && indices.size() <= kMaxArrayTasks;
        i += step) {
     indices.push_back(static_cast<uint32_t>(i));
@@ -67,7 +69,7 @@ bool AddRange(absl::string_view part, std::vector<uint32_t>& indices) {
   return true;
 }
 
-// Puts the index into every string but those of the whole.
+// Puts the index into every string, except those of the whole array.
 void Substitute(Message& message, uint32_t index, bool is_spec) {
   const Reflection& reflection = *message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
@@ -101,7 +103,7 @@ bool ParseInteger(const std::string& text, T& value) {
   return absl::SimpleAtoi(text, &value);
 }
 
-// False when the text is no value of the field's type.
+// Returns false when the text is no value of the field's type.
 bool SetScalar(Message& message, const FieldDescriptor* field,
                const std::string& text) {
   const Reflection& reflection = *message.GetReflection();
@@ -156,8 +158,8 @@ bool SetScalar(Message& message, const FieldDescriptor* field,
   return false;
 }
 
-// The field of that name; where another member of its oneof is set, writing it
-// would throw that away.
+// Returns the field of that name. Fails when another member of its oneof is
+// set, since writing the field would clear that one.
 absl::StatusOr<const FieldDescriptor*> FindField(const Message& message,
                                                  absl::string_view path,
                                                  absl::string_view name) {
@@ -183,6 +185,8 @@ absl::StatusOr<const FieldDescriptor*> FindField(const Message& message,
   return field;
 }
 
+// Sets the field with that path of names and positions, by reflection, so that
+// every scalar field of a spec can vary without code of its own.
 absl::Status SetField(Message& spec, const std::string& path,
                       const std::string& text) {
   const std::vector<std::string> names = absl::StrSplit(path, '.');
@@ -219,6 +223,7 @@ absl::Status SetField(Message& spec, const std::string& path,
                                       "switch"));
 }
 
+// Checks that each field has one value for all tasks or one for each.
 absl::Status CheckValues(const v1::ArraySpec& array, size_t tasks) {
   for (const auto& [path, values] : array.values()) {
     const std::vector<absl::string_view> names = absl::StrSplit(path, '.');

@@ -1,5 +1,5 @@
-// What the tasks of an array are: from the spec that was submitted to those of
-// its tasks. Pure functions.
+// Derives the specs of an array's tasks from the spec that was submitted. Pure
+// functions.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -14,8 +14,8 @@
 
 namespace gpupool::server {
 
-// Tasks of one array: they are admitted in one transaction, which others wait
-// for.
+// Maximum number of tasks of one array. They are admitted in one transaction,
+// for which others wait.
 inline constexpr size_t kMaxArrayTasks = 1000;
 inline constexpr uint32_t kMaxArrayIndex = 999'999;
 
@@ -24,12 +24,12 @@ struct ArrayTask {
   v1::JobSpec spec;  // without `array`
 };
 
-// The numbers that `text` stands for, as ArraySpec.indices says.
+// Returns the numbers of `text`, whose form ArraySpec.indices describes.
 // InvalidArgument names the part that is wrong.
 absl::StatusOr<std::vector<uint32_t>> ParseIndices(absl::string_view text);
 
-// All tasks, in the order of their indices. InvalidArgument names the field;
-// whether a task's spec is sound is not looked at.
+// Returns all tasks in the order of their indices. InvalidArgument names the
+// field. Does not check the specs of the tasks.
 absl::StatusOr<std::vector<ArrayTask>> TasksOf(const v1::JobSpec& spec);
 
 }  // namespace gpupool::server

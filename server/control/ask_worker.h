@@ -1,4 +1,4 @@
-// Private to server/control: how a handler asks a worker.
+// Private to server/control: sends questions of a handler to a worker.
 #pragma once
 
 #include <functional>
@@ -12,20 +12,21 @@
 
 namespace gpupool::server {
 
-// A question to one worker.
+// A question for one worker.
 struct WorkerQuestion {
   std::string device;
   worker::v1::ToWorker message;
   absl::Duration timeout;
 };
 
-// Sends the question. `callback` gets the reply on the pool's thread, or the
-// error: Unavailable before ControlLoop::Start, or as of WorkerPool::Send.
+// Sends the question. `callback` gets the reply on the pool's thread, or an
+// error: Unavailable before ControlLoop::Start, otherwise those of
+// WorkerPool::Send.
 void AskWorker(const ControlContext& context, WorkerQuestion question,
                Callback<worker::v1::FromWorker> callback);
 
-// Sends the question. `then` gets the reply on the pool's thread; `callback`
-// is answered with the error when there is none.
+// Sends the question. `then` gets the reply on the pool's thread. Without a
+// reply `callback` gets the error.
 template <typename T>
 void Ask(const ControlContext& context, WorkerQuestion question,
          const Callback<T>& callback,

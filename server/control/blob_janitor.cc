@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint64_t kManifestLimitBytes = uint64_t{16} << 20;
 
-// Manifests name the files of their models too, but a job that has not begun
-// has no manifest yet.
+// Adds the model's files. A manifest names them too, but a job that has not
+// begun has no manifest yet.
 void AddFilesOf(const v1::ModelSpec& model,
                 absl::flat_hash_set<std::string>& used) {
   if (!model.has_onnx()) return;
@@ -56,6 +56,8 @@ void BlobJanitor::Run() {
       mutex_.AwaitWithTimeout(absl::Condition(this, &BlobJanitor::HasNews),
                               options_.interval);
       if (stopping_) return;
+      // Cleared before the sweep, so that a wish during the sweep starts
+      // another.
       wanted_ = false;
     }
     auto result = SweepOnce(absl::Now());
@@ -71,6 +73,7 @@ void BlobJanitor::Run() {
 
 absl::StatusOr<std::vector<std::string>> BlobJanitor::FilesOf(
     const std::string& manifest) {
+  // A manifest is named by its content, so a known one never changes.
   auto known = manifests_.find(manifest);
   if (known != manifests_.end()) return known->second;
   std::vector<std::string> files;
@@ -92,6 +95,8 @@ absl::StatusOr<std::vector<std::string>> BlobJanitor::FilesOf(
   return files;
 }
 
+// Returns all blobs that rows or manifests name. An unreadable manifest is an
+// error: the sweep would take its files for garbage.
 absl::StatusOr<absl::flat_hash_set<std::string>> BlobJanitor::References() {
   absl::flat_hash_set<std::string> used;
   std::vector<std::string> manifests;

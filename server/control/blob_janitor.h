@@ -1,8 +1,8 @@
 // Removes blobs that nothing refers to any more: data of pruned checkpoints,
-// deleted versions, uploads that were given up.
+// deleted versions, abandoned uploads.
 //
-// Thread-safety: any thread; the work is done by a thread of its own, so that
-// reading manifests never delays the control thread.
+// Thread-safety: any thread. A thread of its own does the work, so that reading
+// manifests never delays the control thread.
 #pragma once
 
 #include <map>
@@ -27,7 +27,7 @@ class BlobJanitor {
     absl::Duration min_age = absl::Hours(1);
   };
 
-  // Store and blobs must outlive the janitor.
+  // Both pointers must outlive the janitor.
   BlobJanitor(Options options, const Store* store, const BlobStore* blobs);
   ~BlobJanitor();  // Stops.
 
@@ -36,8 +36,7 @@ class BlobJanitor {
   // Sweeps soon instead of at the next interval.
   void Want();
 
-  // One sweep, now. When a manifest that is in use cannot be read nothing is
-  // removed.
+  // Runs one sweep now. Removes nothing when a manifest in use cannot be read.
   absl::StatusOr<SweepResult> SweepOnce(absl::Time now);
 
  private:
@@ -51,7 +50,7 @@ class BlobJanitor {
   const Options options_;
   const Store* store_;
   const BlobStore* blobs_;
-  // Only by the sweeping thread: files named by each manifest.
+  // Files named by each manifest. Used by the sweeping thread only.
   std::map<std::string, std::vector<std::string>> manifests_;
   absl::Mutex mutex_;
   bool wanted_ ABSL_GUARDED_BY(mutex_) = false;

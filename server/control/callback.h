@@ -1,4 +1,4 @@
-// Callbacks by which the request handlers of server/control answer.
+// Callbacks with which the request handlers of server/control answer.
 #pragma once
 
 #include <functional>
@@ -7,9 +7,9 @@
 
 namespace gpupool::server {
 
-// Takes the answer to a request, exactly once. It is called before the request
-// returns when that is refused, otherwise on the control thread or the pool's
-// thread after the commit. It must be short and must not block.
+// Takes the answer to a request, exactly once. A refusal may come before the
+// request returns. Other answers come after the commit, on the control thread
+// or the pool's thread. The callback must be short and must not block.
 template <typename T>
 using Callback = std::function<void(absl::StatusOr<T>)>;
 

@@ -1,12 +1,12 @@
-// State that handlers of server/control share. Whoever answers clients
-// holds one and passes it to the handlers: job_requests.h, admission.h,
-// model_requests.h, and so on. What needs no decision is read from `store` and
-// `board` at once.
+// State that the handlers of server/control share. Callers that answer clients
+// hold one and pass it to the handlers: job_requests.h, admission.h,
+// model_requests.h, and so on. Requests that need no decision read `store` and
+// `board` directly.
 //
 // Thread-safety: every handler that takes a context may be called from any
-// thread. What touches the ledger goes through the queue and runs on the
-// control thread. Ownership: ControlLoop owns the context and what it names but
-// `store`, `blobs` and `workers`.
+// thread. Work on the ledger goes through the queue and runs on the control
+// thread. Ownership: ControlLoop owns the context and everything that it names,
+// except `store`, `blobs` and `workers`.
 #pragma once
 
 #include <functional>

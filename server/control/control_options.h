@@ -1,4 +1,4 @@
-// What the control plane is set to, and what it is given to work with.
+// The settings of the control plane, and its dependencies.
 #pragma once
 
 #include <cstddef>
@@ -21,40 +21,42 @@ class Metrics;
 class Store;
 
 struct ControlDevice {
-  std::string name;  // "cpu:0"; the meta worker is not listed
+  std::string name;  // "cpu:0"; without the meta worker
   uint64_t limit_bytes = 0;
   uint32_t threads = 1;
-  // To each device of the list; empty where nobody tells.
+  // Links to each device of the list; empty when unknown.
   std::vector<scheduler::Link> links = {};
 };
 
 struct ControlOptions {
   std::vector<ControlDevice> devices;
-  // Where the ranks of jobs on several devices meet; made when it is needed.
+  // Folder in which the ranks of a job on several devices meet. Made on demand.
   std::string groups_folder;
-  // Events that may wait for the control thread. Clients are refused with
-  // ResourceExhausted beyond it; workers are made to wait. >= 1.
+  // Maximum number of events that wait for the control thread, >= 1. Beyond it
+  // clients are refused with ResourceExhausted, and workers must wait.
   size_t queue_limit = 0;
-  // Events that share one transaction.
+  // Maximum number of events that share one transaction.
   size_t batch_limit = 512;
-  // Jobs that have not ended; more are refused with ResourceExhausted.
+  // Maximum number of jobs that have not ended. Beyond it submissions are
+  // refused with ResourceExhausted.
   size_t active_job_limit = 100000;
-  // Checkpoints kept per job beside those that versions were made from.
+  // Number of newest checkpoints kept per job, besides those that versions were
+  // made from.
   size_t keep_checkpoints = 5;
   scheduler::QueuePolicy scheduling;
-  // What the machine has for jobs that say what they need beside devices.
+  // Host capacity for jobs that say what they need of the host.
   scheduler::HostNeed host = {};
-  // What plans depend on beside the spec: stored plans of another planner are
-  // made again. 0: plans are never made again.
+  // Fingerprint of everything that plans depend on besides the spec. Stored
+  // plans with another one are made again; 0: never.
   uint64_t planner = 0;
-  // How long starts may wait for that.
+  // Limit of the time for which starts wait for new plans.
   absl::Duration plan_hold = absl::Seconds(10);
   absl::Duration plan_timeout = absl::Seconds(30);
   absl::Duration inspect_timeout = absl::Minutes(10);
   absl::Duration load_timeout = absl::Minutes(5);
   absl::Duration export_timeout = absl::Minutes(5);
   absl::Duration memory_timeout = absl::Seconds(5);
-  // Unreferenced blobs older than this are removed.
+  // Minimum age of unreferenced blobs that are removed.
   absl::Duration sweep_min_age = absl::Hours(1);
   absl::Duration sweep_interval = absl::Minutes(10);
 };
@@ -64,7 +66,8 @@ struct ControlDependencies {
   BlobStore* blobs = nullptr;
   Metrics* metrics = nullptr;  // may be null
   std::function<absl::Time()> now = absl::Now;
-  // The store failed to commit; must not return control to normal work.
+  // Called when the store fails to commit. Must not return control to normal
+  // work.
   std::function<void(const absl::Status&)> fatal;
 };
 

@@ -27,6 +27,8 @@ namespace {
 
 using DatasetCallback = Callback<v1::Dataset>;
 
+// Returns the stored dataset, for a request that is repeated. AlreadyExists
+// when the name stands for other content.
 absl::StatusOr<v1::Dataset> SameOrRefuse(const v1::Dataset& stored,
                                          const v1::Dataset& wanted) {
   if (SameContent(stored, wanted)) return stored;
@@ -35,12 +37,13 @@ absl::StatusOr<v1::Dataset> SameOrRefuse(const v1::Dataset& stored,
       "\" exists with other content; choose another name or delete it first"));
 }
 
+// Returns whether this transaction deletes the dataset.
 bool IsBeingDeleted(Transaction& transaction, uint64_t id) {
   const auto& gone = transaction.batch().delete_datasets;
   return std::find(gone.begin(), gone.end(), id) != gone.end();
 }
 
-// What has the name now, this transaction included.
+// Returns the dataset that has the name now, including this transaction.
 absl::StatusOr<std::optional<v1::Dataset>> Holder(Transaction& transaction,
                                                   const std::string& name) {
   for (const v1::Dataset& added : transaction.batch().upsert_datasets) {
@@ -55,6 +58,7 @@ absl::StatusOr<std::optional<v1::Dataset>> Holder(Transaction& transaction,
   return std::optional(*std::move(stored));
 }
 
+// Checks that the dataset's files are in the blob store.
 absl::Status CheckBlobs(const ControlContext& context,
                         const v1::Dataset& dataset) {
   for (const v1::DatasetFile& file : dataset.files()) {
@@ -66,6 +70,7 @@ absl::Status CheckBlobs(const ControlContext& context,
   return absl::OkStatus();
 }
 
+// Adds the row, unless the name was taken while a worker read the rows.
 void Add(const ControlContext& context, Transaction& transaction,
          v1::Dataset dataset, const DatasetCallback& callback) {
   auto holder = Holder(transaction, dataset.name());
@@ -84,21 +89,22 @@ void Add(const ControlContext& context, Transaction& transaction,
       [dataset = std::move(dataset), callback] { callback(dataset); });
 }
 
-// Files of the deleted dataset that no other dataset has.
+// Deletes files of the deleted dataset that no other dataset has.
 void DeleteBlobs(const ControlContext& context, const v1::Dataset& deleted) {
   auto others = context.store->LoadDatasets();
-  if (!others.ok()) return;  // the sweep takes them later
+  if (!others.ok()) return;  // the sweep deletes them later
   absl::flat_hash_set<std::string> used;
   for (const v1::Dataset& other : *others) {
     for (const auto& file : other.files()) used.insert(file.sha256());
   }
   for (const auto& file : deleted.files()) {
     if (used.contains(file.sha256())) continue;
-    // A blob that cannot be deleted now is found by the sweep.
+    // The sweep finds a blob that cannot be deleted now.
     context.blobs->Delete(file.sha256()).IgnoreError();
   }
 }
 
+// Deletes the row unless a job uses it. Files go after the commit only.
 void Remove(const ControlContext& context, Transaction& transaction,
             const std::string& name,
             const Callback<v1::DeleteDatasetResponse>& callback) {
@@ -122,6 +128,8 @@ void Remove(const ControlContext& context, Transaction& transaction,
 
 void RegisterDataset(const ControlContext& context, const v1::Dataset& dataset,
                      DatasetCallback callback) {
+  // Answers without the worker when the name is taken. Add asks again, since
+  // the name may be taken while the worker reads.
   auto stored = context.store->GetDataset(dataset.name());
   if (stored.ok()) return callback(SameOrRefuse(*stored, dataset));
   if (!absl::IsNotFound(stored.status())) return callback(stored.status());

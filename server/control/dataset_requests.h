@@ -1,4 +1,4 @@
-// How datasets get in and out.
+// Handles requests to register and delete datasets.
 //
 // Thread-safety: any thread; see context.h.
 #pragma once
@@ -16,13 +16,13 @@ namespace gpupool::server {
 
 struct ControlContext;
 
-// Registers a dataset of name, layout and files, which are in the blob store
-// already. A worker reads every row first; its error names line and column.
+// Registers a dataset by name, layout and files; the files must be in the blob
+// store. A worker reads every row first; its error names line and column.
 // AlreadyExists when another dataset has the name.
 void RegisterDataset(const ControlContext& context, const v1::Dataset& dataset,
                      Callback<v1::Dataset> callback);
-// Deletes the dataset and the files that no other one has. NotFound names it;
-// FailedPrecondition names a job that uses it.
+// Deletes the dataset and the files that no other dataset has. NotFound names
+// it; FailedPrecondition names a job that uses it.
 void DeleteDataset(const ControlContext& context, const std::string& name,
                    Callback<v1::DeleteDatasetResponse> callback);
 

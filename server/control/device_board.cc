@@ -24,12 +24,13 @@ namespace {
 using scheduler::AttemptRef;
 using scheduler::JobId;
 
-// Waiting reasons are kept for this many jobs at the head of the queue.
+// Number of jobs at the head of the queue with a waiting reason.
 constexpr size_t kReasons = 1000;
 
-// For which one reading of the power counts.
+// Longest time for which one reading of the power counts.
 constexpr absl::Duration kLongestReading = absl::Seconds(5);
 
+// Returns "cuda" for "cuda:0".
 std::string KindOf(const std::string& name) {
   return name.substr(0, name.find(':'));
 }
@@ -38,7 +39,7 @@ AttemptRef RefOf(const worker::v1::RunningAttempt& running) {
   return {JobId(running.job_id()), running.attempt()};
 }
 
-// Those that are new have been missed since never.
+// Updates the map to `wanted`. A new attempt is not missing yet.
 void KeepKnown(const std::set<AttemptRef>& wanted,
                std::map<AttemptRef, absl::Time>& since) {
   std::erase_if(since,
@@ -48,7 +49,7 @@ void KeepKnown(const std::set<AttemptRef>& wanted,
   }
 }
 
-// They never change.
+// Publishes the links once, since they never change.
 void PublishLinks(const scheduler::State& state, scheduler::DeviceId id,
                   v1::Device& device) {
   if (state.topology().empty() || device.links_size() > 0) return;
@@ -61,7 +62,7 @@ void PublishLinks(const scheduler::State& state, scheduler::DeviceId id,
   }
 }
 
-// Of a device with a worker.
+// Returns the state of a device with a worker.
 v1::DeviceState OpenState(const scheduler::State& state,
                           const scheduler::Device& device) {
   if (device.drain) {
@@ -88,7 +89,7 @@ void PublishReservations(const scheduler::State& state, scheduler::DeviceId id,
   }
 }
 
-// It is reserved for another one.
+// Returns whether the device is reserved for another tenant now.
 bool IsKeptFrom(const std::string& tenant, const v1::Device& device) {
   return !tenant.empty() &&
          std::any_of(device.reservations().begin(), device.reservations().end(),
@@ -116,6 +117,8 @@ void DeviceBoard::AddDevice(const std::string& name, uint64_t limit_bytes,
   device.set_threads(threads);
 }
 
+// Takes the facts of the worker's Hello. Attempts are unknown until the first
+// heartbeat.
 void DeviceBoard::SetReady(const std::string& name,
                            const worker::v1::HelloReply& reply) {
   absl::MutexLock lock(&mutex_);
@@ -207,8 +210,10 @@ bool DeviceBoard::Publish(const Ledger& ledger, bool more_follows,
                           absl::Time now) {
   const bool keep = more_follows && ReasonsAreYoung(now);
   absl::btree_map<JobId, std::string> reasons;
+  // Before the lock, since reasons of a long queue take a while.
   if (!keep) reasons = scheduler::WaitingReasons(ledger.state, kReasons);
   absl::MutexLock lock(&mutex_);
+  // A set, because a job with several ranks runs on several devices.
   std::set<JobId> live(ledger.state.saving().begin(),
                        ledger.state.saving().end());
   saving_.clear();
@@ -234,6 +239,9 @@ bool DeviceBoard::Publish(const Ledger& ledger, bool more_follows,
   return !keep;
 }
 
+// Reports attempts that have been missing on the worker for kPatience. `since`
+// is InfiniteFuture while the attempt is there, and InfinitePast once it was
+// reported.
 void DeviceBoard::CollectAbsent(Entry::Attempts& attempts, const Entry& entry,
                                 absl::Time now,
                                 std::vector<Disagreement>& found) {
@@ -244,16 +252,19 @@ void DeviceBoard::CollectAbsent(Entry::Attempts& attempts, const Entry& entry,
       since = now;
     } else if (now - since > kPatience && since != absl::InfinitePast()) {
       found.push_back({attempt, false});
-      since = absl::InfinitePast();  // said once
+      since = absl::InfinitePast();  // reported once
     }
   }
 }
 
+// Reports disagreements both ways: attempts that are missing on the worker, and
+// attempts that only the worker has.
 void DeviceBoard::CollectUnseen(Entry& entry, absl::Time now,
                                 std::vector<Disagreement>& found) {
   CollectAbsent(entry.expected, entry, now, found);
   CollectAbsent(entry.stopping, entry, now, found);
   for (auto& [attempt, since] : entry.running) {
+    // Patience starts when the daemon drops the attempt, not when it began.
     if (entry.expected.contains(attempt)) {
       since = now;
     } else if (now - since > kPatience && since != absl::InfinitePast()) {
@@ -293,7 +304,7 @@ std::vector<Disagreement> DeviceBoard::TakeHeartbeat(
 void DeviceBoard::MeterPower(double watts, absl::Time now, Entry& entry) {
   const absl::Duration since = now - entry.power_told;
   entry.power_told = now;
-  // Of a longer time nobody knows.
+  // The power over a longer gap is unknown.
   if (since <= absl::ZeroDuration() || since > kLongestReading) return;
   const double seconds = absl::ToDoubleSeconds(since);
   entry.energy.joules += watts * seconds;
@@ -342,6 +353,7 @@ std::vector<v1::DeviceFit> DeviceBoard::Fits(uint64_t bytes,
     v1::DeviceFit& fit = fits.emplace_back();
     fit.set_device(name);
     fit.set_limit_bytes(device.limit_bytes());
+    // More may be committed than is usable, after the fraction was lowered.
     fit.set_free_bytes(entry.usable_bytes -
                        std::min(entry.usable_bytes, device.committed_bytes()));
     const bool is_free = spec.exclusive() ? device.committed_bytes() == 0

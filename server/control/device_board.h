@@ -1,5 +1,5 @@
-// What is known about the devices now, for readers of any thread: what the
-// control thread placed, what workers say in their heartbeats, and whether the
+// The present knowledge about devices, for readers on any thread: the
+// placements of the control thread, the heartbeats of workers, and whether the
 // two agree.
 //
 // Thread-safety: any thread.
@@ -41,10 +41,10 @@ class Ledger;
 // An attempt on which control and worker have disagreed for a while.
 struct Disagreement {
   scheduler::AttemptRef attempt;
-  bool on_worker = false;  // it runs but should not; else the opposite
+  bool on_worker = false;  // runs but should not; else the opposite
 };
 
-// What a device has used, by the power that it told, and in how much time.
+// Energy of a device, from its reported power, and the time of that.
 struct Energy {
   double joules = 0;
   double seconds = 0;
@@ -52,56 +52,59 @@ struct Energy {
 
 class DeviceBoard {
  public:
-  // How long both may differ: a start or an end is on its way.
+  // Time for which both may differ, since a start or an end may be on its way.
   static constexpr absl::Duration kPatience = absl::Seconds(5);
 
   void AddDevice(const std::string& name, uint64_t limit_bytes,
                  uint32_t threads);
 
   void SetReady(const std::string& name, const worker::v1::HelloReply& reply);
-  // DATA_LOSS: in quarantine.
+  // Marks the device as lost. DATA_LOSS means quarantine.
   void SetLost(const std::string& name, const absl::Status& reason);
   // Publishes the placements and the waiting reasons of `ledger`. With
-  // `more_follows` those of a long queue are left for a later turn, for
-  // kReasonsAge at most; false when they were.
+  // `more_follows` the reasons of a long queue are left for a later turn, for
+  // at most kReasonsAge. Returns false when they were left.
   static constexpr absl::Duration kReasonsAge = absl::Milliseconds(100);
   bool Publish(const Ledger& ledger, bool more_follows, absl::Time now);
-  // Returns what should be put right, each disagreement once.
+  // Takes a heartbeat. Returns the disagreements that must be resolved, each
+  // once.
   std::vector<Disagreement> TakeHeartbeat(
       const std::string& name, const worker::v1::Heartbeat& heartbeat,
       absl::Time now);
 
-  // Since the last call.
+  // Returns the energy that was used since the last call, and resets it.
   Energy TakeEnergy(const std::string& name);
 
   bool Has(const std::string& name) const;
-  // Empty when it is unknown.
+  // Returns an empty message when the device is unknown.
   v1::Device Find(const std::string& name) const;
   std::vector<v1::Device> List() const;
-  // Returns for every device whether `bytes` on each of its devices let a job
-  // of this spec run there, now or ever: one that it wants, and that its queue
-  // and its tenant may use.
+  // Returns for every device whether a job of this spec may run there now, or
+  // ever, with `bytes` on each of its devices. Checks the devices that the job
+  // wants and those that its queue and its tenant may use.
   std::vector<v1::DeviceFit> Fits(uint64_t bytes,
                                   const v1::JobSpec& spec) const;
   v1::ReconcileState Reconcile() const;
   uint64_t mismatches_total() const;
-  // Empty when the job is not known to wait.
+  // Returns "" when the job is not known to wait.
   std::string WaitingReason(uint64_t job) const;
-  // Empty unless it is live and its checkpoint is being written.
+  // Returns "" unless the job is live and its checkpoint is being written.
   std::string SavingReason(uint64_t job) const;
   v1::SchedulingPolicy Scheduling() const;
   bool draining() const;
   size_t live_attempts() const;
-  // False when `timeout` passed first.
+  // Returns false when `timeout` passed first.
   bool WaitUntilIdle(absl::Duration timeout) const;
 
  private:
   struct Entry {
     v1::Device device;
-    uint64_t usable_bytes = 0;  // of its limit
-    using Attempts = std::map<scheduler::AttemptRef, absl::Time>;  // since
+    uint64_t usable_bytes = 0;  // usable part of its limit
+    // Time since when control and worker disagree on the attempt;
+    // InfiniteFuture: they agree; InfinitePast: that was reported.
+    using Attempts = std::map<scheduler::AttemptRef, absl::Time>;
     Attempts expected;
-    Attempts stopping;  // should not be there, and were told so
+    Attempts stopping;  // should not run, and were told to stop
     Attempts running;
     Energy energy;
     absl::Time power_told = absl::InfinitePast();

@@ -20,7 +20,7 @@
 namespace gpupool::server {
 namespace {
 
-constexpr size_t kMostNamed = 16;  // devices in a text
+constexpr size_t kMostNamed = 16;  // number of devices in a text
 
 }  // namespace
 
@@ -37,7 +37,7 @@ void AskDevice(const ControlContext& context, const std::string& device,
                worker::v1::ToWorker request,
                Callback<worker::v1::FromWorker> callback) {
   if (!context.board->Has(device)) return callback(NoSuchDevice(device));
-  // A dump is as large as what is exported.
+  // A dump is as large as an export.
   const absl::Duration timeout = request.has_dump_memory()
                                      ? context.options.export_timeout
                                      : context.options.memory_timeout;

@@ -1,5 +1,5 @@
-// What clients ask of devices: to be listed, drained and resumed, and whatever
-// a device's worker can answer by itself.
+// Handles requests about devices: to list, drain and resume them, and questions
+// that a device's worker answers by itself.
 //
 // Thread-safety: any thread; see context.h.
 #pragma once
@@ -30,25 +30,24 @@ struct ControlContext;
 // Returns the devices of the pool as they are now.
 std::vector<v1::Device> ListDevices(const ControlContext& context);
 
-// Returns the NotFound of a device that the pool does not have.
+// Returns NotFound for a device that the pool does not have.
 absl::Status NoSuchDevice(const std::string& device);
 
-// Returns InvalidArgument, with the devices there are, when `wanted` names a
-// device or a kind that the pool does not have.
+// Returns InvalidArgument with the pool's devices when `wanted` names a device
+// or a kind that the pool does not have.
 absl::Status CheckWantedDevice(const scheduler::State& state,
                                const std::string& wanted);
 
-// Sends a request to the device's worker, which answers while it trains, too
-// (server/worker/device_verbs.h). Nothing is stored. `callback` gets the reply,
-// or the worker's error; NotFound for an unknown device, Unavailable while its
+// Sends a request to the device's worker, which answers also while it trains
+// (server/worker/device_verbs.h). Stores nothing. `callback` gets the reply or
+// the worker's error; NotFound for an unknown device, Unavailable while its
 // worker is away.
 void AskDevice(const ControlContext& context, const std::string& device,
                worker::v1::ToWorker request,
                Callback<worker::v1::FromWorker> callback);
 
-// Drains the device, or resumes it when `drain` is absent. NotFound for an
-// unknown device. Is durable when it is answered, with the device as it then
-// is.
+// Drains the device, or resumes it when `drain` is absent. Answers with the
+// device as it then is, once that is durable. NotFound for an unknown device.
 void SetDrain(const ControlContext& context, const std::string& device,
               const std::optional<v1::DeviceDrain>& drain,
               Callback<v1::Device> callback);

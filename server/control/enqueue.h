@@ -1,4 +1,4 @@
-// Private to server/control: how a handler gets its work to the control thread.
+// Private to server/control: passes work of a handler to the control thread.
 #pragma once
 
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace gpupool::server {
 
-// Returns Unavailable: the control thread does not run.
+// Returns Unavailable, for when the control thread does not run.
 absl::Status NotRunning();
 
 // Queues the work of a client. Returns the reason when it is refused:

@@ -1,7 +1,7 @@
-// Who wants to be woken when a job gets events (WatchJob).
+// Subscriptions to the events of jobs (WatchJob).
 //
-// Thread-safety: any thread. Invariant: once Unsubscribe has returned, the
-// subscriber's function does not run and never will again.
+// Thread-safety: any thread. Invariant: after Unsubscribe has returned, the
+// subscriber's function neither runs nor will run again.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ namespace gpupool::server {
 
 class EventStreams {
  public:
-  // `wake` must be short, and must neither subscribe nor unsubscribe.
+  // Subscribes to the job. `wake` must be short, and must neither subscribe nor
+  // unsubscribe.
   uint64_t Subscribe(uint64_t job, std::function<void()> wake);
   void Unsubscribe(uint64_t subscription);
   // Wakes the subscribers of these jobs.
@@ -26,7 +27,7 @@ class EventStreams {
  private:
   absl::Mutex mutex_;
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  // By job and subscription.
+  // Functions by job and subscription.
   std::map<std::pair<uint64_t, uint64_t>, std::function<void()>> wakes_
       ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, uint64_t> job_of_ ABSL_GUARDED_BY(mutex_);

@@ -5,9 +5,10 @@
 namespace gpupool::server {
 namespace {
 
-// How often the age of kEventsKept doubles before an event goes: not once for
-// half of them, once for a quarter, ... By a hash (the finalizer of splitmix64)
-// and not by the sequence itself, since every second event may be of one kind.
+// Returns how often the age of kEventsKept doubles before the event is dropped:
+// 0 for half of the events, 1 for a quarter, ... Levels come from a hash (the
+// finalizer of splitmix64) instead of the sequence, since every second event
+// may be of one kind.
 int LevelOf(uint64_t sequence) {
   uint64_t hash = sequence;
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;

@@ -27,17 +27,20 @@
 namespace gpupool::server {
 namespace {
 
-// No job ever has it; among equals it goes last.
+// Id of the planned job. No real job ever has it, and it goes last among
+// equals.
 constexpr uint64_t kPlannedId = std::numeric_limits<uint64_t>::max();
 
-// What is asked and what is known, for the forecaster's thread.
+// Question and data for the forecaster's thread.
 struct Question {
   scheduler::State state;
   scheduler::JobSubmitted job;
   absl::Time now;
-  std::vector<std::string> devices;  // names
+  std::vector<std::string> devices;  // names of the devices
 };
 
+// Copies all that the forecast needs, in the transaction; the state must not be
+// read from another thread.
 Question QuestionOf(const v1::JobSpec& spec, const v1::Plan& plan,
                     Transaction& transaction) {
   v1::Job job;
@@ -54,6 +57,7 @@ Question QuestionOf(const v1::JobSpec& spec, const v1::Plan& plan,
   return question;
 }
 
+// Runs the forecast on the forecaster's thread.
 v1::StartForecast AnswerTo(Question& question) {
   const scheduler::Forecast forecast = scheduler::ForecastSubmission(
       std::move(question.state), question.job, question.now);

@@ -1,4 +1,4 @@
-// When a job that is only planned would start.
+// Forecasts the start of a job that is only planned.
 //
 // Thread-safety: any thread; see context.h.
 #pragma once
@@ -14,7 +14,7 @@ namespace gpupool::server {
 
 struct ControlContext;
 
-// Answers with `response` and its `start`. Nothing is stored.
+// Answers with `response` and its `start`. Stores nothing.
 void AnswerWithForecast(const ControlContext& context, const v1::JobSpec& spec,
                         v1::PlanJobResponse response,
                         Callback<v1::PlanJobResponse> callback);

@@ -1,9 +1,9 @@
-// Private to server/control: looks ahead on a thread of its own, so that nobody
-// waits for it: when jobs that were just submitted will start, and when one
-// that is only planned would.
+// Private to server/control: runs forecasts on a thread of its own, so that
+// nobody waits for them: of the starts of jobs that were just submitted, and of
+// jobs that are only planned.
 //
-// Thread-safety: Ask from any thread. Looks run on the forecaster's thread,
-// those that are left when it stops in Stop().
+// Thread-safety: Ask from any thread. Looks run on the forecaster's thread;
+// those that are left run in Stop().
 #pragma once
 
 #include <deque>
@@ -28,11 +28,12 @@ class WorkQueue;
 
 class Forecaster {
  public:
-  // Looks that may wait; more are refused.
+  // Maximum number of waiting looks. Beyond it Ask refuses.
   static constexpr size_t kMostWaiting = 8;
-  // A state with more jobs is not looked at: copying it would hold up others.
+  // Maximum number of jobs in a state that is looked at. Copying a larger one
+  // would delay the control thread.
   static constexpr size_t kMostJobs = 20000;
-  // Jobs whose prediction is asked for at once.
+  // Maximum number of jobs in one prediction.
   static constexpr size_t kMostPending = 1000;
 
   Forecaster() = default;
@@ -41,15 +42,15 @@ class Forecaster {
   void Start();
   void Stop();
 
-  // `stopped`: there is no time left to look.
+  // A look into the future. `stopped`: there is no time left for it.
   using Look = std::function<void(bool stopped)>;
-  // False when there are too many; then it is not called. Otherwise it is,
-  // once.
+  // Queues the look, which is then called exactly once. Returns false, and
+  // never calls it, when too many wait.
   bool Ask(Look look);
 
-  // Control thread, after the commit. Jobs that were submitted in this turn and
-  // wait get their prediction through `queue`, a moment later; not more often
-  // than costs a twentieth of the time.
+  // Predicts the starts of jobs that were submitted in this turn and wait. Call
+  // on the control thread after the commit. Predictions come through `queue` a
+  // moment later. They take at most a twentieth of the time.
   void Predict(const Transaction& transaction, const scheduler::State& state,
                WorkQueue* queue);
 
@@ -63,7 +64,7 @@ class Forecaster {
   std::deque<Look> looks_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time next_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  std::vector<scheduler::JobId> pending_;  // control thread only
+  std::vector<scheduler::JobId> pending_;  // used by the control thread only
   std::thread thread_;
 };
 

@@ -1,8 +1,8 @@
-// Where the ranks of an attempt on several devices meet: a folder for each
-// attempt, ROOT/<job>-<attempt>, which only this user may enter. It is there
-// for as long as the attempt is live or is still being stopped somewhere.
+// Folders in which the ranks of an attempt on several devices meet:
+// ROOT/<job>-<attempt>, accessible to this user only. A folder exists as long
+// as its attempt is live or is still being stopped somewhere.
 //
-// Thread-safety: none; the control thread alone.
+// Thread-safety: none; control thread only.
 #pragma once
 
 #include <string>
@@ -19,11 +19,11 @@ namespace gpupool::server {
 
 class GroupFolders {
  public:
-  // Finds what an earlier server left there.
+  // Takes over the folders that an earlier server left there.
   explicit GroupFolders(std::string root);
 
-  // The attempt's folder, made when it is not there yet. Unavailable when it
-  // cannot be.
+  // Returns the attempt's folder and makes it if necessary. Unavailable when
+  // that fails.
   absl::StatusOr<std::string> Make(scheduler::AttemptRef attempt);
   // Removes the folders of attempts that are over.
   void RemoveUnneeded(const scheduler::State& state);
@@ -32,10 +32,10 @@ class GroupFolders {
   std::string PathOf(scheduler::AttemptRef attempt) const;
 
   const std::string root_;
-  absl::btree_set<scheduler::AttemptRef> attempts_;  // that have a folder
+  absl::btree_set<scheduler::AttemptRef> attempts_;  // attempts with a folder
 };
 
-// "7-2", which no other attempt has.
+// Returns "7-2", a name that no other attempt has.
 std::string GroupName(scheduler::AttemptRef attempt);
 
 }  // namespace gpupool::server

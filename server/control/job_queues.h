@@ -1,4 +1,4 @@
-// The server's queues towards those who submit, ask and run it.
+// Checks of the server's queues for clients that submit jobs and for operators.
 //
 // Thread-safety: pure functions; as the state.
 #pragma once
@@ -19,15 +19,17 @@ class State;
 
 namespace gpupool::server {
 
-// INVALID_ARGUMENT: there is no such queue, or its jobs may never hold so many
-// devices. PERMISSION_DENIED: it takes no jobs of the tenant.
+// Returns OK or
+//   * INVALID_ARGUMENT: there is no such queue, or its jobs may never hold that
+//     many devices
+//   * PERMISSION_DENIED: it takes no jobs of the tenant
 absl::Status CheckQueue(const scheduler::Queues& queues,
                         const v1::JobSpec& spec);
 
 v1::Queue ToProto(const scheduler::Queues::Entry& entry);
 
-// What an operator should know: queues that are left no device, and jobs whose
-// queue is not configured any more.
+// Returns warnings for the operator: queues without any device, and jobs whose
+// queue is no longer configured.
 std::vector<std::string> QueueWarnings(const scheduler::State& state);
 
 }  // namespace gpupool::server

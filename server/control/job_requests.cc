@@ -31,7 +31,8 @@ bool HasEnded(const v1::Job& job) {
   return scheduler::IsEnded(static_cast<scheduler::JobState>(job.state()));
 }
 
-// Applies `Asked` to a job that has not ended. What changes nothing is fine.
+// Applies `Asked` to a job that has not ended. A request without effect is no
+// error.
 template <typename Asked>
 void AskOfJob(const ControlContext& context, uint64_t id, const char* what,
               JobCallback callback) {
@@ -58,6 +59,8 @@ std::string NotAllSucceed(uint64_t id, uint64_t tasks) {
                       "after_any");
 }
 
+// Checks that the array exists and, for after_ok, that none of its tasks has
+// failed. Tasks are counted in the store and in this turn.
 absl::Status CheckArray(Transaction& transaction, uint64_t id,
                         bool must_succeed) {
   uint64_t lost = 0;
@@ -72,7 +75,7 @@ absl::Status CheckArray(Transaction& transaction, uint64_t id,
                  scheduler::JobId(id))) {
     return absl::NotFoundError(absl::StrCat("there is no job or array ", id));
   }
-  // Those that ended in this very turn follow the array's id.
+  // Tasks that ended in this very turn are found by the array's id.
   const auto& jobs = transaction.ledger().jobs;
   for (auto it = jobs.upper_bound(id);
        it != jobs.end() && it->first <= id + kMaxArrayTasks; ++it) {
@@ -84,6 +87,7 @@ absl::Status CheckArray(Transaction& transaction, uint64_t id,
   return absl::FailedPreconditionError(NotAllSucceed(id, lost));
 }
 
+// Checks a job or array that the new job waits for.
 absl::Status CheckPrerequisite(Transaction& transaction, uint64_t id,
                                bool must_succeed) {
   const JobRow* row = transaction.ledger().FindJob(id);
@@ -105,6 +109,7 @@ absl::Status CheckPrerequisite(Transaction& transaction, uint64_t id,
       v1::JobState_Name(job.state()), "; name another job, or use after_any"));
 }
 
+// Checks that a time, if given, has not passed.
 absl::Status CheckIsToCome(const char* field, bool has,
                            const google::protobuf::Timestamp& time,
                            absl::Time now) {
@@ -116,7 +121,7 @@ absl::Status CheckIsToCome(const char* field, bool has,
                    ", which has passed"));
 }
 
-// What the board knows of a device that the scheduler may not use.
+// Returns what the board knows about a device that the scheduler may not use.
 std::string Obstacle(const v1::Device& device, std::string otherwise) {
   const char* what = nullptr;
   if (device.state() == v1::DEVICE_QUARANTINED) what = "is in quarantine";
@@ -125,6 +130,8 @@ std::string Obstacle(const v1::Device& device, std::string otherwise) {
   return absl::StrCat(what, ": ", device.state_reason());
 }
 
+// Returns the explanation as the API's message. Devices that the scheduler may
+// not use get the board's reason.
 v1::JobExplanation ToProto(const ControlContext& context,
                            const scheduler::State& state,
                            const scheduler::Job& job,
@@ -182,6 +189,7 @@ absl::StatusOr<std::vector<v1::JobEvent>> ReadEvents(
     const ControlContext& context, uint64_t job, EventPage page) {
   auto events = context.store->ReadEvents(job, page.after, page.limit);
   if (!events.ok() || !events->empty()) return events;
+  // Tells an unknown job from one without further events.
   auto row = context.store->GetJob(job);
   if (!row.ok()) return row.status();
   return events;
@@ -208,7 +216,7 @@ void ExplainJob(const ControlContext& context, uint64_t id,
                 Callback<v1::JobExplanation> callback) {
   Enqueue<v1::JobExplanation>(
       context, callback, [&context, id, callback](Transaction& transaction) {
-        // What is told must be on disk.
+        // Answer with what is on disk.
         transaction.AfterCommit(
             [&context, id, callback, now = transaction.now(),
              &state = std::as_const(transaction.ledger().state)] {
@@ -243,6 +251,8 @@ absl::Status CheckStartRules(Transaction& transaction,
 
 scheduler::JobSubmitted EventOf(const v1::Job& job, Ledger& ledger) {
   scheduler::JobSubmitted submitted = ToEvent(job);
+  // Leaves out what has ended. CheckStartRules has refused jobs that can no
+  // longer succeed.
   const auto waits = [&](uint64_t id) {
     const JobRow* row = ledger.FindJob(id);
     return (row != nullptr && !HasEnded(row->job)) ||

@@ -1,6 +1,5 @@
-// What people ask of jobs that are there: to see them and their events, to
-// hold, release or requeue them, and what they wait for; and what a job's own
-// prerequisites are.
+// Handles requests about existing jobs: to read them and their events, and to
+// hold, release or requeue them. Also checks the prerequisites of a new job.
 //
 // Thread-safety: any thread, where no transaction or ledger is passed; see
 // context.h.
@@ -37,12 +36,12 @@ absl::StatusOr<v1::Job> GetJob(const ControlContext& context, uint64_t id);
 absl::StatusOr<v1::ListJobsResponse> ListJobs(
     const ControlContext& context, const v1::ListJobsRequest& request);
 
-// A part of a job's events.
+// Range of a job's events.
 struct EventPage {
-  uint64_t after = 0;  // sequence of the last event that is known
-  int limit = 0;       // on the number of events
+  uint64_t after = 0;  // sequence of the last known event
+  int limit = 0;       // maximum number of events
 };
-// Returns events of the job with rising sequences. NotFound for an unknown job.
+// Returns events of the job by rising sequence. NotFound for an unknown job.
 absl::StatusOr<std::vector<v1::JobEvent>> ReadEvents(
     const ControlContext& context, uint64_t job, EventPage page);
 
@@ -55,12 +54,12 @@ void RequeueJob(const ControlContext& context, uint64_t id,
 void ExplainJob(const ControlContext& context, uint64_t id,
                 Callback<v1::JobExplanation> callback);
 
-// Whether jobs that the spec names exist and may still end as they must, and
-// whether its times are to come. NotFound, FailedPrecondition or
-// InvalidArgument.
+// Returns OK if the jobs that the spec names exist and may still end as
+// required, and its times are in the future. Otherwise NotFound,
+// FailedPrecondition or InvalidArgument.
 absl::Status CheckStartRules(Transaction& transaction, const v1::JobSpec& spec);
 
-// The job's event with those of its prerequisites that have not ended.
+// Returns the job's event with the prerequisites that have not ended.
 scheduler::JobSubmitted EventOf(const v1::Job& job, Ledger& ledger);
 
 }  // namespace gpupool::server

@@ -4,7 +4,7 @@ namespace gpupool::server {
 
 JobRow& Ledger::AddJob(v1::Job job) {
   const uint64_t id = job.id();
-  if (job.array_id() == 0) {  // else the array has it
+  if (job.array_id() == 0) {  // a task's array has it instead
     requests_[{job.spec().tenant(), job.request_id()}] = id;
   }
   dataset_users_[job.spec().data().dataset()][id] = true;
@@ -18,6 +18,7 @@ JobRow* Ledger::FindJob(uint64_t id) {
   return it == jobs.end() ? nullptr : &it->second;
 }
 
+// Removes the row from all indexes, in the reverse of AddJob.
 void Ledger::RemoveJob(uint64_t id) {
   auto it = jobs.find(id);
   if (it == jobs.end()) return;

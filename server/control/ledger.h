@@ -1,5 +1,5 @@
-// Everything that the control thread decides on: the scheduler's state beside
-// the rows that mirror the store.
+// Everything that the control thread decides on: the scheduler's state and the
+// rows that mirror the store.
 //
 // Thread-safety: none; the control thread alone.
 //
@@ -31,44 +31,44 @@ struct JobRow {
   v1::Job job;
   uint64_t next_sequence = 1;
   absl::Time queued_since;
-  std::deque<uint64_t> checkpoint_steps;  // in the store, rising
+  std::deque<uint64_t> checkpoint_steps;  // steps in the store, rising
 };
 
 class Ledger {
  public:
   scheduler::State state;
   absl::btree_map<uint64_t, JobRow> jobs;
-  // By id; those that have ended, too, as far as they are kept.
+  // Reservations by id, including the kept ones that have ended.
   absl::btree_map<uint64_t, v1::Reservation> reservations;
-  // Where each device's reports have been taken up to.
+  // Sequence of the last report that was taken from each device.
   absl::btree_map<std::string, uint64_t> report_sequences;
-  // Of all jobs, ended ones too.
+  // Numbers of all jobs by state, including ended ones.
   std::map<v1::JobState, uint64_t> job_counts;
 
-  // Adds a row and its indexes; the caller tells the scheduler.
+  // Adds a row and its indexes. The caller must tell the scheduler.
   JobRow& AddJob(v1::Job job);
-  // Null when unknown or ended.
+  // Returns null for an unknown or ended job.
   JobRow* FindJob(uint64_t id);
   // Drops the rows of an ended job.
   void RemoveJob(uint64_t id);
-  // The job that has not ended and was submitted with this id, or null.
+  // Returns the job that was submitted with this id and has not ended, or null.
   JobRow* FindRequest(const std::string& tenant, const std::string& request_id);
-  // A job that has not ended and reads the dataset; 0 when there is none.
+  // Returns a job that reads the dataset and has not ended; 0: none.
   uint64_t UserOfDataset(const std::string& dataset) const;
 
   v1::ModelVersion& AddVersion(v1::ModelVersion version);
   v1::ModelVersion* FindVersion(uint64_t id);
-  // `number` 0: the newest. Null when there is none.
+  // Returns the version, for `number` 0 the newest; null when there is none.
   v1::ModelVersion* FindVersion(const std::string& model, uint64_t number);
   void RemoveVersion(uint64_t id);
-  // By id.
+  // Returns all versions by id.
   const absl::btree_map<uint64_t, v1::ModelVersion>& versions() const {
     return versions_;
   }
   bool HasModel(const std::string& model) const;
-  // Ids of a model's versions, rising.
+  // Returns the ids of a model's versions, rising.
   std::vector<uint64_t> VersionsOf(const std::string& model) const;
-  // True when a version was made from the checkpoint.
+  // Returns true when a version was made from the checkpoint.
   bool IsPublished(uint64_t job, uint64_t step) const;
 
  private:

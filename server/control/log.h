@@ -1,6 +1,6 @@
 // Private to server/control: writes lines to the server's log. A line is
-// "event=NAME key=value ...". Callers put it together themselves, so that no
-// file but log.cc compiles the logging library's formatting.
+// "event=NAME key=value ...". Callers format the line themselves, so that only
+// log.cc compiles the logging library's formatting.
 //
 // Thread-safety: any thread.
 #pragma once

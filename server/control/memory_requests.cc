@@ -33,8 +33,8 @@ ToWorker FractionMessage(double fraction) {
   return message;
 }
 
-// Returns why the fraction cannot be set: an exclusive job holds whatever is
-// to be had, or too much is placed.
+// Returns why the fraction cannot be set: an exclusive job holds all usable
+// bytes, or more than that is placed.
 absl::Status MoreIsPlaced(const scheduler::State& state,
                           const scheduler::Device& device, double fraction) {
   for (const scheduler::JobId job : device.jobs) {
@@ -53,7 +53,7 @@ absl::Status MoreIsPlaced(const scheduler::State& state,
       "; wait for a job to end, cancel one or unload a model"));
 }
 
-// Statistics as they are known without the worker.
+// Returns the statistics that are known without the worker.
 v1::MemoryStats KnownStats(const ControlContext& context,
                            const std::string& name) {
   const v1::Device device = context.board->Find(name);
@@ -64,8 +64,9 @@ v1::MemoryStats KnownStats(const ControlContext& context,
   return stats;
 }
 
-// The worker does not take it, although what is placed there fits: nothing is
-// to be placed by it either. A later request may have set another one.
+// Undoes the fraction after the worker has refused it although placements fit:
+// nothing may be placed by it then. Leaves a fraction that a later request has
+// set.
 void TakeBack(const ControlContext& context, const std::string& name,
               double refused, double before,
               const std::function<void()>& answer) {
@@ -76,8 +77,8 @@ void TakeBack(const ControlContext& context, const std::string& name,
   });
 }
 
-// It is on disk and placed by already. A worker that is away gets it when it
-// is back.
+// Tells the worker. The fraction is already on disk and in force for
+// placements. A worker that is away gets it when it is back.
 void TellWorker(const ControlContext& context,
                 const v1::SetMemoryFractionRequest& request, double before,
                 const Callback<v1::MemoryStats>& callback) {
@@ -96,6 +97,9 @@ void TellWorker(const ControlContext& context,
       });
 }
 
+// Sets the fraction for placements first, durably, and then tells the worker.
+// In the other order a crash in between could leave a worker with less memory
+// than is placed.
 void SetFraction(const ControlContext& context, Transaction& transaction,
                  const v1::SetMemoryFractionRequest& request,
                  const Callback<v1::MemoryStats>& callback) {

@@ -1,4 +1,4 @@
-// The share of a device's memory that may be used. Requests about its memory
+// Handles requests for the usable share of a device's memory. Memory requests
 // that need no decision go to the device's worker (device_requests.h).
 //
 // Thread-safety: any thread; see context.h.
@@ -20,13 +20,13 @@ namespace gpupool::server {
 
 struct ControlContext;
 
-// Lets only this share of the device's memory be used from now on. It is
-// durable and placed by, whatever becomes of the worker. NotFound for an
-// unknown device; FailedPrecondition when more than that is placed or in use.
+// Limits the use of the device's memory to this share. The limit is durable and
+// applies to placements whatever becomes of the worker. NotFound for an unknown
+// device; FailedPrecondition when more is placed or in use.
 void SetMemoryFraction(const ControlContext& context,
                        const v1::SetMemoryFractionRequest& request,
                        Callback<v1::MemoryStats> callback);
-// Tells a worker that has come the share that is set for its device.
+// Sends a newly connected worker the share that is set for its device.
 void SendMemoryFraction(const ControlContext& context,
                         const scheduler::Device& device);
 

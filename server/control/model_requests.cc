@@ -36,6 +36,7 @@ namespace {
 using scheduler::VersionId;
 using For = VersionWaiters::For;
 
+// Returns NotFound that says whether the model or only the version is unknown.
 absl::Status NoSuchVersion(Ledger& ledger, const std::string& model,
                            uint64_t number) {
   if (!ledger.HasModel(model)) {
@@ -57,6 +58,7 @@ void AnswerWithVersions(const ControlContext& context, Transaction& transaction,
                            callback = std::move(callback)] {
     if (wait) {
       const absl::btree_set<uint64_t> all(ids.begin(), ids.end());
+      // Checks at once, because the versions may have arrived already.
       context.waiters->Add(*wait, ids, callback);
       context.waiters->Check(ledger, all);
       return;
@@ -67,11 +69,12 @@ void AnswerWithVersions(const ControlContext& context, Transaction& transaction,
   });
 }
 
+// Adds the version and asks to load it, in one transaction.
 void CreateAndLoad(const ControlContext& context, Transaction& transaction,
                    v1::ModelVersion version, bool wait,
                    const VersionCallback& callback) {
   if (version.job_id() != 0) {
-    // It may have been pruned while the model was planned.
+    // The checkpoint may have been pruned while the model was planned.
     auto checkpoint =
         context.store->GetCheckpoint(version.job_id(), version.step());
     if (!checkpoint.ok()) return callback(checkpoint.status());
@@ -83,8 +86,8 @@ void CreateAndLoad(const ControlContext& context, Transaction& transaction,
                      callback);
 }
 
-// The job's plan is for the batch size of its spec. For another one the plan
-// must be made again, with the same dataset facts.
+// Makes the plan again for another batch size than that of the job's spec, with
+// the same facts of the dataset.
 void Replan(const ControlContext& context, const v1::Job& job,
             v1::ModelVersion version, bool wait, VersionCallback callback) {
   auto dataset = context.store->GetDataset(job.spec().data().dataset());
@@ -115,7 +118,8 @@ void Replan(const ControlContext& context, const v1::Job& job,
       });
 }
 
-// The device is there, and the version is not loaded on another one.
+// Checks that the device exists, and that the version is not loaded on another
+// one.
 absl::Status CheckMayLoad(const scheduler::State& state,
                           const v1::ModelVersion& version,
                           const v1::LoadVersionRequest& request) {
@@ -135,6 +139,7 @@ absl::Status CheckMayLoad(const scheduler::State& state,
                    "`, then load it on ", request.device()));
 }
 
+// Asks to load the version. The scheduler decides where.
 void Load(const ControlContext& context, Transaction& transaction,
           const v1::LoadVersionRequest& request,
           const VersionCallback& callback) {
@@ -154,6 +159,7 @@ void Load(const ControlContext& context, Transaction& transaction,
       request.wait() ? std::optional(For::kLoaded) : std::nullopt, callback);
 }
 
+// Asks to unload the version; for version 0 all of the model.
 void Unload(const ControlContext& context, Transaction& transaction,
             const v1::UnloadVersionRequest& request,
             const VersionCallback& callback) {
@@ -173,7 +179,7 @@ void Unload(const ControlContext& context, Transaction& transaction,
       request.wait() ? std::optional(For::kUnloaded) : std::nullopt, callback);
 }
 
-// Version 0 is the newest.
+// Returns the version; version 0 is the newest.
 absl::StatusOr<v1::ModelVersion> StoredVersion(
     const Store& store, const v1::ExportModelRequest& request) {
   if (request.version() != 0) {
@@ -181,6 +187,7 @@ absl::StatusOr<v1::ModelVersion> StoredVersion(
   }
   auto model = store.GetModel(request.model());
   if (!model.ok()) return model.status();
+  // Versions come newest first.
   return model->versions(0);
 }
 
@@ -188,7 +195,7 @@ void Delete(const ControlContext& context, Transaction& transaction,
             const v1::DeleteVersionRequest& request,
             const Callback<v1::DeleteVersionResponse>& callback) {
   Ledger& ledger = transaction.ledger();
-  // 0 is no version here: nothing is deleted by a forgotten field.
+  // 0 does not mean the newest here, so that a forgotten field deletes nothing.
   const v1::ModelVersion* version =
       request.version() == 0
           ? nullptr

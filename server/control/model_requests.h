@@ -1,5 +1,5 @@
-// What clients ask of model versions: import, export, promote, load, unload,
-// delete.
+// Handles requests about model versions: import, export, promote, load, unload
+// and delete.
 //
 // Thread-safety: any thread; see context.h.
 #pragma once
@@ -22,14 +22,13 @@ namespace gpupool::server {
 
 struct ControlContext;
 
-// Makes a version of an uploaded model, whose files are in the blob store
-// already, and loads it. A worker plans the model and stores it as a checkpoint
-// first.
+// Makes a version of an uploaded model, whose files must be in the blob store,
+// and loads it. A worker first plans the model and stores it as a checkpoint.
 void ImportModel(const ControlContext& context,
                  const v1::UploadModelRequest_Header& model,
                  Callback<v1::ModelVersion> callback);
-// Lets a worker write the version as a blob and answers with its header. Nobody
-// refers to the blob: it is swept away after sweep_min_age.
+// Lets a worker write the version as a blob and answers with its header.
+// Nothing refers to the blob: it is swept away after sweep_min_age.
 void ExportModel(const ControlContext& context,
                  const v1::ExportModelRequest& request,
                  Callback<v1::ExportModelResponse_Header> callback);

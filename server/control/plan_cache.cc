@@ -12,8 +12,8 @@ namespace gpupool::server {
 
 namespace {
 
-// Rates and seeds are inputs of a program. A rate that its schedule is checked
-// against, or that may be refused, stays.
+// Clears rates and seeds, which are inputs of a program. A rate stays when its
+// schedule is checked against it or when it may be refused.
 void ForgetNumbers(v1::TrainingSpec& training) {
   training.clear_seed();
   const auto forget = [&training](auto& optimizer) {
@@ -58,7 +58,7 @@ std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id) {
   key.clear_host_cores();
   key.clear_host_bytes();
   key.clear_exclusive();
-  // Devices of a kind have one plan.
+  // Devices of a kind share one plan.
   key.set_device(std::string(scheduler::KindIn(spec.device())));
   ForgetNumbers(*key.mutable_training());
   key.mutable_publish()->clear_model();

@@ -1,5 +1,5 @@
-// Plans of training jobs as the meta worker has made them, by all that they
-// depend on, so that a job like an earlier one is admitted without asking it.
+// Cache of the meta worker's plans of training jobs, by all that they depend
+// on. A job like an earlier one is admitted without asking the meta worker.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -27,18 +27,19 @@ class PlanCache {
  public:
   using Plan = std::shared_ptr<const worker::v1::PlanReply>;
 
-  // Keeps at most `limit` plans; the one longest unused goes first.
+  // Keeps at most `limit` plans; the least recently used goes first.
   explicit PlanCache(size_t limit = 1024) : limit_(limit) {}
 
-  // Names what the plan depends on: the dataset, whose id is never given
-  // again, and the spec but for its names, its seed and learning rate, and for
-  // when and how often it runs.
+  // Returns the key of everything that a plan depends on: the dataset, whose id
+  // is never reused, and the spec without its names, its seed and learning
+  // rate, and the fields about when and how often it runs.
   static std::string KeyOf(const v1::JobSpec& spec, uint64_t dataset_id);
 
-  // Null when there is none.
+  // Returns null when there is none.
   Plan Find(const std::string& key);
   void Add(const std::string& key, Plan plan);
-  // Another meta worker may plan otherwise: it may have found a GPU, or none.
+  // Drops all plans. Another meta worker may plan otherwise, since it may have
+  // found a GPU, or none.
   void Clear();
 
  private:
@@ -46,7 +47,7 @@ class PlanCache {
 
   const size_t limit_;
   absl::Mutex mutex_;
-  Entries entries_ ABSL_GUARDED_BY(mutex_);  // last used first
+  Entries entries_ ABSL_GUARDED_BY(mutex_);  // most recently used first
   absl::flat_hash_map<std::string, Entries::iterator> index_
       ABSL_GUARDED_BY(mutex_);
 };

@@ -21,9 +21,10 @@
 namespace gpupool::server {
 namespace {
 
-// Whose plans those in the store are.
+// Name of the counter that tells which planner made the stored plans.
 constexpr char kPlanner[] = "plans/planner";
 
+// Returns whether the version is served or is to be served.
 bool IsWanted(const v1::ModelVersion& version) {
   return version.state() == v1::LOADING || version.state() == v1::READY;
 }
@@ -36,6 +37,8 @@ absl::Status PlanRenewal::Collect(Ledger& ledger) {
   ASSIGN_OR_RETURN(const uint64_t stored, context_.store->GetCounter(kPlanner));
   if (stored == planner) return absl::OkStatus();
   wanted_ = true;
+  // Versions that are served come first, then the jobs. Nobody waits for the
+  // others.
   std::deque<Item> unwanted;
   for (const auto& [id, version] : ledger.versions()) {
     if (IsWanted(version)) {
@@ -78,6 +81,7 @@ void PlanRenewal::SendNext(Transaction& transaction) {
          !MakeRequest(transaction.ledger(), items_.front(), request)) {
     items_.pop_front();
   }
+  // Awaited items come first, so the first other one ends the hold.
   if (items_.empty() || !items_.front().awaited) Release(transaction);
   if (items_.empty()) return Finish(transaction);
   const Item item = items_.front();
@@ -114,7 +118,7 @@ bool PlanRenewal::MakeRequest(const Ledger& ledger, const Item& item,
     plan.set_precision(version.serving().precision());
     return true;
   }
-  // Its plan depends on more than its model: on the scaling of its inputs.
+  // The plan depends on more than the model: on the scaling of its inputs.
   auto job = context_.store->GetJob(version.job_id());
   if (!job.ok()) return false;
   *job->mutable_spec()->mutable_publish()->mutable_serving() =
@@ -127,10 +131,12 @@ void PlanRenewal::Take(Transaction& transaction, const Item& item,
                        const absl::StatusOr<worker::v1::FromWorker>& reply) {
   in_flight_ = false;
   if (absl::IsUnavailable(reply.status())) {
-    // The meta worker is away; Begin comes again with it.
+    // The meta worker is away. Begin comes again with it.
     items_.push_front(item);
     return Release(transaction);
   }
+  // A plan that cannot be made again is kept: the job fails where it runs, and
+  // the others go on.
   if (reply.ok()) {
     Renew(transaction, item, reply->plan().plan());
   } else {
@@ -149,6 +155,8 @@ void PlanRenewal::Renew(Transaction& transaction, const Item& item,
 }
 
 void PlanRenewal::Finish(Transaction& transaction) {
+  // The planner is noted at the end only. After a crash before that all plans
+  // are renewed again.
   wanted_ = false;
   transaction.batch().set_counters[kPlanner] = context_.options.planner;
   if (renewed_ == 0) return;

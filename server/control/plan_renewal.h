@@ -1,14 +1,16 @@
-// Plans are made again after a start with another thread count or build: what
-// kernels need depends on both, and an old plan would miss some bytes. Jobs
-// that have not ended and versions that are wanted come first; meanwhile
-// nothing starts and nothing loads, for options.plan_hold at most. Versions
-// that nobody wants follow, one plan at a time, so that submissions get between
-// them. Without the meta worker, and where a plan cannot be made, the old plan
-// stays.
+// Makes plans again after a start with another number of threads or another
+// build. The needs of kernels depend on both, and an old plan would miss some
+// bytes.
+//   * Jobs that have not ended and wanted versions come first. Meanwhile
+//     nothing starts and nothing loads, for at most options.plan_hold.
+//   * Unwanted versions follow, one plan at a time, so that submissions get in
+//     between.
+//   * Without the meta worker, and where a plan cannot be made, the old plan
+//     stays.
 //
 // Thread-safety: Begin from any thread; everything else on the control thread,
-// or before it starts. The parts of the context outlive the renewal, and it
-// outlives their threads.
+// or before it starts. Ownership: the parts of the context must outlive the
+// renewal, which must outlive their threads.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +38,14 @@ class PlanRenewal {
  public:
   explicit PlanRenewal(const ControlContext& context) : context_(context) {}
 
-  // Takes what has been recovered into the list, and holds starts when there
-  // is something to wait for. Errors are the store's.
+  // Lists the recovered jobs and versions with old plans. Holds starts if there
+  // are some to wait for. Returns errors of the store.
   absl::Status Collect(Ledger& ledger);
-  // Starts are held until this time, `now` being that of the start.
+  // Returns the time until which starts are held; `now` is the time of the
+  // start.
   absl::Time HoldUntil(absl::Time now);
 
-  // The meta worker is there.
+  // Begins to plan, once the meta worker is there.
   void Begin();
   // Ends the hold when its time is over.
   void CheckHold(Transaction& transaction);
@@ -51,13 +54,13 @@ class PlanRenewal {
   struct Item {
     bool is_job = false;
     uint64_t id = 0;
-    bool awaited = false;  // starts are held for it
+    bool awaited = false;  // starts wait for it
   };
 
   void SendNext(Transaction& transaction);
   void Take(Transaction& transaction, const Item& item,
             const absl::StatusOr<worker::v1::FromWorker>& reply);
-  // False when the item is gone.
+  // Returns false when the item is gone.
   bool MakeRequest(const Ledger& ledger, const Item& item,
                    worker::v1::ToWorker& request) const;
   void Renew(Transaction& transaction, const Item& item, const v1::Plan& plan);

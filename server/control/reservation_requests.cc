@@ -35,7 +35,7 @@ std::string TimeText(absl::Time time) {
   return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
 }
 
-// Its last moment, as things stand.
+// Returns the end as things stand: earlier if the reservation was cancelled.
 absl::Time EndOf(const v1::Reservation& row) {
   return FromTimestamp(row.has_cancel_time() ? row.cancel_time()
                                              : row.end_time());
@@ -45,6 +45,7 @@ bool HasEnded(const v1::Reservation& row, absl::Time now) {
   return row.has_cancel_time() || EndOf(row) <= now;
 }
 
+// Returns the row with its state at `now`, which is not stored.
 v1::Reservation WithState(v1::Reservation row, absl::Time now) {
   if (row.has_cancel_time()) {
     row.set_state(v1::RESERVATION_CANCELLED);
@@ -71,8 +72,8 @@ absl::Duration DurationOf(const google::protobuf::Duration& duration) {
          absl::Nanoseconds(duration.nanos());
 }
 
-// The scheduler's time never goes back, and what was cancelled does not come
-// back with a clock that is set back.
+// Returns the present time, but never one before the scheduler's: a cancelled
+// reservation must not come back with a clock that is set back.
 absl::Time NowFor(Transaction& transaction) {
   absl::Time now =
       std::max(transaction.now(), transaction.ledger().state.now());
@@ -82,6 +83,9 @@ absl::Time NowFor(Transaction& transaction) {
   return now;
 }
 
+// Returns whether the request asks for what the reservation already is. The row
+// has the chosen devices only, so names, number and kind are compared with
+// those.
 bool IsTheSame(const v1::Reservation& row, const Request& request) {
   const bool has_name =
       request.name().empty()
@@ -106,6 +110,8 @@ bool IsTheSame(const v1::Reservation& row, const Request& request) {
           FromTimestamp(request.start_time()) == start);
 }
 
+// Checks that --tenants knows the tenant, one of its parents or one of its
+// children. Without --tenants every name is known.
 absl::Status CheckTenant(const ControlContext& context,
                          const std::string& tenant) {
   const scheduler::TenantShares& known = context.options.scheduling.tenants;
@@ -123,6 +129,7 @@ absl::Status CheckTenant(const ControlContext& context,
       })));
 }
 
+// Checks that the start is neither past nor too far ahead.
 absl::Status CheckWindow(absl::Time start, absl::Time now) {
   if (start < now) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -138,6 +145,7 @@ absl::Status CheckWindow(absl::Time start, absl::Time now) {
   return absl::OkStatus();
 }
 
+// Checks that the name is free, and that there is room for one more.
 absl::Status CheckFree(const Ledger& ledger, const Request& request,
                        absl::Time now) {
   size_t others = 0;
@@ -167,7 +175,7 @@ absl::StatusOr<std::vector<scheduler::DeviceId>> FindDevices(
   return devices;
 }
 
-// The oldest of those that are over go.
+// Drops the oldest of the reservations that are over.
 void DropOldest(Transaction& transaction, absl::Time now) {
   auto& rows = transaction.ledger().reservations;
   std::vector<std::pair<absl::Time, uint64_t>> ended;
@@ -183,6 +191,8 @@ void DropOldest(Transaction& transaction, absl::Time now) {
   }
 }
 
+// Returns a new row after all checks, with devices chosen by the scheduler's
+// policy.
 absl::StatusOr<v1::Reservation> NewReservation(const ControlContext& context,
                                                Transaction& transaction,
                                                const Request& request) {
@@ -222,7 +232,8 @@ void Create(const ControlContext& context, Transaction& transaction,
   Ledger& ledger = transaction.ledger();
   for (const auto& [id, row] : ledger.reservations) {
     if (row.request_id() != request.request_id()) continue;
-    // It may be new in this very transaction: the answer waits for the commit.
+    // It may be new in this very transaction, so the answer waits for the
+    // commit.
     if (IsTheSame(row, request)) return AnswerWith(transaction, row, callback);
     return callback(absl::AlreadyExistsError(absl::StrCat(
         "request_id \"", request.request_id(), "\" was used for reservation ",
@@ -239,7 +250,7 @@ void Create(const ControlContext& context, Transaction& transaction,
   AnswerWith(transaction, row, callback);
 }
 
-// Null when there is none.
+// Returns null when there is none.
 v1::Reservation* Find(Ledger& ledger,
                       const v1::CancelReservationRequest& wanted,
                       absl::Time now) {

@@ -1,6 +1,6 @@
-// Reservations of devices for a tenant. reservation.proto is their contract;
-// forms and ranges that need no state are checked before
-// (server/api/reservation_check).
+// Handles requests about reservations of devices for a tenant;
+// reservation.proto is their contract. Forms and ranges that need no state are
+// checked before (server/api/reservation_check).
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ namespace gpupool::server {
 class Store;
 struct ControlContext;
 
-// Of those that have ended or were cancelled so many are kept, the last ones.
+// Number of the latest ended or cancelled reservations that are kept.
 inline constexpr size_t kKeptReservations = 1000;
-// The longest that one may last, and lie ahead.
+// Limit of a reservation's length, and of the time until it begins.
 inline constexpr absl::Duration kLongestReservation = absl::Hours(24 * 366);
 
 void CreateReservation(const ControlContext& context,
@@ -41,7 +41,8 @@ absl::StatusOr<v1::ListReservationsResponse> ListReservations(
     const Store& store, const v1::ListReservationsRequest& request,
     absl::Time now);
 
-// It was not cancelled. Devices that are not configured any more are left out.
+// Converts a reservation that was not cancelled. Leaves out devices that are
+// not configured any more.
 scheduler::TenantReservation ToSchedulerReservation(
     const v1::Reservation& row, const scheduler::State& state);
 

@@ -16,7 +16,7 @@ constexpr absl::Duration kBetweenLooks = absl::Seconds(10);
 
 void Retention::Run(Transaction& transaction) {
   const absl::Time now = transaction.now();
-  // A clock that was set back must not delay it for long.
+  // The second condition ends the wait early when the clock was set back.
   if (now < next_ && next_ - now <= kBetweenLooks) return;
   next_ = now + kBetweenLooks;
   const auto retired = transaction.store().FindRetired(now);
@@ -26,6 +26,7 @@ void Retention::Run(Transaction& transaction) {
     return;
   }
   if (retired->jobs.empty() && retired->events_of.empty()) return;
+  // There may be more: look again in the next turn.
   next_ = now;
   WriteBatch& batch = transaction.batch();
   batch.delete_events = retired->events_of;

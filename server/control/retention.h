@@ -1,5 +1,5 @@
-// Private to server/control: drops what is kept of jobs that ended long ago, a
-// part at a time, so that the database stays bounded. Which: StoreOptions.
+// Private to server/control: drops data of jobs that ended long ago, step by
+// step, so that the database stays bounded. StoreOptions has the limits.
 //
 // Thread-safety: none; control thread only.
 #pragma once
@@ -12,7 +12,7 @@ class Transaction;
 
 class Retention {
  public:
-  // Adds to the transaction what goes now. Looks every ten seconds, and at
+  // Adds the next drops to the transaction. Looks every ten seconds, and in
   // every turn while there is more.
   void Run(Transaction& transaction);
 

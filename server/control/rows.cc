@@ -17,6 +17,7 @@ google::protobuf::Timestamp ToTimestamp(absl::Time time) {
   const int64_t nanos = absl::ToUnixNanos(time);
   int64_t seconds = nanos / 1000000000;
   int64_t rest = nanos % 1000000000;
+  // A timestamp's nanos are never negative, also before 1970.
   if (rest < 0) {
     rest += 1000000000;
     --seconds;
@@ -45,6 +46,8 @@ std::string CanonicalBytes(const google::protobuf::Message& message) {
   google::protobuf::io::CodedOutputStream coded(&stream);
   coded.SetSerializationDeterministic(true);
   message.SerializeToCodedStream(&coded);
+  // Writes what is still buffered and cuts `bytes` to its length. Without it
+  // the result would depend on when `coded` is destroyed.
   coded.Trim();
   return bytes;
 }
@@ -71,6 +74,8 @@ scheduler::DeviceDrain FromProto(const v1::DeviceDrain& drain) {
 }
 
 scheduler::Demands DemandsOf(const v1::JobSpec& spec) {
+  // Rounds thousandths of a core up, so that a job never gets less than it
+  // asked for.
   return {.host = {static_cast<uint64_t>(std::ceil(spec.host_cores() * 1000)),
                    spec.host_bytes()},
           .exclusive = spec.exclusive()};
@@ -170,6 +175,7 @@ scheduler::Job ToSchedulerJob(const v1::Job& row, uint32_t failures,
   job.array = submitted.array;
   job.max_at_once = submitted.max_at_once;
   job.attained = absl::Seconds(row.run_seconds());
+  // The measured rest is better than the guess of the spec.
   if (row.progress().seconds_left() > 0) {
     job.expected_run =
         job.attained + absl::Seconds(row.progress().seconds_left());
@@ -209,8 +215,8 @@ scheduler::Version ToSchedulerVersion(const v1::ModelVersion& row,
   version.wanted_device = row.wanted_device();
   version.error = row.error();
   version.state = static_cast<VersionState>(row.state());
-  // It had not answered yet when the server ended, so it still replaces what
-  // it was made to replace.
+  // It was still loading when the server ended, so it may still replace older
+  // versions.
   version.replaces_older = version.state == VersionState::kLoading;
   if (!MayHoldBytes(version.state)) return version;
   if (device != nullptr) {

@@ -22,6 +22,8 @@ Transaction::Transaction(Ledger* ledger, Store* store, absl::Time now)
 bool Transaction::Apply(const scheduler::Event& event,
                         const v1::JobError* error) {
   const absl::Time begin = absl::Now();
+  // The scheduler's state and the rows change at once, the store only with the
+  // commit. A turn that fails to commit therefore ends the process.
   scheduler::StepResult result = scheduler::Step(ledger_->state, event, now_);
   decision_time_ += absl::Now() - begin;
   if (const auto* submitted = std::get_if<scheduler::JobSubmitted>(&event)) {
@@ -40,6 +42,7 @@ bool Transaction::Apply(const scheduler::Event& event,
   changed_plan_ = changed_plan_ || !result.changed_jobs.empty() ||
                   !result.changed_versions.empty() ||
                   !result.changed_devices.empty();
+  // CreateVersion is no action for a worker: it becomes a row of this turn.
   for (scheduler::Action& action : result.actions) {
     if (const auto* create = std::get_if<scheduler::CreateVersion>(&action)) {
       Publish(create->job.value());
@@ -50,6 +53,7 @@ bool Transaction::Apply(const scheduler::Event& event,
   return !result.stale;
 }
 
+// Mirrors a change of a job's state in its row, its counters and its events.
 void Transaction::MirrorChange(const scheduler::JobChange& change,
                                const v1::JobError* error) {
   JobRow* row = ledger_->FindJob(change.job.value());
@@ -67,7 +71,7 @@ void Transaction::MirrorChange(const scheduler::JobChange& change,
   }
   if (to == v1::QUEUED) row->queued_since = now_;
   if (to == v1::FAILED) {
-    // Of several ranks the last one to end may have other words.
+    // With several ranks the last one to end may have another message.
     const bool is_reason = error != nullptr && !error->message().empty() &&
                            absl::StrContains(change.reason, error->message());
     *job.mutable_error() =
@@ -96,6 +100,7 @@ void Transaction::NoteFirstStart(v1::Job& job) {
                                FromTimestamp(job.predicted_start_time()));
 }
 
+// Counts the preemption and writes it into the job's log.
 void Transaction::Mirror(const scheduler::Preemption& preemption) {
   preemptions_.push_back(preemption.reason);
   JobRow* row = ledger_->FindJob(preemption.job.value());
@@ -134,6 +139,7 @@ std::string Transaction::PreemptionText(
                                           : ", which needs its bytes");
 }
 
+// Mirrors what else the scheduler has changed of the job.
 void Transaction::MirrorJob(uint64_t id) {
   JobRow* row = ledger_->FindJob(id);
   const scheduler::Job* job = ledger_->state.FindJob(JobId(id));
@@ -148,7 +154,7 @@ void Transaction::MirrorJob(uint64_t id) {
   TouchJob(id);
 }
 
-// How ranks ended has no place in the public row.
+// Stores the ends of ranks as counters, since the public row has no field.
 void Transaction::MirrorRanks(const scheduler::Job& job, v1::Job* row) {
   if (job.ranks.empty()) return;
   row->set_device(DeviceName(job.ranks.front().device));
@@ -171,7 +177,7 @@ void Transaction::ForgetRanks(const v1::Job& job) {
   }
 }
 
-// The count of failures has no place in the public row.
+// Stores the count of failures as a counter, since the public row has no field.
 void Transaction::CountFailures(uint64_t id) {
   const scheduler::Job& job = *ledger_->state.FindJob(JobId(id));
   const std::string name = absl::StrCat("failures/", id);
@@ -183,6 +189,7 @@ void Transaction::CountFailures(uint64_t id) {
   }
 }
 
+// Mirrors the version; one that the scheduler has dropped is deleted.
 void Transaction::MirrorVersion(uint64_t id) {
   const scheduler::Version* version = ledger_->state.FindVersion(VersionId(id));
   if (version == nullptr) {
@@ -210,7 +217,7 @@ void Transaction::AppendEvent(JobRow& row, v1::JobEvent event) {
   batch_.append_events.push_back(std::move(event));
 }
 
-// What a job went through stays whole.
+// Keeps changes of state: the history of a job stays complete.
 void Transaction::ThinEvents(uint64_t job, uint64_t newest) {
   for (uint64_t sequence : EventsToDrop(newest)) {
     const auto found = store_->ReadEvents(job, sequence - 1, 1);
@@ -237,7 +244,7 @@ void Transaction::RenewJobPlan(uint64_t id, const v1::Plan& plan) {
   if (row == nullptr || job == nullptr) return;
   const uint64_t bytes = plan.training().peak();
   *row->job.mutable_plan() = plan;
-  // A live attempt was given its bytes by the old plan.
+  // A live attempt keeps the bytes of its old plan.
   if (!scheduler::IsLive(job->state)) {
     row->job.mutable_memory()->set_planned_peak_bytes(bytes);
   }
@@ -268,6 +275,8 @@ void Transaction::SetDrain(const scheduler::Device& device,
   if (Apply(event)) batch_.set_drains[device.name] = drain;
 }
 
+// Makes a version of the job's best checkpoint, or of the last one, and asks to
+// load it.
 void Transaction::Publish(uint64_t job_id) {
   JobRow* row = ledger_->FindJob(job_id);
   if (row == nullptr) return;
@@ -292,6 +301,7 @@ void Transaction::AfterCommit(std::function<void()> run) {
 }
 
 absl::Status Transaction::Commit() {
+  // Each row is written once a turn, in its last state.
   for (uint64_t id : touched_jobs_) {
     JobRow* row = ledger_->FindJob(id);
     if (row == nullptr) continue;

@@ -1,6 +1,6 @@
 // One turn of the control thread: events are applied, rows and job events are
-// collected, everything is committed at once, and only then comes what was
-// put off until it is durable.
+// collected, and everything is committed at once. Only then do the effects run
+// that were put off until it is durable.
 //
 // Thread-safety: none; lives on the control thread for one turn.
 #pragma once
@@ -29,45 +29,47 @@ class Transaction {
   Ledger& ledger() { return *ledger_; }
   Store& store() { return *store_; }
   absl::Time now() const { return now_; }
-  // For datasets; jobs, versions and events go through the functions below.
+  // Returns the batch, for datasets only. Jobs, versions and events go through
+  // the functions below.
   WriteBatch& batch() { return batch_; }
 
-  // Lets the scheduler take the event and mirrors what it changed into the
-  // rows. `error` is the job's own error when the event ends it. False when
+  // Applies the event to the scheduler and mirrors its changes in the rows.
+  // `error` is the job's own error when the event ends it. Returns false when
   // the event was stale.
   bool Apply(const scheduler::Event& event,
              const v1::JobError* error = nullptr);
 
-  // Its tasks are added as jobs.
+  // Adds the array. Its tasks must be added as jobs.
   void AddArray(v1::JobArray array) {
     batch_.insert_arrays.push_back(std::move(array));
   }
-  // The row will be written.
+  // Marks the row, which must be written.
   void TouchJob(uint64_t id) { touched_jobs_.insert(id); }
   void TouchVersion(uint64_t id) { touched_versions_.insert(id); }
-  // Gives the event its sequence, job, attempt and, when it has none, time.
+  // Appends the event. Sets its sequence, job, attempt and, if it has none,
+  // time.
   void AppendEvent(JobRow& row, v1::JobEvent event);
 
-  // Creates a version with the next id and number of `version.model()`.
-  // Returns the id.
+  // Creates a version with the next id and number of `version.model()`. Returns
+  // the id.
   uint64_t CreateVersion(v1::ModelVersion version);
-  // The plan was made again. It counts for the scheduler from the next
-  // placement on. Of what is gone nothing changes.
+  // Renews the plan of a job or version. The scheduler uses it from the next
+  // placement on. No-op for jobs and versions that are gone.
   void RenewJobPlan(uint64_t id, const v1::Plan& plan);
   void RenewVersionPlan(uint64_t id, const v1::Plan& plan);
 
-  // From now on only this share of the device is placed on. False, and nothing
-  // changes, when more is placed there.
+  // Limits placements on the device to this share of its memory. Returns false,
+  // and changes nothing, when more is placed there.
   bool SetMemoryFraction(const scheduler::Device& device, double fraction);
 
-  // The device is drained from now on; nothing: it is resumed.
+  // Drains the device from now on, or resumes it without a value.
   void SetDrain(const scheduler::Device& device,
                 const std::optional<v1::DeviceDrain>& drain);
 
-  // Readers will see the placements anew though no row changed.
+  // Makes readers see the placements anew, though no row changed.
   void MarkPlanChanged() { changed_plan_ = true; }
 
-  // Runs after the commit, in order.
+  // Runs `run` after the commit, in order.
   void AfterCommit(std::function<void()> run);
 
   // Writes everything in one transaction of the store.
@@ -76,14 +78,14 @@ class Transaction {
   // ------------------------------------------------------- after the commit
   std::vector<std::function<void()>>& answers() { return answers_; }
   const std::vector<scheduler::Action>& actions() const { return actions_; }
-  // Jobs that got events.
+  // Returns the jobs that got events.
   const absl::btree_set<uint64_t>& jobs_with_events() const {
     return jobs_with_events_;
   }
   const absl::btree_set<uint64_t>& touched_versions() const {
     return touched_versions_;
   }
-  // Report sequences to acknowledge, by device.
+  // Returns the sequences of reports to acknowledge, by device.
   std::map<std::string, uint64_t>& acknowledgements() {
     return acknowledgements_;
   }
@@ -93,12 +95,13 @@ class Transaction {
   const std::vector<scheduler::PreemptionReason>& preemptions() const {
     return preemptions_;
   }
-  // How long training stood still for checkpoints, how long copies of those
-  // took to be written behind it, and jobs to be restored from them.
+  // Times for which training paused for checkpoints, for which their copies
+  // were then written, and that restoring jobs from them took.
   std::vector<absl::Duration>& saves() { return saves_; }
   std::vector<absl::Duration>& writes() { return writes_; }
   std::vector<absl::Duration>& restores() { return restores_; }
-  // Where something was placed or given back, among others.
+  // Returns the devices on which something was placed or given back, and
+  // others.
   const absl::btree_set<scheduler::DeviceId>& changed_devices() const {
     return changed_devices_;
   }
@@ -106,12 +109,12 @@ class Transaction {
   const std::vector<scheduler::JobId>& submitted_jobs() const {
     return submitted_jobs_;
   }
-  // Of first starts: how much later than predicted.
+  // Returns by how much first starts were later than predicted.
   const std::vector<absl::Duration>& prediction_errors() const {
     return prediction_errors_;
   }
   absl::Duration decision_time() const { return decision_time_; }
-  // True when jobs, versions or devices changed, not only progress.
+  // Returns true when jobs, versions or devices changed, and not only progress.
   bool changed_plan() const { return changed_plan_; }
   // Drops the rows of the jobs that ended.
   void ForgetEnded();

@@ -15,7 +15,7 @@ namespace gpupool::server {
 namespace {
 
 constexpr absl::Duration kBetweenCharges = absl::Seconds(10);
-constexpr char kNobody[] = "default";  // of models that no job has made
+constexpr char kNobody[] = "default";  // owner of models that no job has made
 
 int64_t HourOf(absl::Time time) {
   return absl::ToInt64Hours(
@@ -33,6 +33,7 @@ UsageSums Scaled(const UsageSums& sums, double by) {
 
 }  // namespace
 
+// Returns who pays for a served version: the tenant of the job that made it.
 UsageMeter::Holder UsageMeter::HolderOf(const scheduler::Version& version,
                                         Transaction& transaction) {
   Holder holder{.tenant = kNobody,
@@ -52,6 +53,8 @@ UsageMeter::Holder UsageMeter::HolderOf(const scheduler::Version& version,
   return holder;
 }
 
+// Returns the holders from now on. They are charged at the next change, so that
+// a change never charges the wrong holder.
 UsageMeter::Meter UsageMeter::Read(const scheduler::Device& device,
                                    Transaction& transaction) {
   Meter meter{.since = transaction.now()};
@@ -79,6 +82,8 @@ void UsageMeter::ChargeDevice(const scheduler::Device& device,
   const absl::Time now = transaction.now();
   const double seconds = absl::ToDoubleSeconds(now - meter.since);
   if (seconds <= 0 || meter.holders.empty()) return;
+  // Device time and energy go to the jobs in equal parts, and to models only
+  // where no job runs. Bytes go to every holder.
   const size_t sharing = meter.jobs > 0 ? meter.jobs : meter.holders.size();
   const double part = 1 / static_cast<double>(sharing);
   for (size_t i = 0; i < meter.holders.size(); ++i) {
@@ -90,6 +95,7 @@ void UsageMeter::ChargeDevice(const scheduler::Device& device,
       sums.joules = energy.joules * part;
       sums.metered_seconds = std::min(energy.seconds, seconds) * part;
     }
+    // A period may reach over the full hour: each hour gets its part.
     for (absl::Time at = meter.since; at < now;) {
       const int64_t hour = HourOf(at);
       const absl::Time to = std::min(now, StartOf(hour + 1));
@@ -104,7 +110,7 @@ void UsageMeter::ChargeDevice(const scheduler::Device& device,
 
 void UsageMeter::Charge(Transaction& transaction, DeviceBoard& board) {
   const absl::Time now = transaction.now();
-  // A clock that was set back must not delay it for long.
+  // The second condition ends the wait early when the clock was set back.
   const bool all = now >= next_ || next_ - now > kBetweenCharges;
   if (all) next_ = now + kBetweenCharges;
   for (const auto& [id, device] : transaction.ledger().state.devices()) {

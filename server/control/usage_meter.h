@@ -1,7 +1,7 @@
-// Private to server/control: counts who uses how much of which device. What is
-// placed somewhere is charged whenever that changes and every ten seconds, in
-// the transaction of that turn; so a killed server loses at most those, and
-// time in which none runs is not counted.
+// Private to server/control: counts the device usage of each tenant. Placements
+// are charged whenever they change and every ten seconds, in the transaction of
+// that turn. So a killed server loses at most ten seconds, and time in which no
+// server runs is not counted.
 //
 // Thread-safety: none; control thread only.
 #pragma once
@@ -28,8 +28,8 @@ struct Energy;
 
 class UsageMeter {
  public:
-  // At the end of a turn, before its commit: adds what is due to its batch.
-  // The energy is what `board` has heard of.
+  // Adds the charges to the transaction's batch. Call at the end of a turn,
+  // before its commit. Takes energy from `board`.
   void Charge(Transaction& transaction, DeviceBoard& board);
 
  private:
@@ -43,7 +43,7 @@ class UsageMeter {
   struct Meter {
     absl::Time since;
     std::vector<Holder> holders;  // jobs first
-    size_t jobs = 0;              // of them
+    size_t jobs = 0;              // number of jobs among `holders`
   };
 
   static void ChargeDevice(const scheduler::Device& device, const Meter& meter,
@@ -53,7 +53,7 @@ class UsageMeter {
   static Meter Read(const scheduler::Device& device, Transaction& transaction);
 
   std::map<scheduler::DeviceId, Meter> meters_;
-  absl::Time next_ = absl::InfinitePast();  // when all are charged
+  absl::Time next_ = absl::InfinitePast();  // time to charge all
 };
 
 }  // namespace gpupool::server

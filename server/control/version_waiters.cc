@@ -50,6 +50,7 @@ void VersionWaiters::Check(Ledger& ledger,
       ++it;
       continue;
     }
+    // Removed before the call, which may add waiters.
     const Waiter waiter = std::move(*it);
     it = waiters_.erase(it);
     const v1::ModelVersion* version = ledger.FindVersion(waiter.ids.back());

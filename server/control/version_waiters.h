@@ -1,7 +1,7 @@
-// Callers that want the answer only when versions have arrived somewhere
-// (`wait` of PromoteCheckpoint, LoadVersion and UnloadVersion).
+// Callers that want an answer only when versions have reached a state (`wait`
+// of PromoteCheckpoint, LoadVersion and UnloadVersion).
 //
-// Thread-safety: none; the control thread.
+// Thread-safety: none; control thread only.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,17 @@ using VersionCallback = Callback<v1::ModelVersion>;
 class VersionWaiters {
  public:
   enum class For {
-    kLoaded,  // READY, LOAD_FAILED, or UNLOADED by somebody else
+    kLoaded,  // READY, LOAD_FAILED, or UNLOADED by others
     kUnloaded,
   };
 
-  // Answers with the row of the last of `ids` when all have arrived.
+  // Answers with the row of the last of `ids` when all have reached the state.
   void Add(For what, std::vector<uint64_t> ids, VersionCallback callback);
-  // Looks at those who wait for one of `changed`. Deleted counts as arrived;
-  // if the last one is gone the answer is NotFound.
+  // Answers the callers that wait for one of `changed`, if all their versions
+  // are there. A deleted version counts as arrived; if the last one is deleted
+  // the answer is NotFound.
   void Check(Ledger& ledger, const absl::btree_set<uint64_t>& changed);
-  // Answers everybody with the status.
+  // Answers all callers with the status.
   void FailAll(const absl::Status& status);
 
  private:

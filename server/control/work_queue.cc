@@ -14,6 +14,7 @@ WorkQueue::Result WorkQueue::TryPush(Work work) {
 
 WorkQueue::Result WorkQueue::Push(Work work) {
   absl::MutexLock lock(&mutex_);
+  // The consumer must never wait for room, which only itself can make.
   if (consumer_ != std::this_thread::get_id()) {
     mutex_.Await(absl::Condition(this, &WorkQueue::HasRoom));
   }

@@ -1,5 +1,5 @@
-// The bounded queue in front of the control thread. An item is a piece of work
-// to be done inside a transaction.
+// The bounded queue in front of the control thread. An item is work to be done
+// inside a transaction.
 //
 // Thread-safety: any number of producers, one consumer.
 #pragma once
@@ -24,22 +24,22 @@ class WorkQueue {
 
   enum class Result { kTaken, kFull, kClosed };
 
-  // For clients: refuses when `limit` items wait.
+  // Adds work of a client. Refuses when `limit` items wait.
   Result TryPush(Work work);
-  // For what must not be lost: waits while 2 * limit items are there, unless
-  // called by the consumer itself. Never answers kFull.
+  // Adds work that must not be lost. Blocks while 2 * limit items wait, unless
+  // the consumer itself calls it. Never returns kFull.
   Result Push(Work work);
 
-  // Up to `max` items in order; waits for the first one until `deadline`.
-  // Empty at the deadline, or when closed and empty.
+  // Returns up to `max` items in order. Waits for the first one until
+  // `deadline`. Returns none at the deadline, or when closed and empty.
   std::vector<Work> PopBatch(size_t max, absl::Time deadline);
 
-  // Nothing more gets in; what is there can still be popped. Wakes everybody.
+  // Lets no more items in; waiting ones can still be popped. Wakes everybody.
   void Close();
   bool closed_and_empty() const;
   size_t size() const;
   size_t limit() const { return limit_; }
-  // The thread that will call PopBatch.
+  // Sets the thread that will call PopBatch.
   void SetConsumer(std::thread::id id);
 
  private:

@@ -22,7 +22,7 @@
 namespace gpupool::server {
 namespace {
 
-// The bytes of a worker's ring with the server's default settings.
+// Size of a worker's ring with the server's default settings.
 constexpr uint64_t kDefaultRing =
     SlotRingOptions{}.slot_count * SlotRingOptions{}.slot_bytes;
 
@@ -40,7 +40,7 @@ struct DoctorOptions {
   bool list = false;
 };
 
-// Refuses what CLI::Range lets pass: a number that is none.
+// Rejects text that is not a number, which CLI::Range accepts.
 std::string CheckSeconds(const std::string& text) {
   double seconds = 0;
   const bool good = absl::SimpleAtod(text, &seconds) &&
@@ -50,7 +50,7 @@ std::string CheckSeconds(const std::string& text) {
                              kLeastSeconds, " to ", kMostSeconds);
 }
 
-// Refuses what a conversion to an unsigned number lets pass.
+// Rejects text that converts to an unsigned number by wrapping.
 std::string CheckRing(const std::string& text) {
   uint64_t bytes = 0;
   return absl::SimpleAtoi(text, &bytes) && bytes <= kMostRing
@@ -78,8 +78,9 @@ std::string CheckFolder(const std::string& text) {
   return text.empty() ? "it is empty; name a folder" : "";
 }
 
-// A library that is opened where one of them is closed would get its number,
-// and what is printed would go there. Whether standard output was open.
+// Opens closed standard streams: otherwise a library's file would get their
+// descriptors and printed lines would go there. Returns whether standard output
+// was open.
 bool OpenStandardStreams() {
   const bool open = ::fcntl(STDOUT_FILENO, F_GETFD) >= 0;
   int opened = 0;

@@ -16,7 +16,7 @@ constexpr int kExplained = 0;
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
-// "sequence=128". Empty when it is understood, else why it is not.
+// Adds "sequence=128". Returns "", or why it cannot be parsed.
 std::string AddDimension(const std::string& text,
                          engine::ExplainOptions& options) {
   const std::vector<std::string> parts =

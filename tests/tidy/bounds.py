@@ -26,8 +26,6 @@ PARAMETERS = {
 FRAGMENTS = {
     "benchmarks": 3,
     "client": 25,
-    "scheduler": 130,
-    "server": 154,
     "tests": 110,
 }
 

@@ -17,7 +17,7 @@ class InferReactor final : public grpc::ServerUnaryReactor,
   }
 
  private:
-  // gRPC calls it after the handler has returned, hence after Start.
+  // gRPC calls this after the handler has returned, so after Start.
   void OnCancel() override { Cancel(); }
   void OnDone() override { delete this; }
   void Finished(const absl::Status& status) override { Finish(ToGrpc(status)); }

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace gpupool::server {
+#include "server/store/store.h"
 
-inline constexpr uint64_t kEventsKept = 4096;
+namespace gpupool::server {
 
 // Returns the sequences of a job's events to drop when event `newest` comes;
 // about one on average.

@@ -62,6 +62,9 @@ struct RetiredJobs {
 
 enum class IdKind { kJob, kDataset, kVersion, kReservation };
 
+// Number of a job's newest events that are never thinned.
+inline constexpr uint64_t kEventsKept = 4096;
+
 // Changes that are committed together.
 struct WriteBatch {
   // Arrays without their counts, which follow from the tasks. An array goes
@@ -78,7 +81,7 @@ struct WriteBatch {
   std::vector<uint64_t> delete_jobs;  // ids, with their checkpoints
   // Ids of jobs. The first 10,000 events of each are deleted.
   std::vector<uint64_t> delete_events;
-  // Single events, by job and sequence.
+  // Single events, by job and sequence, before the newest kEventsKept.
   std::vector<std::pair<uint64_t, uint64_t>> thin_events;
   // Named numbers, for example the last report seen of a worker's boot.
   std::map<std::string, uint64_t> set_counters;

@@ -151,6 +151,28 @@ TEST_F(CheckTest, GapsInEventsAreFound) {
       "job 5: its first events are gone"));
 }
 
+TEST_F(CheckTest, OldEventsMayBeThinnedAndNewOnesMayNot) {
+  {
+    auto store = Store::Open(path_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    WriteBatch batch;
+    for (uint64_t sequence = 4; sequence <= kEventsKept + 100; ++sequence) {
+      v1::JobEvent& event = batch.append_events.emplace_back();
+      event.set_job_id(4);
+      event.set_sequence(sequence);
+    }
+    ASSERT_TRUE((*store)->Commit(batch).ok());
+    ASSERT_TRUE((*store)->Commit({.thin_events = {{4, 1}, {4, 50}}}).ok());
+  }
+  EXPECT_EQ(Problems(), "");
+  EXPECT_EQ(ProblemsAfter("DELETE FROM job_events WHERE job_id = 4 AND"
+                          " sequence = 101"),
+            "job 4: its first events are gone");
+  EXPECT_EQ(ProblemsAfter("DELETE FROM job_events WHERE job_id = 4 AND"
+                          " sequence = 2000"),
+            "job 4: its events have a gap");
+}
+
 TEST_F(CheckTest, IdsThatWouldBeGivenAgainAreFound) {
   EXPECT_EQ(ProblemsAfter("UPDATE ids SET last = 3"),
             "the next job would get the id of one that is there");

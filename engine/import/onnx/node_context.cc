@@ -3,8 +3,6 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "absl/strings/match.h"
@@ -17,13 +15,6 @@ namespace gpupool::engine::onnx_import {
 namespace {
 
 using onnx::AttributeProto;
-
-int64_t Saturated(double x) {
-  if (std::isnan(x)) return 0;
-  if (x >= 0x1p63) return std::numeric_limits<int64_t>::max();
-  if (x <= -0x1p63) return std::numeric_limits<int64_t>::min();
-  return static_cast<int64_t>(x);
-}
 
 // A loop may read a large tensor again and again.
 absl::StatusOr<HostTensor> ReadChecked(GraphImporter& importer,
@@ -39,13 +30,6 @@ absl::StatusOr<HostTensor> ReadChecked(GraphImporter& importer,
 }
 
 }  // namespace
-
-std::vector<int64_t> HostTensor::Integers() const {
-  std::vector<int64_t> integers;
-  integers.reserve(numbers.size());
-  for (double x : numbers) integers.push_back(Saturated(x));
-  return integers;
-}
 
 NodeContext::NodeContext(const onnx::NodeProto& node, int opset,
                          GraphImporter* importer)

@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/graph/builder.h"
+#include "engine/import/onnx/host_tensor.h"
 
 namespace onnx {
 class AttributeProto;
@@ -28,17 +29,6 @@ class NodeProto;
 namespace gpupool::engine::onnx_import {
 
 class GraphImporter;
-
-// A tensor whose numbers are known while importing. Integers are exact up to
-// 2^53; larger ones saturate when they are used as sizes or positions.
-struct HostTensor {
-  DType dtype = DType::kFloat32;
-  Shape shape;  // may be empty (a dimension of 0)
-  std::vector<double> numbers;
-
-  // Numbers as int64, saturated.
-  std::vector<int64_t> Integers() const;
-};
 
 class NodeContext {
  public:

@@ -14,7 +14,7 @@
 #include "absl/types/span.h"
 #include "engine/graph/ops.h"
 #include "engine/import/onnx/external_files.h"
-#include "engine/import/onnx/node_context.h"
+#include "engine/import/onnx/host_tensor.h"
 
 namespace onnx {
 class TensorProto;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "scheduler/state/named_words.h"
 #include "scheduler/state/order_policy.h"
+#include "scheduler/text/named_words.h"
 #include "server/api/api_limits.h"
 #include "server/ipc/slot_ring.h"
 

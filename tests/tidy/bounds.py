@@ -41,7 +41,6 @@ FILES = {
     "engine/backends/portable": 84,
     "engine/import/onnx": 78,
     "engine/passes": 47,
-    "scheduler/state": 42,
     "server/api": 63,
     "server/control": 76,
     "tests/engine/import/onnx": 41,

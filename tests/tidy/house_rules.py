@@ -27,6 +27,7 @@ ARROWS = {
     "engine": ["engine", "proto:messages"],
     "scheduler": [],
     "scheduler/state": [],
+    "scheduler/text": ["scheduler/state"],
     "scheduler/place": ["scheduler/state"],
     "scheduler/order": ["scheduler/state", "scheduler/place"],
     "scheduler/yield": ["scheduler/state", "scheduler/place", "scheduler/order"],

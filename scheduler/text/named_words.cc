@@ -1,4 +1,4 @@
-#include "scheduler/state/named_words.h"
+#include "scheduler/text/named_words.h"
 
 #include <utility>
 

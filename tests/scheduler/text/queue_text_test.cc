@@ -1,4 +1,4 @@
-#include "scheduler/state/queue_text.h"
+#include "scheduler/text/queue_text.h"
 
 #include <gmock/gmock.h>
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "scheduler/state/fair_share.h"
-#include "scheduler/state/named_words.h"
+#include "scheduler/text/named_words.h"
 
 namespace gpupool::scheduler {
 

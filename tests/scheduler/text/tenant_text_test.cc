@@ -1,4 +1,4 @@
-#include "scheduler/state/tenant_text.h"
+#include "scheduler/text/tenant_text.h"
 
 #include <gmock/gmock.h>
 

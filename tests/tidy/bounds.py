@@ -40,7 +40,6 @@ FILES = {
     "engine/backends/cuda": 95,
     "engine/backends/portable": 84,
     "engine/import/onnx": 78,
-    "engine/passes": 47,
     "server/api": 63,
     "server/control": 76,
     "tests/engine/import/onnx": 41,

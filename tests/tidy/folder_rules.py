@@ -33,6 +33,8 @@ FLOOR_EXCEPTIONS = {
 # Folder -> its rooms, as a ladder of their own: a room uses the rows before its
 # row here, never its neighbour. "." is the files of the folder itself.
 LADDERS = {
+    "engine/passes": [
+        ["rewrite"], ["simplify", "fuse", "formats", "schedule"], ["raise"], ["."]],
 }
 
 # A folder holds at most so many files of these kinds, without its subfolders.

@@ -10,7 +10,7 @@
 
 namespace gpupool::engine::portable {
 
-// At least what engine/passes/fuse_elementwise.h makes.
+// At least what engine/passes/fuse/fuse_elementwise.h makes.
 inline constexpr int kMaxProgramInputs = 10;
 inline constexpr int kMaxProgramSteps = 24;
 inline constexpr int kMaxProgramResults = 4;

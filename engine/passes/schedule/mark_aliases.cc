@@ -1,0 +1,127 @@
+#include "engine/passes/schedule/mark_aliases.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace gpupool::engine {
+namespace {
+
+// The inputs of the node that its first result may overwrite, as a bit mask.
+uint32_t InPlaceInputs(const Node& node) {
+  const auto* conv = std::get_if<Conv2dAttributes>(&node.attributes);
+  const auto* matmul = std::get_if<MatMulAttributes>(&node.attributes);
+  if (conv == nullptr && matmul == nullptr) {
+    return Info(node.op).in_place_inputs;
+  }
+  const Epilogue& epilogue = conv ? conv->epilogue : matmul->epilogue;
+  if (!epilogue.residual) return 0;
+  return uint32_t{1} << (epilogue.bias ? 3 : 2);
+}
+
+class Marker {
+ public:
+  explicit Marker(Graph& graph)
+      : graph_(graph), index_(graph), sharing_(graph.values().size()) {
+    for (const Value& value : graph.values()) At(value.id) = {value.id};
+  }
+
+  void Run() {
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (node.stage != Stage::kStep) continue;
+      if (node.op == Op::kReshape || node.op == Op::kLayoutConvert) {
+        TryView(node);
+      } else {
+        TryInPlace(node, static_cast<int>(i));
+      }
+    }
+  }
+
+ private:
+  std::vector<ValueId>& At(ValueId id) {
+    return sharing_[static_cast<size_t>(id.index)];
+  }
+
+  ValueId Root(ValueId id) const {
+    while (graph_.value(id).alias.kind == AliasKind::kView) {
+      id = graph_.value(id).alias.of;
+    }
+    return id;
+  }
+
+  void TryView(const Node& node) {
+    Value& view = graph_.mutable_value(node.outputs[0]);
+    const ValueId root = Root(node.inputs[0]);
+    const ValueKind kind = graph_.value(root).kind;
+    // A persistent value may change under a view, an input is the caller's.
+    if (kind != ValueKind::kIntermediate && kind != ValueKind::kInput) return;
+    if (index_.is_output(view.id) && kind == ValueKind::kInput) return;
+    const Value& x = graph_.value(node.inputs[0]);
+    if (x.layout != view.layout && !SameBytesInAnyLayout(view.shape)) return;
+    view.alias = {AliasKind::kView, node.inputs[0]};
+    At(root).push_back(view.id);
+  }
+
+  void TryInPlace(const Node& node, int position) {
+    // Each result of a fused node may take over another input.
+    const size_t results = node.op == Op::kFused ? node.outputs.size() : 1;
+    std::vector<ValueId> taken;
+    for (size_t r = 0; r < results; ++r) {
+      Value& y = graph_.mutable_value(node.outputs[r]);
+      if (y.alias.kind != AliasKind::kNone) continue;
+      const ValueId x = FindOverwritten(node, position, y, taken);
+      if (!x.valid()) continue;
+      y.alias = {AliasKind::kInPlace, x};
+      taken.push_back(Root(x));
+    }
+  }
+
+  // The first input whose bytes y can have; invalid: none.
+  ValueId FindOverwritten(const Node& node, int position, const Value& y,
+                          const std::vector<ValueId>& taken) {
+    const uint32_t candidates = InPlaceInputs(node);
+    for (size_t i = 0; i < node.inputs.size() && i < 32; ++i) {
+      const Value& x = graph_.value(node.inputs[i]);
+      if ((candidates >> i & 1) == 0 || x.type() != y.type() ||
+          x.layout != y.layout || !DiesHere(x.id, position) ||
+          std::count(taken.begin(), taken.end(), Root(x.id)) > 0) {
+        continue;
+      }
+      return x.id;
+    }
+    return {};
+  }
+
+  // The node at `position` is the only and last reader of all that shares the
+  // bytes of `id`.
+  bool DiesHere(ValueId id, int position) {
+    const ValueId root = Root(id);
+    if (graph_.value(root).kind != ValueKind::kIntermediate ||
+        graph_.value(root).alias.kind == AliasKind::kUpdate) {
+      return false;
+    }
+    int reads_here = 0;
+    for (ValueId shared : At(root)) {
+      if (index_.is_output(shared)) return false;
+      for (int reader : index_.readers(shared)) {
+        if (reader > position) return false;
+        if (reader == position) ++reads_here;
+      }
+    }
+    return reads_here == 1;
+  }
+
+  Graph& graph_;
+  GraphIndex index_;
+  // Per root: the values that are views of it, itself included.
+  std::vector<std::vector<ValueId>> sharing_;
+};
+
+}  // namespace
+
+absl::Status MarkAliases(Graph& graph) {
+  Marker(graph).Run();
+  return absl::OkStatus();
+}
+
+}  // namespace gpupool::engine

@@ -39,10 +39,8 @@ FILES = {
     "engine/backends/cpu": 55,
     "engine/backends/cuda": 95,
     "engine/backends/portable": 84,
-    "engine/import/onnx": 78,
     "server/api": 63,
     "server/control": 76,
-    "tests/engine/import/onnx": 41,
 }
 
 

@@ -36,7 +36,6 @@ FRAGMENTS = {
 FILES = {
     "client": 48,
     "client/cli": 90,
-    "engine/backends/cpu": 55,
     "engine/backends/cuda": 95,
     "engine/backends/portable": 84,
     "server/api": 63,

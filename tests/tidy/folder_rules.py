@@ -36,6 +36,10 @@ LADDERS = {
     "engine/passes": [
         ["rewrite"], ["simplify", "fuse", "formats", "schedule"], ["raise"], ["."]],
     "engine/import/onnx": [["file"], ["graph", "export"], ["operators"], ["."]],
+    "engine/backends/cpu": [
+        ["kernel"],
+        ["elementwise", "movement", "reduction", "image", "product", "training"],
+        ["."]],
 }
 
 # A folder holds at most so many files of these kinds, without its subfolders.

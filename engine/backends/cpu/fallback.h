@@ -3,7 +3,7 @@
 // conversions live in planned workspace; nothing is allocated by a run.
 #pragma once
 
-#include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cpu/kernel/kernels.h"
 
 namespace gpupool::engine {
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/backends/portable/portable_backend.h"
-#include "tests/engine/backends/cpu/optimizer_skip.h"
+#include "tests/engine/backends/cpu/training/optimizer_skip.h"
 #include "tests/engine/backends/portable/node_runner.h"
 
 namespace gpupool::engine::testing {

@@ -37,7 +37,6 @@ FILES = {
     "client": 48,
     "client/cli": 90,
     "engine/backends/cuda": 95,
-    "engine/backends/portable": 84,
     "server/api": 63,
     "server/control": 76,
 }

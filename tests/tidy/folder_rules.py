@@ -40,6 +40,9 @@ LADDERS = {
         ["kernel"],
         ["elementwise", "movement", "reduction", "image", "product", "training"],
         ["."]],
+    "engine/backends/portable": [
+        ["arithmetic"], ["launch"], ["elementwise", "movement"],
+        ["reduction", "image"], ["product", "training"], ["."]],
 }
 
 # A folder holds at most so many files of these kinds, without its subfolders.

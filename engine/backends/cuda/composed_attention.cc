@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/kernel_sequence.h"
-#include "engine/backends/portable/attention_parts.h"
+#include "engine/backends/portable/product/attention_parts.h"
 #include "engine/base/align.h"
 #include "engine/base/status_macros.h"
 

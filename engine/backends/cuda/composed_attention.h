@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 
 namespace gpupool::engine::cuda {
 

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/backends/cuda/cublaslt_functions.h"
 #include "engine/backends/cuda/plan_cache.h"
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 
 namespace gpupool::engine::cuda {
 

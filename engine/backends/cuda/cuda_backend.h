@@ -20,7 +20,7 @@
 #include "engine/backends/cuda/graph_capture.h"
 #include "engine/backends/cuda/kernel_choice.h"
 #include "engine/backends/cuda/streams.h"
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 #include "engine/runtime/device_backend.h"
 #include "engine/runtime/host_ranges.h"
 #include "engine/runtime/recording_cache.h"

@@ -15,7 +15,7 @@
 #include "engine/backends/cuda/cudnn_plan.h"
 #include "engine/backends/cuda/nccl_all_reduce.h"
 #include "engine/backends/cuda/plan_cache.h"
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 
 namespace gpupool::engine::cuda {
 

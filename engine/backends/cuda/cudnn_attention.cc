@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/portable/attention_parts.h"
+#include "engine/backends/portable/product/attention_parts.h"
 #include "engine/backends/strides.h"
 #include "engine/base/align.h"
 #include "engine/base/status_macros.h"

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "engine/backends/cuda/cudnn_kernel.h"
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 
 namespace gpupool::engine::cuda {
 

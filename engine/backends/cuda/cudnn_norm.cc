@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "engine/backends/portable/norm_makers.h"
+#include "engine/backends/portable/reduction/norm_makers.h"
 #include "engine/backends/strides.h"
 
 namespace gpupool::engine::cuda {

@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "engine/backends/portable/choose_parts.h"
-#include "engine/backends/portable/launch.h"
+#include "engine/backends/portable/launch/choose_parts.h"
+#include "engine/backends/portable/launch/launch.h"
 
 namespace gpupool::engine::cuda {
 namespace {

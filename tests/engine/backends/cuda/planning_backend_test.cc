@@ -11,7 +11,7 @@
 #include "engine/backends/cuda/device_limits.h"
 #include "engine/backends/cuda/matmul_problem.h"
 #include "engine/backends/cuda/scratch_notes.h"
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 #include "engine/graph/builder.h"
 #include "tests/engine/backends/cuda/cudnn_plans_fixture.h"
 #include "tests/engine/scratch_folder.h"

@@ -1,0 +1,50 @@
+// How long sums are shared out. (Host and device; plain C++.)
+//
+// Sums whose numbers lie next to each other are made by a group each; sums
+// whose numbers are neighbours of other sums' numbers by groups that take a
+// tile of them, so that lanes next to each other read what lies next to each
+// other. Where that gives fewer groups than a device runs at once, each sum is
+// cut into parts, and a second launch joins them.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backends/portable/arithmetic/host_device.h"
+
+namespace gpupool::engine::portable {
+
+// Item `part * tiles + t` is part `part` of the sums t * tile .. (t + 1) *
+// tile.
+struct Parts {
+  int64_t count = 1;  // numbers of each sum
+  int64_t tile = 1;   // a power of two
+  int64_t tiles = 1;
+  int64_t per_part = 1;
+  int64_t parts = 1;
+
+  GPUPOOL_HOST_DEVICE int64_t items() const { return tiles * parts; }
+  GPUPOOL_HOST_DEVICE int64_t Begin(int64_t part) const {
+    return part * per_part;
+  }
+  GPUPOOL_HOST_DEVICE int64_t End(int64_t part) const {
+    const int64_t end = (part + 1) * per_part;
+    return end < count ? end : count;
+  }
+
+  // visit(part, sum, columns) for each sum of an item's tile that there is room
+  // for, by the lanes that share it: those of a column of `columns`. Sums may
+  // lie behind the last one; all lanes come as often.
+  template <typename Group, typename Visitor>
+  GPUPOOL_HOST_DEVICE void ForEachSum(const Group& group, int64_t item,
+                                      const Visitor& visit) const {
+    const int64_t part = parts == 1 ? 0 : item / tiles;
+    const int64_t first = (item - part * tiles) * tile;
+    const int columns =
+        group.lanes() < tile ? group.lanes() : static_cast<int>(tile);
+    for (int64_t turn = 0; turn < tile; turn += columns) {
+      visit(part, first + turn + group.lane() % columns, columns);
+    }
+  }
+};
+
+}  // namespace gpupool::engine::portable

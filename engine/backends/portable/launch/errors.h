@@ -1,0 +1,45 @@
+// How functors report errors in data. (Host and device; plain C++.)
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backends/portable/arithmetic/host_device.h"
+#include "engine/backends/portable/launch/launch.h"
+
+namespace gpupool::engine::portable {
+
+// Where a node's functors report to. `error` may be null: nobody asks.
+struct ErrorPlace {
+  DeviceError* error = nullptr;
+  int32_t node = 0;
+};
+
+GPUPOOL_HOST_DEVICE inline void Report(const ErrorPlace& place,
+                                       DeviceErrorCode code, int64_t value,
+                                       int64_t limit) {
+  if (place.error == nullptr) return;
+#ifdef __CUDA_ARCH__
+  if (atomicCAS(&place.error->code, 0, static_cast<int32_t>(code)) != 0) {
+    return;
+  }
+#else
+  if (place.error->code != 0) return;
+  place.error->code = code;
+#endif
+  place.error->node = place.node;
+  place.error->value = value;
+  place.error->limit = limit;
+}
+
+// An index into `cells` cells, where negative ones count from the end; -1,
+// reported, when it lies outside.
+GPUPOOL_HOST_DEVICE inline int64_t ResolveIndex(const ErrorPlace& place,
+                                                int64_t index, int64_t cells) {
+  if (index >= -cells && index < cells) {
+    return index < 0 ? index + cells : index;
+  }
+  Report(place, kIndexOutside, index, cells);
+  return -1;
+}
+
+}  // namespace gpupool::engine::portable

@@ -36,7 +36,6 @@ FRAGMENTS = {
 FILES = {
     "client": 48,
     "client/cli": 90,
-    "engine/backends/cuda": 95,
     "server/api": 63,
     "server/control": 76,
 }

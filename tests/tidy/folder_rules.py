@@ -43,6 +43,9 @@ LADDERS = {
     "engine/backends/portable": [
         ["arithmetic"], ["launch"], ["elementwise", "movement"],
         ["reduction", "image"], ["product", "training"], ["."]],
+    "engine/backends/cuda": [
+        ["driver"], ["survey", "streams", "kernels"], ["cublaslt", "cudnn", "nccl"],
+        ["."]],
 }
 
 # A folder holds at most so many files of these kinds, without its subfolders.
@@ -54,21 +57,21 @@ COUNTED = (".h", ".cc", ".cu", ".cuh", ".py", ".md")
 # engine/session.h and engine/base: which.
 SIDE_DOORS = {
     "server/worker/devices_command.cc": ["engine/cuda_devices.h"],
-    "server/worker/doctor/examine.cc": ["engine/backends/cuda/nvml.h",
+    "server/worker/doctor/examine.cc": ["engine/backends/cuda/driver/nvml.h",
                                         "engine/runtime/device_module.h"],
-    "server/worker/doctor/facts.h": ["engine/backends/cuda/driver_survey.h",
-                                     "engine/backends/cuda/library_survey.h",
-                                     "engine/backends/cuda/nvml_survey.h",
+    "server/worker/doctor/facts.h": ["engine/backends/cuda/survey/driver_survey.h",
+                                     "engine/backends/cuda/survey/library_survey.h",
+                                     "engine/backends/cuda/survey/nvml_survey.h",
                                      "engine/runtime/module_architectures.h"],
     "server/worker/doctor/judge_gpus.cc": ["engine/cuda_devices.h"],
-    "server/worker/doctor/survey_json.h": ["engine/backends/cuda/driver_survey.h",
-                                           "engine/backends/cuda/library_survey.h",
-                                           "engine/backends/cuda/nvml_survey.h",
+    "server/worker/doctor/survey_json.h": ["engine/backends/cuda/survey/driver_survey.h",
+                                           "engine/backends/cuda/survey/library_survey.h",
+                                           "engine/backends/cuda/survey/nvml_survey.h",
                                            "engine/runtime/module_architectures.h"],
     "server/worker/explain_command.cc": ["engine/explain.h"],
     "server/worker/gpu_facts_text.h": ["engine/runtime/device_facts.h"],
-    "server/worker/injected_fault.cc": ["engine/backends/cuda/fault_class.h"],
-    "server/worker/session_engine.cc": ["engine/backends/cuda/fault_class.h",
+    "server/worker/injected_fault.cc": ["engine/backends/cuda/driver/fault_class.h"],
+    "server/worker/session_engine.cc": ["engine/backends/cuda/driver/fault_class.h",
                                         "engine/collective/abort_switch.h",
                                         "engine/train/rank_group.h"],
 }

@@ -3,7 +3,7 @@
 #include <new>
 #include <utility>
 
-#include "engine/backends/cuda/cuda_status.h"
+#include "engine/backends/cuda/driver/cuda_status.h"
 #include "engine/backends/portable/launch/device_status.h"
 #include "engine/base/status_macros.h"
 

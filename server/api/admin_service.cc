@@ -4,9 +4,9 @@
 
 #include "server/api/database_backup.h"
 #include "server/api/unary.h"
-#include "server/control/admin_requests.h"
-#include "server/control/context.h"
-#include "server/control/device_board.h"
+#include "server/control/calls/context.h"
+#include "server/control/devices/admin_requests.h"
+#include "server/control/devices/device_board.h"
 
 namespace gpupool::server {
 

@@ -7,8 +7,8 @@
 #include "server/api/job_spec_check.h"
 #include "server/api/unary.h"
 #include "server/api/watch_array.h"
-#include "server/control/array_admission.h"
-#include "server/control/context.h"
+#include "server/control/calls/context.h"
+#include "server/control/jobs/array_admission.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {

@@ -5,8 +5,8 @@
 
 #include "engine/base/status_macros.h"
 #include "server/api/convert.h"
-#include "server/control/context.h"
-#include "server/control/model_requests.h"
+#include "server/control/calls/context.h"
+#include "server/control/models/model_requests.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {

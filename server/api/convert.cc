@@ -12,7 +12,7 @@
 #include "absl/strings/strip.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status_macros.h"
-#include "server/control/rows.h"
+#include "server/control/records/rows.h"
 
 namespace gpupool::server {
 namespace {

@@ -9,10 +9,10 @@
 #include "server/api/dataset_upload.h"
 #include "server/api/unary.h"
 #include "server/api/upload_reactor.h"
-#include "server/control/admission.h"
-#include "server/control/context.h"
-#include "server/control/dataset_requests.h"
-#include "server/control/rows.h"
+#include "server/control/calls/context.h"
+#include "server/control/jobs/admission.h"
+#include "server/control/models/dataset_requests.h"
+#include "server/control/records/rows.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {

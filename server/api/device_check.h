@@ -13,7 +13,7 @@ namespace gpupool::server {
 
 // Returns InvalidArgument, with what to write, unless `device` is empty, "any",
 // "cpu", "cuda" or such a kind with a number, as "cuda:1". Whether the pool has
-// it is checked later (server/control/device_requests.h).
+// it is checked later (server/control/devices/device_requests.h).
 absl::Status CheckDevice(absl::string_view field, const std::string& device);
 
 // Returns the same for a model version, which is loaded on one device.

@@ -17,8 +17,8 @@
 #include "server/api/stream_registry.h"
 #include "server/api/unary.h"
 #include "server/api/watch_devices.h"
-#include "server/control/device_requests.h"
-#include "server/control/memory_requests.h"
+#include "server/control/devices/device_requests.h"
+#include "server/control/devices/memory_requests.h"
 
 namespace gpupool::server {
 namespace {

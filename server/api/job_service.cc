@@ -6,8 +6,8 @@
 #include "server/api/job_spec_check.h"
 #include "server/api/unary.h"
 #include "server/api/watch_job.h"
-#include "server/control/admission.h"
-#include "server/control/job_requests.h"
+#include "server/control/jobs/admission.h"
+#include "server/control/jobs/job_requests.h"
 
 namespace gpupool::server {
 

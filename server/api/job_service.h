@@ -4,7 +4,7 @@
 
 #include "gpupool/v1/job.grpc.pb.h"
 #include "server/api/stream_registry.h"
-#include "server/control/callback.h"
+#include "server/control/calls/callback.h"
 
 namespace gpupool::scheduler {
 enum class ArrayRequest;

@@ -16,7 +16,7 @@
 #include "server/api/device_check.h"
 #include "server/api/field_range.h"
 #include "server/api/training_spec_check.h"
-#include "server/control/rows.h"
+#include "server/control/records/rows.h"
 
 namespace gpupool::server {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
-#include "server/control/array_spec.h"
+#include "server/control/jobs/array_spec.h"
 
 namespace gpupool::server {
 

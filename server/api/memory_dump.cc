@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "server/api/convert.h"
-#include "server/control/device_requests.h"
+#include "server/control/devices/device_requests.h"
 
 namespace gpupool::server {
 

@@ -4,7 +4,7 @@
 
 #include "engine/base/status_macros.h"
 #include "server/api/convert.h"
-#include "server/control/model_requests.h"
+#include "server/control/models/model_requests.h"
 
 namespace gpupool::server {
 

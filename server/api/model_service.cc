@@ -8,9 +8,9 @@
 #include "server/api/job_spec_check.h"
 #include "server/api/model_export.h"
 #include "server/api/unary.h"
-#include "server/control/admission.h"
-#include "server/control/context.h"
-#include "server/control/model_requests.h"
+#include "server/control/calls/context.h"
+#include "server/control/jobs/admission.h"
+#include "server/control/models/model_requests.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {

@@ -8,7 +8,7 @@
 #include "server/api/convert.h"
 #include "server/api/file_upload.h"
 #include "server/api/job_spec_check.h"
-#include "server/control/model_requests.h"
+#include "server/control/models/model_requests.h"
 
 namespace gpupool::server {
 namespace {

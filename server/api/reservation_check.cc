@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "engine/base/status_macros.h"
 #include "server/api/convert.h"
-#include "server/control/reservation_requests.h"
+#include "server/control/devices/reservation_requests.h"
 
 namespace gpupool::server {
 namespace {

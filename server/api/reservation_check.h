@@ -1,7 +1,7 @@
 // Forms and ranges of requests about reservations, as convert.h has them for
 // others: InvalidArgument with the field, its value and the limit, or OK. What
 // needs the pool (its devices, tenants, other reservations) is checked by
-// server/control/reservation_requests.
+// server/control/devices/reservation_requests.
 #pragma once
 
 #include "absl/status/status.h"

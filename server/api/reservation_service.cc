@@ -2,8 +2,8 @@
 
 #include "server/api/reservation_check.h"
 #include "server/api/unary.h"
-#include "server/control/context.h"
-#include "server/control/reservation_requests.h"
+#include "server/control/calls/context.h"
+#include "server/control/devices/reservation_requests.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {

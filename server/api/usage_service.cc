@@ -1,7 +1,7 @@
 #include "server/api/usage_service.h"
 
 #include "server/api/unary.h"
-#include "server/control/context.h"
+#include "server/control/calls/context.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {

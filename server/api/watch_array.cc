@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "server/control/context.h"
+#include "server/control/calls/context.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "server/control/device_requests.h"
+#include "server/control/devices/device_requests.h"
 
 namespace gpupool::server {
 namespace {

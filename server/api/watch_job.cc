@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
-#include "server/control/context.h"
-#include "server/control/event_streams.h"
-#include "server/control/job_requests.h"
+#include "server/control/calls/context.h"
+#include "server/control/jobs/event_streams.h"
+#include "server/control/jobs/job_requests.h"
 
 namespace gpupool::server {
 namespace {

@@ -37,7 +37,6 @@ FILES = {
     "client": 48,
     "client/cli": 90,
     "server/api": 63,
-    "server/control": 76,
 }
 
 

@@ -46,6 +46,8 @@ LADDERS = {
     "engine/backends/cuda": [
         ["driver"], ["survey", "streams", "kernels"], ["cublaslt", "cudnn", "nccl"],
         ["."]],
+    "server/control": [
+        ["records", "calls"], ["devices"], ["upkeep", "jobs"], ["models"], ["."]],
 }
 
 # A folder holds at most so many files of these kinds, without its subfolders.

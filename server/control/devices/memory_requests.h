@@ -1,0 +1,33 @@
+// The share of a device's memory that may be used. Requests about its memory
+// that need no decision go to the device's worker (device_requests.h).
+//
+// Thread-safety: any thread; see context.h.
+#pragma once
+
+#include <string>
+
+#include "server/control/calls/callback.h"
+
+namespace gpupool::v1 {
+class MemoryStats;
+class SetMemoryFractionRequest;
+}  // namespace gpupool::v1
+namespace gpupool::scheduler {
+struct Device;
+}  // namespace gpupool::scheduler
+
+namespace gpupool::server {
+
+struct ControlContext;
+
+// Lets only this share of the device's memory be used from now on. It is
+// durable and placed by, whatever becomes of the worker. NotFound for an
+// unknown device; FailedPrecondition when more than that is placed or in use.
+void SetMemoryFraction(const ControlContext& context,
+                       const v1::SetMemoryFractionRequest& request,
+                       Callback<v1::MemoryStats> callback);
+// Tells a worker that has come the share that is set for its device.
+void SendMemoryFraction(const ControlContext& context,
+                        const scheduler::Device& device);
+
+}  // namespace gpupool::server

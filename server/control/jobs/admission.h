@@ -1,0 +1,62 @@
+// How a job gets in: look up the request id and the dataset, let the meta
+// worker plan, then write the row. Also plans that are only asked for.
+//
+// Thread-safety: any thread; see context.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "server/control/calls/callback.h"
+
+namespace gpupool::v1 {
+class Dataset;
+class Job;
+class JobSpec;
+class ModelSpec;
+class PlanJobResponse;
+class PlanModelResponse;
+class ServingOptions;
+class SubmitJobRequest;
+}  // namespace gpupool::v1
+namespace gpupool::worker::v1 {
+class ToWorker;
+}  // namespace gpupool::worker::v1
+
+namespace gpupool::server {
+
+class DeviceBoard;
+class Store;
+class Transaction;
+struct ControlContext;
+
+void SubmitJob(const ControlContext& context,
+               const v1::SubmitJobRequest& request, Callback<v1::Job> callback);
+
+void CancelJob(const ControlContext& context, uint64_t id,
+               Callback<v1::Job> callback);
+
+void PlanJob(const ControlContext& context, const v1::JobSpec& spec,
+             Callback<v1::PlanJobResponse> callback);
+
+void PlanModel(const ControlContext& context, const v1::ModelSpec& spec,
+               const v1::ServingOptions& serving,
+               Callback<v1::PlanModelResponse> callback);
+
+// What the meta worker is asked for the plan of a job. Where the dataset is
+// not there one is assumed: bytes do not depend on its rows.
+worker::v1::ToWorker PlanRequest(const Store& store, const v1::JobSpec& spec);
+
+// The dataset, or NotFound that says what to do.
+absl::StatusOr<v1::Dataset> FindDataset(const Store& store,
+                                        const std::string& name);
+
+// Answers with the job as it is after the commit. The row is looked up then,
+// since the transaction may take it further.
+void AnswerWithJob(const ControlContext& context, Transaction& transaction,
+                   uint64_t id, Callback<v1::Job> callback);
+
+// The row with the reason why it waits.
+v1::Job WithReason(const DeviceBoard& board, v1::Job job);
+
+}  // namespace gpupool::server

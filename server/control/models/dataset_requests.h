@@ -1,0 +1,29 @@
+// How datasets get in and out.
+//
+// Thread-safety: any thread; see context.h.
+#pragma once
+
+#include <string>
+
+#include "server/control/calls/callback.h"
+
+namespace gpupool::v1 {
+class Dataset;
+class DeleteDatasetResponse;
+}  // namespace gpupool::v1
+
+namespace gpupool::server {
+
+struct ControlContext;
+
+// Registers a dataset of name, layout and files, which are in the blob store
+// already. A worker reads every row first; its error names line and column.
+// AlreadyExists when another dataset has the name.
+void RegisterDataset(const ControlContext& context, const v1::Dataset& dataset,
+                     Callback<v1::Dataset> callback);
+// Deletes the dataset and the files that no other one has. NotFound names it;
+// FailedPrecondition names a job that uses it.
+void DeleteDataset(const ControlContext& context, const std::string& name,
+                   Callback<v1::DeleteDatasetResponse> callback);
+
+}  // namespace gpupool::server

@@ -36,7 +36,6 @@ FRAGMENTS = {
 FILES = {
     "client": 48,
     "client/cli": 90,
-    "server/api": 63,
 }
 
 

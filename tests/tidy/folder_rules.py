@@ -48,6 +48,9 @@ LADDERS = {
         ["."]],
     "server/control": [
         ["records", "calls"], ["devices"], ["upkeep", "jobs"], ["models"], ["."]],
+    "server/api": [
+        ["validation", "rpc"], ["transfer", "watch", "inference"], ["services"],
+        ["."]],
 }
 
 # A folder holds at most so many files of these kinds, without its subfolders.

@@ -1,6 +1,6 @@
 // Reservations of devices for a tenant. reservation.proto is their contract;
 // forms and ranges that need no state are checked before
-// (server/api/reservation_check).
+// (server/api/validation/reservation_check).
 #pragma once
 
 #include <cstddef>

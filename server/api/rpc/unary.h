@@ -1,0 +1,42 @@
+// Private to server/api: how unary handlers of the callback API answer.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <functional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/api/rpc/grpc_status.h"
+
+namespace gpupool::server {
+
+// Answers at once.
+inline grpc::ServerUnaryReactor* Reply(grpc::CallbackServerContext* context,
+                                       const absl::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpc(status));
+  return reactor;
+}
+
+template <typename Response>
+grpc::ServerUnaryReactor* Reply(grpc::CallbackServerContext* context,
+                                absl::StatusOr<Response> result,
+                                Response* response) {
+  if (result.ok()) *response = std::move(*result);
+  return Reply(context, result.status());
+}
+
+// For calls that answer later, once: fills `response` and ends the rpc.
+template <typename Response>
+std::function<void(absl::StatusOr<Response>)> ReplyLater(
+    grpc::ServerUnaryReactor* reactor, Response* response) {
+  return [reactor, response](absl::StatusOr<Response> result) {
+    if (result.ok()) *response = std::move(*result);
+    reactor->Finish(ToGrpc(result.status()));
+  };
+}
+
+}  // namespace gpupool::server

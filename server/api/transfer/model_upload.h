@@ -1,0 +1,28 @@
+// Private to server/api: the streams that bring models.
+#pragma once
+
+#include "gpupool/v1/model.pb.h"
+#include "server/api/rpc/upload_reactor.h"
+#include "server/store/blob_store.h"
+
+namespace gpupool::server {
+
+struct ControlContext;
+
+struct ModelUploadContext {
+  const ControlContext* control = nullptr;
+  const BlobStore* blobs = nullptr;
+  uint64_t file_limit_bytes = 0;
+  StreamRegistry* registry = nullptr;  // all outlive the streams
+};
+
+// An UploadModelFile stream: a header, then the chunks of one file.
+grpc::ServerReadReactor<v1::UploadModelFileRequest>* StartModelFileUpload(
+    const ModelUploadContext& context, v1::ModelFile* response);
+
+// An UploadModel stream: a header and, unless its spec is an ONNX file, the
+// chunks of a safetensors file. At the end control makes a version of it.
+grpc::ServerReadReactor<v1::UploadModelRequest>* StartModelUpload(
+    const ModelUploadContext& context, v1::ModelVersion* response);
+
+}  // namespace gpupool::server

@@ -11,7 +11,7 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/table.h"
 #include "client/cli/verbs.h"
-#include "client/units.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {

@@ -12,8 +12,8 @@
 #include "client/cli/help_formatter.h"
 #include "client/cli/verbs.h"
 #include "client/server_defaults.h"
-#include "client/suggest.h"
-#include "client/units.h"
+#include "client/text/suggest.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {

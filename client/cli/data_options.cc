@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/progress_line.h"
-#include "client/units.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 

@@ -13,7 +13,7 @@
 #include "client/cli/job_view.h"
 #include "client/cli/table.h"
 #include "client/cli/verbs.h"
-#include "client/units.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {

@@ -12,7 +12,7 @@
 #include "client/cli/verbs.h"
 #include "client/device_calls.h"
 #include "client/memory_file.h"
-#include "client/units.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {

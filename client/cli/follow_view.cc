@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/job_view.h"
-#include "client/units.h"
+#include "client/text/units.h"
 #include "client/watch.h"
 
 namespace gpupool::client {

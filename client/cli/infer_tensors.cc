@@ -13,7 +13,7 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/model_view.h"
 #include "client/cli/table.h"
-#include "client/tensor_file.h"
+#include "client/files/tensor_file.h"
 #include "inference/grpc_service.pb.h"
 
 namespace gpupool::client {

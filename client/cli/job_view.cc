@@ -10,7 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "client/cli/array_view.h"
 #include "client/cli/table.h"
-#include "client/units.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {

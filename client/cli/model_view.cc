@@ -8,7 +8,7 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/job_view.h"
 #include "client/cli/table.h"
-#include "client/units.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {

@@ -14,7 +14,7 @@
 #include "client/cli/model_view.h"
 #include "client/cli/verbs.h"
 #include "client/cli/wait_version.h"
-#include "client/units.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {

@@ -20,8 +20,8 @@
 #include "client/cli/verbs.h"
 #include "client/cli/wait_version.h"
 #include "client/model_files.h"
-#include "client/units.h"
-#include "client/yaml_message.h"
+#include "client/text/units.h"
+#include "client/yaml/yaml_message.h"
 
 namespace gpupool::client {
 namespace {

@@ -15,11 +15,11 @@
 #include "client/cli/model_view.h"
 #include "client/cli/table.h"
 #include "client/cli/verbs.h"
-#include "client/csv_rows.h"
+#include "client/files/csv_rows.h"
+#include "client/files/row_selection.h"
 #include "client/inference.h"
-#include "client/row_selection.h"
-#include "client/units.h"
-#include "client/yaml_message.h"
+#include "client/text/units.h"
+#include "client/yaml/yaml_message.h"
 
 namespace gpupool::client {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <ostream>
 
-#include "client/yaml_message.h"
+#include "client/yaml/yaml_message.h"
 
 namespace gpupool::client {
 

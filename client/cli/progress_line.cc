@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/job_view.h"
 #include "client/cli/table.h"
-#include "client/units.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {

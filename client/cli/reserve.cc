@@ -17,7 +17,7 @@
 #include "client/cli/table.h"
 #include "client/cli/time_argument.h"
 #include "client/cli/verbs.h"
-#include "client/units.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {

@@ -19,8 +19,8 @@
 #include "client/cli/sim_plot.h"
 #include "client/cli/sim_result.h"
 #include "client/cli/verbs.h"
-#include "client/trace_file.h"
-#include "client/units.h"
+#include "client/files/trace_file.h"
+#include "client/text/units.h"
 #include "scheduler/simulator/policies.h"
 #include "scheduler/simulator/trace.h"
 

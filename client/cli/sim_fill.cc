@@ -14,7 +14,7 @@
 #include "client/cli/fill_result.h"
 #include "client/cli/progress_line.h"
 #include "client/cli/verbs.h"
-#include "client/trace_file.h"
+#include "client/files/trace_file.h"
 #include "scheduler/simulator/fill.h"
 #include "scheduler/simulator/openb.h"
 

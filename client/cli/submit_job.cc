@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/model_files.h"
-#include "client/yaml_message.h"
+#include "client/yaml/yaml_message.h"
 
 namespace gpupool::client {
 namespace {

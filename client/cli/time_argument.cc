@@ -3,7 +3,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "client/quote.h"
+#include "client/text/quote.h"
 
 namespace gpupool::client {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/units.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {

@@ -12,7 +12,7 @@
 #include "client/cli/job_view.h"
 #include "client/cli/table.h"
 #include "client/cli/verbs.h"
-#include "client/units.h"
+#include "client/text/units.h"
 #include "client/watch.h"
 
 namespace gpupool::client {

@@ -51,6 +51,7 @@ LADDERS = {
     "server/api": [
         ["validation", "rpc"], ["transfer", "watch", "inference"], ["services"],
         ["."]],
+    "client": [["text"], ["files", "yaml"], ["."], ["cli"]],
 }
 
 # A folder holds at most so many files of these kinds, without its subfolders.

@@ -1,4 +1,4 @@
-#include "client/onnx_locations.h"
+#include "client/files/onnx_locations.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "client/trace_file.h"
+#include "client/files/trace_file.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>

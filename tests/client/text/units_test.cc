@@ -1,4 +1,4 @@
-#include "client/units.h"
+#include "client/text/units.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/yaml_message.h"
+#include "client/yaml/yaml_message.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>

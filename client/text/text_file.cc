@@ -1,4 +1,4 @@
-#include "client/text_file.h"
+#include "client/text/text_file.h"
 
 #include <cerrno>
 #include <cstdio>

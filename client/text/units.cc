@@ -1,4 +1,4 @@
-#include "client/units.h"
+#include "client/text/units.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "client/yaml_scalar.h"
+#include "client/yaml/yaml_scalar.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>

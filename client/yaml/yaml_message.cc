@@ -1,4 +1,4 @@
-#include "client/yaml_message.h"
+#include "client/yaml/yaml_message.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -11,10 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/quote.h"
-#include "client/suggest.h"
-#include "client/text_file.h"
-#include "client/yaml_scalar.h"
+#include "client/text/quote.h"
+#include "client/text/suggest.h"
+#include "client/text/text_file.h"
+#include "client/yaml/yaml_scalar.h"
 
 namespace gpupool::client {
 namespace {

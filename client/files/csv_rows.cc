@@ -1,4 +1,4 @@
-#include "client/csv_rows.h"
+#include "client/files/csv_rows.h"
 
 #include <zlib.h>
 
@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/quote.h"
+#include "client/text/quote.h"
 
 namespace gpupool::client {
 namespace {

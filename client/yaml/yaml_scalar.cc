@@ -1,4 +1,4 @@
-#include "client/yaml_scalar.h"
+#include "client/yaml/yaml_scalar.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -15,9 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "client/quote.h"
-#include "client/suggest.h"
-#include "client/units.h"
+#include "client/text/quote.h"
+#include "client/text/suggest.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/row_selection.h"
+#include "client/files/row_selection.h"
 
 #include <cstdint>
 #include <numeric>

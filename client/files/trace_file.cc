@@ -1,4 +1,4 @@
-#include "client/trace_file.h"
+#include "client/files/trace_file.h"
 
 #include <zlib.h>
 
@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "client/text_file.h"
+#include "client/text/text_file.h"
 
 namespace gpupool::client {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/quote.h"
+#include "client/text/quote.h"
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,4 @@
-#include "client/row_selection.h"
+#include "client/files/row_selection.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

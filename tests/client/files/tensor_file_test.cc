@@ -1,4 +1,4 @@
-#include "client/tensor_file.h"
+#include "client/files/tensor_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "client/tensor_file.h"
+#include "client/files/tensor_file.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "client/text_file.h"
+#include "client/text/text_file.h"
 
 namespace gpupool::client {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/suggest.h"
+#include "client/text/suggest.h"
 
 #include <gtest/gtest.h>
 

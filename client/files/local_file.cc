@@ -1,4 +1,4 @@
-#include "client/local_file.h"
+#include "client/files/local_file.h"
 
 #include <openssl/evp.h>
 

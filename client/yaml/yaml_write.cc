@@ -7,8 +7,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "client/yaml_message.h"
-#include "client/yaml_scalar.h"
+#include "client/yaml/yaml_message.h"
+#include "client/yaml/yaml_scalar.h"
 
 namespace gpupool::client {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/quote.h"
+#include "client/text/quote.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/onnx_locations.h"
+#include "client/files/onnx_locations.h"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>

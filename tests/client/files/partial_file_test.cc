@@ -1,4 +1,4 @@
-#include "client/partial_file.h"
+#include "client/files/partial_file.h"
 
 #include <gtest/gtest.h>
 

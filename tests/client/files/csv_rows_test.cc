@@ -1,4 +1,4 @@
-#include "client/csv_rows.h"
+#include "client/files/csv_rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -34,7 +34,6 @@ FRAGMENTS = {
 
 # Files directly in a folder, where they are more than folder_rules.FILE_LIMIT.
 FILES = {
-    "client/cli": 90,
 }
 
 

@@ -52,6 +52,9 @@ LADDERS = {
         ["validation", "rpc"], ["transfer", "watch", "inference"], ["services"],
         ["."]],
     "client": [["text"], ["files", "yaml"], ["."], ["cli"]],
+    "client/cli": [
+        ["output"], ["command"], ["models", "devices", "admin", "simulation"],
+        ["jobs"], ["."]],
 }
 
 # A folder holds at most so many files of these kinds, without its subfolders.

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "client/partial_file.h"
+#include "client/files/partial_file.h"
 
 namespace gpupool::client {
 

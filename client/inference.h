@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "client/csv_rows.h"
+#include "client/files/csv_rows.h"
 
 namespace inference {
 class ModelMetadataResponse;

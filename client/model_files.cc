@@ -15,9 +15,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
-#include "client/local_file.h"
-#include "client/onnx_locations.h"
-#include "client/partial_file.h"
+#include "client/files/local_file.h"
+#include "client/files/onnx_locations.h"
+#include "client/files/partial_file.h"
 
 namespace gpupool::client {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
-#include "client/local_file.h"
+#include "client/files/local_file.h"
 #include "client/retry.h"
 
 namespace gpupool::client {

@@ -3,7 +3,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include "absl/time/time.h"
-#include "engine/backends/cuda/xid_catalog.h"
+#include "engine/backends/cuda/driver/xid_catalog.h"
 
 namespace gpupool::engine {
 namespace {

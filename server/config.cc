@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "scheduler/state/queue_text.h"
+#include "scheduler/text/queue_text.h"
 #include "server/settings.h"
 
 namespace gpupool::server {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "scheduler/state/named_words.h"
 #include "scheduler/state/order_policy.h"
-#include "server/api/api_limits.h"
+#include "scheduler/text/named_words.h"
+#include "server/api/rpc/api_limits.h"
 #include "server/ipc/slot_ring.h"
 
 namespace gpupool::server {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "engine/base/status_macros.h"
-#include "scheduler/state/named_words.h"
+#include "scheduler/text/named_words.h"
 #include "server/settings.h"
 
 namespace gpupool::server {

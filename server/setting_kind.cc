@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
-#include "scheduler/state/queue_text.h"
-#include "scheduler/state/tenant_text.h"
+#include "scheduler/text/queue_text.h"
+#include "scheduler/text/tenant_text.h"
 #include "server/device_list.h"
 
 namespace gpupool::server {

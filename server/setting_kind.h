@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "scheduler/state/named_words.h"
+#include "scheduler/text/named_words.h"
 #include "server/config.h"
 
 namespace gpupool::server {

@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/cli/context.h"
-#include "client/cli/exit_code.h"
+#include "client/cli/command/context.h"
+#include "client/cli/command/exit_code.h"
+#include "client/cli/command/verbs.h"
 #include "client/cli/help_formatter.h"
-#include "client/cli/verbs.h"
 #include "client/server_defaults.h"
-#include "client/suggest.h"
-#include "client/units.h"
+#include "client/text/suggest.h"
+#include "client/text/units.h"
 
 namespace gpupool::client {
 namespace {

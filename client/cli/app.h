@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/console.h"
+#include "client/cli/output/console.h"
 
 namespace CLI {
 class App;

@@ -6,10 +6,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/cli/app.h"
+#include "client/cli/command/context.h"
+#include "client/cli/command/exit_code.h"
+#include "client/cli/command/verbs.h"
 #include "client/cli/completion_script.h"
-#include "client/cli/context.h"
-#include "client/cli/exit_code.h"
-#include "client/cli/verbs.h"
 
 namespace gpupool::client {
 namespace {

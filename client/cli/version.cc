@@ -5,9 +5,9 @@
 #include <ostream>
 #include <string>
 
-#include "client/cli/context.h"
-#include "client/cli/exit_code.h"
-#include "client/cli/verbs.h"
+#include "client/cli/command/context.h"
+#include "client/cli/command/exit_code.h"
+#include "client/cli/command/verbs.h"
 
 namespace gpupool {
 extern const char kCommit[];  // cmake/commit.cmake; empty: not known

@@ -17,8 +17,8 @@
 #include "engine/import/optimizer_options.h"
 #include "engine/import/precision.h"
 #include "engine/import/trained_weights.h"
-#include "engine/passes/autocast.h"
-#include "engine/passes/raise.h"
+#include "engine/passes/formats/autocast.h"
+#include "engine/passes/raise/raise.h"
 #include "gpupool/v1/job.pb.h"
 #include "gpupool/v1/model.pb.h"
 

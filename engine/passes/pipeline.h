@@ -31,7 +31,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "engine/graph/graph.h"
-#include "engine/passes/recompute.h"
+#include "engine/passes/schedule/recompute.h"
 
 namespace gpupool::engine {
 

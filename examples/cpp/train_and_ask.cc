@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "client/client.h"
-#include "client/csv_rows.h"
+#include "client/files/csv_rows.h"
 #include "client/inference.h"
 #include "client/upload.h"
 #include "client/watch.h"

@@ -13,12 +13,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/api/dataset_service.h"
-#include "server/api/device_service.h"
-#include "server/api/job_service.h"
-#include "server/api/model_service.h"
-#include "server/api/reservation_service.h"
-#include "server/api/usage_service.h"
+#include "server/api/services/dataset_service.h"
+#include "server/api/services/device_service.h"
+#include "server/api/services/job_service.h"
+#include "server/api/services/model_service.h"
+#include "server/api/services/reservation_service.h"
+#include "server/api/services/usage_service.h"
 
 namespace gpupool::server {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/api/admin_service.h"
-#include "server/api/api_limits.h"
+#include "server/api/rpc/api_limits.h"
+#include "server/api/services/admin_service.h"
 
 namespace grpc {
 class Channel;

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
-#include "server/api/convert.h"
-#include "server/control/context.h"
-#include "server/control/model_requests.h"
+#include "server/api/validation/convert.h"
+#include "server/control/calls/context.h"
+#include "server/control/models/model_requests.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {

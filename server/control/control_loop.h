@@ -29,7 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/control/control_options.h"
+#include "server/control/calls/control_options.h"
 #include "server/pool/worker_pool.h"
 
 namespace gpupool::server {

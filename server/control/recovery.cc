@@ -14,11 +14,11 @@
 #include "scheduler/state/device.h"
 #include "scheduler/state/state.h"
 #include "scheduler/step/event.h"
-#include "server/control/control_options.h"
-#include "server/control/job_requests.h"
-#include "server/control/ledger.h"
-#include "server/control/reservation_requests.h"
-#include "server/control/rows.h"
+#include "server/control/calls/control_options.h"
+#include "server/control/devices/reservation_requests.h"
+#include "server/control/jobs/job_requests.h"
+#include "server/control/records/ledger.h"
+#include "server/control/records/rows.h"
 #include "server/store/store.h"
 
 namespace gpupool::server {

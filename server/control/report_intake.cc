@@ -11,9 +11,9 @@
 #include "gpupool/worker/v1/worker.pb.h"
 #include "scheduler/state/device.h"
 #include "scheduler/step/event.h"
-#include "server/control/ledger.h"
-#include "server/control/rows.h"
-#include "server/control/transaction.h"
+#include "server/control/records/ledger.h"
+#include "server/control/records/rows.h"
+#include "server/control/records/transaction.h"
 
 namespace gpupool::server {
 namespace {

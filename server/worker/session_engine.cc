@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/fault_class.h"
+#include "engine/backends/cuda/driver/fault_class.h"
 #include "engine/base/elastic_devices.h"
 #include "engine/base/status_macros.h"
 #include "engine/collective/abort_switch.h"

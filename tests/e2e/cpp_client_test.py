@@ -46,13 +46,13 @@ class CppClient(harness.TestCase):
     def test_every_public_header_stands_in_the_prefix(self):
         headers = self.prefix / "include/gpupool"
         page = (harness.ROOT / "docs/cpp_client.md").read_text()
-        named = re.findall(r"`(client/\w+\.h)`", page)
+        named = re.findall(r"`(client/[\w/]+\.h)`", page)
         self.assertLess(6, len(named))
         for name in named:
             self.assertTrue((headers / name).is_file(), name)
         installed = {str(path.relative_to(headers))
                      for path in headers.rglob("*.h")}
-        for path in headers.glob("client/*.h"):
+        for path in headers.glob("client/**/*.h"):
             for include in re.findall(r'#include "((?:client|gpupool|inference)/[^"]+)"',
                                       path.read_text()):
                 self.assertIn(include, installed, path)

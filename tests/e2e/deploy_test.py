@@ -48,7 +48,7 @@ class Deploy(unittest.TestCase):
             self.assertRegex(text, r"(?m)^HEALTHCHECK ")
 
     def test_cuda_image_has_every_library_that_the_module_opens(self):
-        opened = {name for path in (harness.ROOT / "engine/backends/cuda").glob("*.cc")
+        opened = {name for path in (harness.ROOT / "engine/backends/cuda").rglob("*.cc")
                   for name in re.findall(r'Open\("(lib\S+?\.so\.\d+)"', path.read_text())}
         self.assertIn("libcublasLt.so.13", opened)
         text = (harness.ROOT / "docker/cuda.Dockerfile").read_text()

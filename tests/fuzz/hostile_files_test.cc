@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "engine/import/onnx/onnx_import.h"
+#include "engine/import/onnx/graph/onnx_import.h"
 #include "tests/engine/scratch_folder.h"
 #include "tests/fuzz/hostile_models.h"
 

@@ -24,7 +24,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/philox.h"
-#include "engine/import/onnx/onnx_import.h"
+#include "engine/import/onnx/graph/onnx_import.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "engine/backends/cuda/fault_class.h"
+#include "engine/backends/cuda/driver/fault_class.h"
 #include "tests/gpu/fault_kernels.h"
 #include "tests/gpu/gpu.h"
 #include "tests/wait_until.h"

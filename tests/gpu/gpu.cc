@@ -5,7 +5,7 @@
 #include <iostream>
 #include <utility>
 
-#include "engine/backends/cuda/fault_class.h"
+#include "engine/backends/cuda/driver/fault_class.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::testing {

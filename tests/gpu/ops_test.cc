@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/engine/backends/cpu/optimizer_skip.h"
+#include "tests/engine/backends/cpu/training/optimizer_skip.h"
 #include "tests/engine/backends/portable/attention_cases.h"
 #include "tests/engine/backends/portable/compare.h"
 #include "tests/engine/backends/portable/compare_program.h"

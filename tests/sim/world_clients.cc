@@ -164,7 +164,8 @@ void World::AskForArray(JobId id) {
   });
 }
 
-// As in server/control/job_requests: only what has not ended is waited for.
+// As in server/control/jobs/job_requests: only what has not ended is waited
+// for.
 JobSubmitted World::WithoutEnded(JobSubmitted job) const {
   const auto ended = [this](JobId id) {
     if (array_ids_.contains(id)) return !state_.arrays().contains(id);
@@ -240,7 +241,7 @@ void World::AskForJobs() {
   At(absl::Milliseconds(Below(400)), [this] { AskForJobs(); });
 }
 
-// As server/control/reservation_requests does.
+// As server/control/devices/reservation_requests does.
 void World::ReserveDevices() {
   if (!troubled_) return;
   At(absl::Milliseconds(Below(400)), [this] { ReserveDevices(); });

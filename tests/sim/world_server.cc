@@ -224,7 +224,7 @@ void World::RestartServer() {
     copy.attained = job.Attained(ServerNow());
     copy.wake_time = absl::InfiniteFuture();
     if (job.state == JobState::kBackingOff) {
-      copy.wake_time = ServerNow();  // as in server/control/rows
+      copy.wake_time = ServerNow();  // as in server/control/records/rows
     }
     fresh.RestoreJob(std::move(copy));
   }

@@ -27,6 +27,7 @@ ARROWS = {
     "engine": ["engine", "proto:messages"],
     "scheduler": [],
     "scheduler/state": [],
+    "scheduler/text": ["scheduler/state"],
     "scheduler/place": ["scheduler/state"],
     "scheduler/order": ["scheduler/state", "scheduler/place"],
     "scheduler/yield": ["scheduler/state", "scheduler/place", "scheduler/order"],
@@ -195,13 +196,18 @@ def check_registered(root, files):
             yield f"{path}: no CMakeLists.txt names it"
 
 
-def tree(root, *patterns):
-    """Path -> text of the files that git knows and of new ones."""
+def names(root, *patterns):
+    """The paths of the files that git knows and of new ones."""
     out = subprocess.run(["git", "ls-files", "--cached", "--others",
                           "--exclude-standard", *patterns],
                          cwd=root, capture_output=True, text=True, check=True).stdout
+    return [name for name in out.splitlines() if (root / name).exists()]
+
+
+def tree(root, *patterns):
+    """Path -> text of the files that git knows and of new ones."""
     return {name: (root / name).read_text(errors="replace")
-            for name in out.split() if (root / name).exists()}
+            for name in names(root, *patterns)}
 
 
 def sources(root):
@@ -215,6 +221,7 @@ def findings(root):
         if owner(path):
             yield from check_includes(path, text)
             yield from folder_rules.check_floors(path, text)
+            yield from folder_rules.check_rooms(path, text)
             yield from folder_rules.check_side_doors(path, text)
         if path.startswith(TOP + ("tests", "benchmarks")):
             yield from check_size(path, text)
@@ -223,6 +230,7 @@ def findings(root):
         if path.endswith((".h", ".cuh")):
             yield from check_header(path, text)
     yield from check_registered(root, texts)
+    yield from folder_rules.check_files(names(root))
     for label, table, places in counted(root):
         yield from bounds.above(label, places, table)
     waiting = tree(root, "tests/*.h", "tests/*.cc", "tests/*.py")
@@ -234,6 +242,8 @@ def stale(root):
     """Rows of the tables, and links, that nothing in the tree needs."""
     texts = sources(root)
     yield from folder_rules.stale_rows(texts)
+    yield from folder_rules.stale_rooms(texts)
+    yield from folder_rules.stale_files(names(root))
     yield from folder_rules.unused_arrows(ARROWS, texts)
     yield from folder_rules.unused_links(tree(root, "*CMakeLists.txt"), texts)
     yield from wait_rules.stale_rows(tree(root, "tests/*"))

@@ -3,7 +3,7 @@
 // every node. Conversions use planned workspace, so a run allocates nothing.
 #pragma once
 
-#include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cpu/kernel/kernels.h"
 
 namespace gpupool::engine {
 

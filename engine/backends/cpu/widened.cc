@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "engine/backends/cpu/half_rows.h"
-#include "engine/backends/cpu/parallel.h"
+#include "engine/backends/cpu/kernel/half_rows.h"
+#include "engine/backends/cpu/kernel/parallel.h"
 #include "engine/base/align.h"
 #include "engine/base/status_macros.h"
 

@@ -3,7 +3,7 @@
 // kernel. Much faster than the reference kernel.
 #pragma once
 
-#include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cpu/kernel/kernels.h"
 
 namespace gpupool::engine {
 

@@ -3,8 +3,8 @@
 #include <new>
 #include <utility>
 
-#include "engine/backends/cuda/cuda_status.h"
-#include "engine/backends/portable/device_status.h"
+#include "engine/backends/cuda/driver/cuda_status.h"
+#include "engine/backends/portable/launch/device_status.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/cuda_status.h"
-#include "engine/backends/cuda/cupti_timer.h"
-#include "engine/backends/cuda/device_limits.h"
-#include "engine/backends/cuda/device_query.h"
-#include "engine/backends/cuda/event_timer.h"
+#include "engine/backends/cuda/driver/cuda_status.h"
+#include "engine/backends/cuda/driver/device_limits.h"
+#include "engine/backends/cuda/driver/device_query.h"
+#include "engine/backends/cuda/streams/cupti_timer.h"
+#include "engine/backends/cuda/streams/event_timer.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {

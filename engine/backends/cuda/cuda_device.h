@@ -12,8 +12,8 @@
 #include "engine/backends/cuda/cuda_backend.h"
 #include "engine/backends/cuda/cuda_libraries.h"
 #include "engine/backends/cuda/cuda_pages.h"
-#include "engine/backends/cuda/cuda_timeline.h"
-#include "engine/backends/cuda/nvml.h"
+#include "engine/backends/cuda/driver/nvml.h"
+#include "engine/backends/cuda/streams/cuda_timeline.h"
 #include "engine/runtime/device_module.h"
 
 namespace gpupool::engine::cuda {

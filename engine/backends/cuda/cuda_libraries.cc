@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/composed_attention.h"
-#include "engine/backends/cuda/cudnn_attention.h"
-#include "engine/backends/cuda/cudnn_convolution.h"
-#include "engine/backends/cuda/cudnn_norm.h"
+#include "engine/backends/cuda/cudnn/cudnn_attention.h"
+#include "engine/backends/cuda/cudnn/cudnn_convolution.h"
+#include "engine/backends/cuda/cudnn/cudnn_norm.h"
+#include "engine/backends/cuda/kernels/composed_attention.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {

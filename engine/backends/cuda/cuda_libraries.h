@@ -11,11 +11,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "engine/backends/cuda/cublaslt_matmul.h"
-#include "engine/backends/cuda/cudnn_plan.h"
-#include "engine/backends/cuda/nccl_all_reduce.h"
-#include "engine/backends/cuda/plan_cache.h"
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/cuda/cublaslt/cublaslt_matmul.h"
+#include "engine/backends/cuda/cudnn/cudnn_plan.h"
+#include "engine/backends/cuda/kernels/plan_cache.h"
+#include "engine/backends/cuda/nccl/nccl_all_reduce.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 
 namespace gpupool::engine::cuda {
 

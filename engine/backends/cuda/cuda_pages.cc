@@ -1,7 +1,7 @@
 #include "engine/backends/cuda/cuda_pages.h"
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/cuda_status.h"
+#include "engine/backends/cuda/driver/cuda_status.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::cuda {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/backends/cuda/driver_functions.h"
+#include "engine/backends/cuda/driver/driver_functions.h"
 #include "engine/memory/page_source.h"
 
 namespace gpupool::engine::cuda {

@@ -12,8 +12,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "engine/backends/cuda/cuda_libraries.h"
-#include "engine/backends/cuda/device_limits.h"
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/cuda/driver/device_limits.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 
 namespace gpupool::engine::cuda {
 

@@ -1,4 +1,4 @@
-// Defines the launches of portable/launch.h as CUDA kernels. Only the .cu files
+// Defines the launches of portable/launch/launch.h as CUDA kernels. Only the .cu files
 // that instantiate them include this, one for each family.
 #pragma once
 
@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "engine/backends/portable/group.h"
-#include "engine/backends/portable/launch.h"
+#include "engine/backends/portable/launch/group.h"
+#include "engine/backends/portable/launch/launch.h"
 
 namespace gpupool::engine::portable {
 
@@ -121,9 +121,9 @@ void LaunchFor(LaunchStream stream, int64_t count, const Functor& functor) {
   if (count <= 0) return;
   const int64_t blocks =
       std::min(kMaxForBlocks, (count + kForThreads - 1) / kForThreads);
-  ForKernel<Functor><<<static_cast<unsigned>(blocks), kForThreads, 0,
-                       static_cast<cudaStream_t>(stream.handle)>>>(count,
-                                                                   functor);
+  ForKernel<Functor>
+      <<<static_cast<unsigned>(blocks), kForThreads, 0,
+         static_cast<cudaStream_t>(stream.handle)>>>(count, functor);
 }
 
 template <typename Functor>
@@ -132,17 +132,17 @@ void LaunchRows(LaunchStream stream, int64_t rows, const Functor& functor) {
                 sizeof(Functor) <= kMaxFunctorBytes);
   if (rows <= 0) return;
   const int64_t blocks = std::min(kMaxRowBlocks, rows);
-  RowsKernel<Functor><<<static_cast<unsigned>(blocks), kRowThreads, 0,
-                        static_cast<cudaStream_t>(stream.handle)>>>(rows,
-                                                                    functor);
+  RowsKernel<Functor>
+      <<<static_cast<unsigned>(blocks), kRowThreads, 0,
+         static_cast<cudaStream_t>(stream.handle)>>>(rows, functor);
 }
 
 }  // namespace gpupool::engine::portable
 
 // Variadic, since a functor's name may contain commas.
-#define GPUPOOL_INSTANTIATE_FOR(...)                      \
+#define GPUPOOL_INSTANTIATE_FOR(...)                          \
   template void LaunchFor<__VA_ARGS__>(LaunchStream, int64_t, \
                                        const __VA_ARGS__&);
-#define GPUPOOL_INSTANTIATE_ROWS(...)                      \
+#define GPUPOOL_INSTANTIATE_ROWS(...)                          \
   template void LaunchRows<__VA_ARGS__>(LaunchStream, int64_t, \
                                         const __VA_ARGS__&);

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_libraries.h"
-#include "engine/backends/cuda/device_limits.h"
+#include "engine/backends/cuda/driver/device_limits.h"
 #include "engine/backends/cuda/kernel_choice.h"
 #include "engine/base/status_macros.h"
 #include "engine/runtime/plan_only.h"

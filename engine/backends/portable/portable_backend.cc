@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/backends/all_reduce.h"
-#include "engine/backends/portable/device_status.h"
+#include "engine/backends/portable/launch/device_status.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::portable {

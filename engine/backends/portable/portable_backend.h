@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 
 namespace gpupool::engine::portable {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/portable/maker.h"
+#include "engine/backends/portable/launch/maker.h"
 #include "engine/base/status_macros.h"
 
 namespace gpupool::engine::portable {

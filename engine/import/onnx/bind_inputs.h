@@ -7,9 +7,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "engine/import/onnx/node_context.h"
-#include "engine/import/onnx/onnx_file.h"
-#include "engine/import/onnx/onnx_import.h"
+#include "engine/import/onnx/file/onnx_file.h"
+#include "engine/import/onnx/graph/node_context.h"
+#include "engine/import/onnx/graph/onnx_import.h"
 
 namespace gpupool::engine::onnx_import {
 

@@ -8,10 +8,10 @@
 #include "engine/base/status_macros.h"
 #include "engine/data/mapped_file.h"
 #include "engine/import/onnx/bind_inputs.h"
-#include "engine/import/onnx/onnx_file.h"
-#include "engine/import/onnx/onnx_import.h"
-#include "engine/import/onnx/replace_weights.h"
-#include "engine/import/onnx/tensor_data.h"
+#include "engine/import/onnx/export/replace_weights.h"
+#include "engine/import/onnx/file/onnx_file.h"
+#include "engine/import/onnx/file/tensor_data.h"
+#include "engine/import/onnx/graph/onnx_import.h"
 #include "gpupool/v1/model.pb.h"
 
 namespace gpupool::engine::onnx_import {

@@ -1,5 +1,5 @@
-#include "server/api/grpc_status.h"
 #include "server/api/inference/infer_reactors.h"
+#include "server/api/rpc/grpc_status.h"
 
 namespace gpupool::server {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/api/grpc_status.h"
 #include "server/api/inference/infer_reactors.h"
 #include "server/api/inference/model_messages.h"
+#include "server/api/rpc/grpc_status.h"
 
 namespace gpupool::server {
 namespace {

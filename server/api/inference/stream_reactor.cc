@@ -13,8 +13,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "server/api/grpc_status.h"
 #include "server/api/inference/infer_reactors.h"
+#include "server/api/rpc/grpc_status.h"
 
 namespace gpupool::server {
 namespace {

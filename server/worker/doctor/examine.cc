@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "engine/backends/cuda/nvml.h"
+#include "engine/backends/cuda/driver/nvml.h"
 #include "engine/runtime/device_module.h"
 #include "server/worker/doctor/apart.h"
 #include "server/worker/doctor/survey_json.h"

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/backends/cuda/driver_survey.h"
-#include "engine/backends/cuda/library_survey.h"
-#include "engine/backends/cuda/nvml_survey.h"
+#include "engine/backends/cuda/survey/driver_survey.h"
+#include "engine/backends/cuda/survey/library_survey.h"
+#include "engine/backends/cuda/survey/nvml_survey.h"
 #include "engine/runtime/module_architectures.h"
 #include "server/worker/doctor/host_facts.h"
 #include "server/worker/doctor/place_facts.h"

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/backends/cuda/driver_survey.h"
-#include "engine/backends/cuda/library_survey.h"
-#include "engine/backends/cuda/nvml_survey.h"
+#include "engine/backends/cuda/survey/driver_survey.h"
+#include "engine/backends/cuda/survey/library_survey.h"
+#include "engine/backends/cuda/survey/nvml_survey.h"
 #include "engine/runtime/module_architectures.h"
 #include "server/worker/doctor/facts.h"
 

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "client/cli/context.h"
+#include "client/cli/command/context.h"
 #include "tests/client/cli/command_test_base.h"
 
 namespace gpupool::client {

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/import/onnx/tensor_data.h"
+#include "engine/import/onnx/file/tensor_data.h"
 
 namespace gpupool::engine::onnx_import {
 namespace {

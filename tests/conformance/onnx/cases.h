@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/import/onnx/node_context.h"
-#include "engine/import/onnx/onnx_file.h"
+#include "engine/import/onnx/file/onnx_file.h"
+#include "engine/import/onnx/graph/node_context.h"
 
 namespace gpupool::engine::onnx_import {
 

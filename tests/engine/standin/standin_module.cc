@@ -30,7 +30,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/backends/cpu/cpu_backend.h"
-#include "engine/backends/cuda/nvml.h"
+#include "engine/backends/cuda/driver/nvml.h"
 #include "engine/backends/portable/portable_backend.h"
 #include "engine/base/status_macros.h"
 #include "engine/runtime/device_module.h"

@@ -11,7 +11,7 @@
 #include "engine/base/check.h"
 #include "engine/base/philox.h"
 #include "engine/graph/builder.h"
-#include "engine/passes/raise.h"
+#include "engine/passes/raise/raise.h"
 
 namespace gpupool::engine::testing {
 namespace {

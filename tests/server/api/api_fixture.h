@@ -13,7 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/api/api_server.h"
-#include "server/control/context.h"
+#include "server/control/calls/context.h"
 #include "server/control/control_loop.h"
 #include "server/pool/worker_port.h"
 #include "server/store/blob_store.h"

@@ -2,8 +2,8 @@
 #include "server/control/action_runner.h"
 
 #include "absl/synchronization/notification.h"
-#include "server/control/admission.h"
-#include "server/control/model_requests.h"
+#include "server/control/jobs/admission.h"
+#include "server/control/models/model_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {

@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "server/control/context.h"
+#include "server/control/calls/context.h"
 #include "server/control/control_loop.h"
 #include "server/control/serving_sink.h"
 #include "server/store/blob_store.h"

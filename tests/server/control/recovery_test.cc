@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include "server/control/device_board.h"
-#include "server/control/job_requests.h"
+#include "server/control/devices/device_board.h"
+#include "server/control/jobs/job_requests.h"
 #include "tests/server/control/control_fixture.h"
 
 namespace gpupool::server {

@@ -6,14 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/cublaslt_functions.h"
-#include "engine/backends/cuda/cudnn_convolution.h"
-#include "engine/backends/cuda/device_limits.h"
-#include "engine/backends/cuda/matmul_problem.h"
-#include "engine/backends/cuda/scratch_notes.h"
-#include "engine/backends/portable/kernel_makers.h"
+#include "engine/backends/cuda/cublaslt/cublaslt_functions.h"
+#include "engine/backends/cuda/cublaslt/matmul_problem.h"
+#include "engine/backends/cuda/cudnn/cudnn_convolution.h"
+#include "engine/backends/cuda/driver/device_limits.h"
+#include "engine/backends/cuda/kernels/scratch_notes.h"
+#include "engine/backends/portable/launch/kernel_makers.h"
 #include "engine/graph/builder.h"
-#include "tests/engine/backends/cuda/cudnn_plans_fixture.h"
+#include "tests/engine/backends/cuda/cudnn/cudnn_plans_fixture.h"
 #include "tests/engine/scratch_folder.h"
 
 namespace gpupool::engine::cuda {

@@ -1,0 +1,93 @@
+#include "server/control/jobs/plan_cache.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/sha256.h"
+#include "gpupool/v1/job.pb.h"
+#include "scheduler/state/device_choice.h"
+#include "server/control/records/rows.h"
+
+namespace gpupool::server {
+
+namespace {
+
+// Clears rates and seeds, which are inputs of a program. A rate stays when its
+// schedule is checked against it or when it may be refused.
+void ForgetNumbers(v1::TrainingSpec& training) {
+  training.clear_seed();
+  const auto forget = [&training](auto& optimizer) {
+    const double rate = optimizer.learning_rate();
+    if (training.has_schedule() || !(rate > 0) || !std::isfinite(rate)) return;
+    optimizer.set_learning_rate(1);
+  };
+  switch (training.optimizer_case()) {
+    case v1::TrainingSpec::kSgd:
+      return forget(*training.mutable_sgd());
+    case v1::TrainingSpec::kAdam:
+      return forget(*training.mutable_adam());
+    case v1::TrainingSpec::kAdamw:
+      return forget(*training.mutable_adamw());
+    case v1::TrainingSpec::kRmsprop:
+      return forget(*training.mutable_rmsprop());
+    case v1::TrainingSpec::kAdagrad:
+      return forget(*training.mutable_adagrad());
+    case v1::TrainingSpec::kLion:
+      return forget(*training.mutable_lion());
+    case v1::TrainingSpec::OPTIMIZER_NOT_SET:
+      return;
+  }
+}
+
+}  // namespace
+
+std::string PlanCache::KeyOf(const v1::JobSpec& spec, uint64_t dataset_id) {
+  v1::JobSpec key = spec;
+  key.clear_name();
+  key.clear_tenant();
+  key.clear_queue();
+  key.clear_priority();
+  key.clear_retry();
+  key.clear_max_run_seconds();
+  key.clear_after_ok();
+  key.clear_after_any();
+  key.clear_start_before();
+  key.clear_deadline();
+  key.clear_expected_run_seconds();
+  key.clear_hold();
+  key.clear_host_cores();
+  key.clear_host_bytes();
+  key.clear_exclusive();
+  // Devices of a kind share one plan.
+  key.set_device(std::string(scheduler::KindIn(spec.device())));
+  ForgetNumbers(*key.mutable_training());
+  key.mutable_publish()->clear_model();
+  key.mutable_data()->clear_dataset();
+  return absl::StrCat(engine::Sha256Hex(CanonicalBytes(key)), "/", dataset_id);
+}
+
+PlanCache::Plan PlanCache::Find(const std::string& key) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = index_.find(key);
+  if (found == index_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return found->second->second;
+}
+
+void PlanCache::Add(const std::string& key, Plan plan) {
+  absl::MutexLock lock(&mutex_);
+  if (index_.contains(key)) return;
+  entries_.emplace_front(key, std::move(plan));
+  index_[key] = entries_.begin();
+  if (entries_.size() <= limit_) return;
+  index_.erase(entries_.back().first);
+  entries_.pop_back();
+}
+
+void PlanCache::Clear() {
+  absl::MutexLock lock(&mutex_);
+  index_.clear();
+  entries_.clear();
+}
+
+}  // namespace gpupool::server

@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<int64_t>> RowShape(
   return shape;
 }
 
-// The work of all threads of one run.
+// The shared state of all threads of one run.
 class Sender {
  public:
   Sender(Client& client, const InferenceOptions& options,

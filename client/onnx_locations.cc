@@ -19,7 +19,7 @@ using google::protobuf::io::CodedInputStream;
 
 constexpr int kDeepest = 64;
 
-// The messages of onnx.proto on the way to a tensor's external data.
+// The messages of onnx.proto on the path to a tensor's external data.
 enum class Kind {
   kModel,
   kFunction,
@@ -70,7 +70,7 @@ bool LeadsDown(const std::string& location) {
   });
 }
 
-// Walks the messages of one file.
+// Walks through the messages of one file.
 class Walker {
  public:
   explicit Walker(absl::string_view bytes)
@@ -80,7 +80,7 @@ class Walker {
     stream_.SetTotalBytesLimit(INT32_MAX);
   }
 
-  // False when the bytes are no message.
+  // Walks through one message. Returns false if the bytes are not a message.
   bool Walk(Kind kind, int depth) {
     if (depth > kDeepest) return false;
     std::string key, value;

@@ -15,14 +15,14 @@ namespace gpupool::client {
 namespace {
 
 constexpr absl::string_view kGzipMagic = "\x1f\x8b";
-constexpr int kGzipWindow = 15 + 16;  // zlib: a gzip header is wanted
+constexpr int kGzipWindow = 15 + 16;  // zlib: expect a gzip header
 
 absl::Status Broken(const std::string& path, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(
       path, " is not a whole gzip file: ", why, "; copy it again"));
 }
 
-// One member after the other, as gzip(1) reads them.
+// Decompresses one gzip member after the other, like gzip(1).
 absl::StatusOr<std::string> Gunzip(const std::string& path,
                                    absl::string_view bytes, size_t limit) {
   z_stream stream{};
@@ -37,7 +37,7 @@ absl::StatusOr<std::string> Gunzip(const std::string& path,
     if (stream.avail_in == 0) {
       if (bytes.empty()) return Broken(path, "it ends too early");
       const size_t count = std::min<size_t>(bytes.size(), size_t{1} << 30);
-      // zlib takes the input without const and does not write to it.
+      // zlib takes the input as non-const but does not write to it.
       stream.next_in =
           reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
       stream.avail_in = static_cast<uInt>(count);

@@ -119,7 +119,7 @@ absl::StatusOr<v1::Dataset> Send(Client& client, const DatasetUpload& upload,
   }
 }
 
-// Whether both layouts make the same labels of the same files.
+// Returns whether both layouts give the same labels for the same files.
 bool SameLabels(const v1::DatasetLayout& a, const v1::DatasetLayout& b) {
   const auto column = [](const v1::DatasetLayout& layout) {
     return layout.has_label_column() ? layout.label_column() : -1;

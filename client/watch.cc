@@ -11,7 +11,7 @@
 namespace gpupool::client {
 namespace {
 
-// False when `stop` was asked for before the time was over.
+// Sleeps. Returns false if `stop` was requested before the time was over.
 bool SleepUnlessStopped(absl::Duration duration, std::stop_token stop) {
   std::mutex mutex;
   std::condition_variable_any wakeup;
@@ -46,7 +46,7 @@ absl::Status WatchJob(
           broken_since.reset();
           backoff.Reset();
           if (event.has_caught_up()) return false;
-          // A server that sends an event twice must not make it count twice.
+          // An event that the server sends twice must be reported once.
           if (event.sequence() <= request.after_sequence()) return true;
           request.set_after_sequence(event.sequence());
           return on_event(event);

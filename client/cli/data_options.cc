@@ -51,7 +51,7 @@ void AddDataOption(CLI::App& verb, DataOptions& options) {
 
 namespace {
 
-// Names, unless all of them are numbers.
+// Adds the columns as numbers if all of them are numbers, else as names.
 void AddLabelColumns(const std::vector<std::string>& columns,
                      v1::DatasetLayout& layout) {
   for (const std::string& column : columns) {

@@ -26,7 +26,7 @@ uint64_t TotalBytes(const v1::Dataset& dataset) {
   return bytes;
 }
 
-// "1" for one number a row, "2x3" for a tensor.
+// Returns "1" for one number per row, and "2x3" for a tensor.
 std::string LabelShape(const v1::Dataset& dataset) {
   const auto& shape = dataset.labels().shape();
   return shape.empty() ? "1" : absl::StrJoin(shape, "x");

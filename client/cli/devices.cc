@@ -32,8 +32,8 @@ int List(Context& context, const DevicesOptions& options) {
   return kOk;
 }
 
-// On a terminal each picture replaces the one before; elsewhere they follow
-// one another, in JSON one a line.
+// Prints the devices again and again. On a terminal each table replaces the
+// previous one. Elsewhere they follow each other, in JSON one per line.
 int Watch(Context& context, const DevicesOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
@@ -52,7 +52,7 @@ int Watch(Context& context, const DevicesOptions& options) {
         out.flush();
         return out.good();
       });
-  if (context.stop().stop_requested()) return kOk;  // the way to end it
+  if (context.stop().stop_requested()) return kOk;  // the only way to end it
   return status.ok() ? kOk : context.Fail(status);
 }
 

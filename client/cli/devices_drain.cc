@@ -19,7 +19,8 @@ struct DrainOptions {
   bool let_finish = false;
 };
 
-// "; jobs 3, 7 checkpoint and leave; models a/1 stay until they are unloaded"
+// Returns "; jobs 3, 7 checkpoint and leave; models a/1 stay until they are
+// unloaded".
 std::string LeftText(const v1::Device& device) {
   std::string text;
   if (device.job_ids_size() > 0) {

@@ -48,7 +48,7 @@ int Memory(Context& context, const MemoryOptions& options) {
     const auto snapshot =
         CallDevice(**client, &Stub::GetMemorySnapshot, request);
     if (!snapshot.ok()) return context.Fail(snapshot.status());
-    // A snapshot is for programs: it has no table.
+    // A snapshot is for programs, so it has no table.
     context.Print(*snapshot, [&] {
       *context.out().stream << MessageToJson(*snapshot, true);
     });
@@ -121,7 +121,7 @@ int RecordHistory(Context& context, const MemoryOptions& options) {
   request.set_device(options.device);
   request.set_enabled(options.history == "on");
   request.set_max_entries(options.max_entries);
-  // A second call would forget what the first one has begun to remember.
+  // A repeated call would discard the history since the first call.
   const auto answer = CallDevice(**client, &Stub::RecordMemoryHistory, request,
                                  Connection::kOnce);
   if (!answer.ok()) return context.Fail(answer.status());

@@ -1,5 +1,6 @@
 // gpupool doctor: what on this machine keeps gpupool from its GPUs. Asks no
-// server: the worker binary looks, since it is what loads drivers.
+// server. The worker binary examines the machine, because only the worker loads
+// drivers.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
@@ -22,9 +23,9 @@
 namespace gpupool::client {
 namespace {
 
-// More than the worker gives all of its own questions.
+// Larger than the worker's limit for all of its own questions.
 constexpr absl::Duration kLimit = absl::Seconds(170);
-// The worker's exit codes: no failure, one at least, wrong arguments.
+// The worker's exit codes: no failure, at least one failure, wrong arguments.
 constexpr int kWorkerDone = 0;
 constexpr int kWorkerFailed = 1;
 constexpr int kWorkerUsage = 2;
@@ -60,7 +61,8 @@ std::vector<std::string> Arguments(const DoctorOptions& options) {
   return arguments;
 }
 
-// The worker's own limits within ours, so that it can tell what hangs.
+// Passes limits to the worker that are below ours, so that it can name what
+// hangs.
 void AddLimits(absl::Duration limit, std::vector<std::string>& arguments) {
   const double seconds =
       std::clamp(absl::ToDoubleSeconds(limit) * 0.8, 0.1, 600.0);
@@ -70,7 +72,7 @@ void AddLimits(absl::Duration limit, std::vector<std::string>& arguments) {
        "--total-seconds", absl::StrCat(seconds)});
 }
 
-// Why the program gave no answer, and what to do about it.
+// Returns why the program gave no answer, with a remedy.
 absl::Status WithoutAnswer(const absl::Status& status) {
   if (absl::IsDeadlineExceeded(status)) {
     return absl::DeadlineExceededError(
@@ -82,7 +84,7 @@ absl::Status WithoutAnswer(const absl::Status& status) {
                       absl::StrCat(status.message(), kNameWorker));
 }
 
-// Only of a worker that ended as one that has looked.
+// Returns an error unless the worker completed its examination.
 absl::Status CheckEnd(const std::string& worker, const ProgramOutput& output) {
   if (output.signal == 0 &&
       (output.exit_code == kWorkerDone || output.exit_code == kWorkerFailed)) {
@@ -132,7 +134,7 @@ int Doctor(Context& context, const DoctorOptions& options) {
   const auto output = RunProgram(arguments, limit, context.stop());
   if (absl::IsCancelled(output.status())) return kInterrupted;
   if (!output.ok()) return context.Fail(WithoutAnswer(output.status()));
-  // It has said itself what is wrong with its arguments.
+  // The worker has printed what is wrong with its arguments.
   if (output->exit_code == kWorkerUsage) return kUsage;
   const absl::Status end = CheckEnd(arguments[0], *output);
   if (!end.ok()) return context.Fail(end);

@@ -33,7 +33,7 @@ int AskArray(Context& context, uint64_t id, ArrayCall<Request> call) {
   return kOk;
 }
 
-// A verb of one job or array: its texts and its two calls.
+// A verb for one job or array: its texts and its two calls.
 template <typename Request>
 struct Verb {
   const char* name;

@@ -17,8 +17,8 @@ inline constexpr const char* kJobOrArrayHelp =
     "for the task of an array with index I; or an array's id, for all its "
     "tasks";
 
-// The job that `text` names. NotFound when there is none; InvalidArgument when
-// it is an array.
+// Returns the job that `text` names. NotFound when there is none,
+// InvalidArgument when `text` names an array.
 absl::StatusOr<v1::Job> FindJob(Client& client, const std::string& text);
 
 using JobOrArray = std::variant<v1::Job, v1::JobArray>;

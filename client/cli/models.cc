@@ -65,7 +65,7 @@ struct ServedOptions {
   std::string timeout;
 };
 
-// Waits until the version is served, where that is asked for.
+// Waits until the version is served, if the options ask for that.
 int ReportServed(Context& context, Client& client,
                  absl::StatusOr<v1::ModelVersion> version,
                  const ServedOptions& options) {
@@ -88,7 +88,7 @@ void AddServedOptions(CLI::App* verb, ServedOptions& options) {
       ->type_name("DURATION");
 }
 
-// Which checkpoint a version was made of.
+// Returns the checkpoint that a version was made from.
 std::string CheckpointText(const v1::ModelVersion& version) {
   std::string text = absl::StrCat(
       version.model(), " version ", version.version(), " is the ",
@@ -118,7 +118,7 @@ int Promote(Context& context, const PromoteOptions& options) {
   request.set_job_id(job->id());
   if (options.step.has_value()) request.set_step(*options.step);
   request.set_model(options.model);
-  // Without options of its own the version has the job's.
+  // Unless options are given, the version has those of the job.
   if (options.max_batch_size > 0 || options.max_queue_delay_microseconds > 0) {
     v1::ServingOptions& serving = *request.mutable_serving();
     serving.set_max_batch_size(options.max_batch_size);

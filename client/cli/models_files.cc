@@ -50,14 +50,15 @@ struct ExportOptions {
   std::string format = "onnx";
 };
 
-// One of the names that the option takes.
+// Returns the precision with this name. `name` is one of the option's choices.
 v1::Precision PrecisionOf(const std::string& name) {
   v1::Precision precision = v1::PRECISION_UNSPECIFIED;
   v1::Precision_Parse(absl::AsciiStrToUpper(name), &precision);
   return precision;
 }
 
-// An ONNX file is uploaded; a YAML file holds a chain of layers.
+// Returns the model's spec. An ONNX file is uploaded. A YAML file holds a chain
+// of layers.
 absl::StatusOr<v1::ModelSpec> ReadModel(Context& context, Client& client,
                                         const ModelFileOptions& options) {
   v1::ModelSpec spec;

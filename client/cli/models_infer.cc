@@ -1,5 +1,5 @@
-// gpupool models infer: send the rows of a table to a served model, measure;
-// or one request of tensors.
+// gpupool models infer: sends the rows of a table to a served model and
+// measures, or sends one request of tensors.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -41,7 +41,7 @@ struct InferOptions {
 struct Figures {
   size_t rows = 0;
   std::optional<double> accuracy;            // of a classifier
-  std::optional<double> mean_squared_error;  // of one number a row
+  std::optional<double> mean_squared_error;  // with one output per row
   double p50_ms = 0;
   double p99_ms = 0;
   double rows_per_second = 0;
@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<size_t>> ChooseRows(const InferOptions& options,
   return HeldOutRows(spec.data().held_out(), rows);
 }
 
-// With one output a row: the number itself; else the class.
+// Returns the number itself if a row has one output, else the class.
 float Prediction(const InferenceRun& run, size_t row) {
   if (run.output_width == 1) return run.Row(row)[0];
   return static_cast<float>(ArgMax(run.Row(row)));

@@ -1,4 +1,4 @@
-// gpupool queues: where jobs wait.
+// gpupool queues: the queues, their jobs and devices.
 #include <CLI/CLI.hpp>
 #include <string>
 

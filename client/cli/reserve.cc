@@ -1,4 +1,5 @@
-// gpupool reserve: devices that are for one tenant's jobs for a while.
+// gpupool reserve: devices that are kept for one tenant's jobs in a window of
+// time.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>

@@ -1,4 +1,5 @@
-// gpupool sim: what a policy would have made of a trace, without a server.
+// gpupool sim: replays a trace of jobs under one or more policies, without a
+// server.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -137,7 +138,7 @@ int Sim(Context& context, const SimOptions& options) {
   return written.ok() ? kOk : context.Fail(written);
 }
 
-// "fifo: first come, ...; las: ..."
+// Returns "fifo: first come, ...; las: ...".
 std::string PoliciesText() {
   std::string text;
   for (const SimulatedPolicy& policy : SimulatedPolicies()) {
@@ -155,7 +156,7 @@ std::vector<std::string> PolicyWords() {
   return words;
 }
 
-// A span of time that may be 0.
+// Adds an option for a span of time that may be 0.
 void AddSpan(CLI::App& verb, const std::string& name, absl::Duration& value,
              const std::string& text) {
   verb.add_option_function<std::string>(

@@ -1,4 +1,4 @@
-// gpupool sim fill: how much of a pool jobs get, by where they are placed.
+// gpupool sim fill: how much of a pool jobs get, by placement rule.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <ostream>
@@ -65,7 +65,7 @@ absl::StatusOr<Workload> ReadWorkload(const FillVerb& options) {
   return Workload{*std::move(nodes), *std::move(jobs)};
 }
 
-// "42" or "42-51".
+// Parses "42" or "42-51".
 absl::StatusOr<std::pair<uint64_t, uint64_t>> ParseSeeds(
     const std::string& text) {
   const std::pair<std::string, std::string> words =
@@ -129,7 +129,7 @@ int Fill(Context& context, const FillVerb& options) {
     if (!done.ok()) return context.Fail(done.status());
     fills.push_back(*std::move(done));
   }
-  // JSON is YAML, too.
+  // JSON is YAML, so one form serves both.
   if (context.options().output == OutputFormat::kTable) {
     FillTable(fills).Print(context.out(), context.headers());
   } else {

@@ -1,4 +1,4 @@
-// gpupool submit: hand a job over and return.
+// gpupool submit: submits a job and returns.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <ostream>

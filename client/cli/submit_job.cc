@@ -16,7 +16,7 @@ std::string Stem(const std::string& path) {
   return name.substr(0, name.find('.'));
 }
 
-// Standard input's is the present one.
+// Returns the file's folder. For standard input, returns the current folder.
 std::string Folder(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash);

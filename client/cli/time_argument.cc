@@ -8,7 +8,7 @@
 namespace gpupool::client {
 namespace {
 
-// "2d", "1h30m".
+// Parses "2d", "1h30m".
 bool ParseAgo(absl::string_view text, absl::Duration& ago) {
   int64_t days = 0;
   absl::string_view number = text;

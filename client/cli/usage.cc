@@ -1,4 +1,4 @@
-// gpupool usage: what tenants, jobs and models have used.
+// gpupool usage: use of the devices by tenants, jobs and models.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
@@ -122,7 +122,7 @@ void PrintUsage(const Context& context, const v1::GetUsageResponse& usage,
   table.Print(context.out(), context.headers());
 }
 
-// As RFC 4180 wants it.
+// Quotes the field as RFC 4180 requires.
 std::string Field(std::string text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   size_t at = 0;

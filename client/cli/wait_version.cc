@@ -24,7 +24,7 @@ std::string LabelOf(const v1::ModelVersion& version) {
   return absl::StrCat(version.model(), " version ", version.version());
 }
 
-// Tells people why a version waits.
+// Tells the user why a version waits.
 class WaitLine {
  public:
   explicit WaitLine(const Context& context) : context_(context) {}
@@ -57,7 +57,7 @@ class WaitLine {
   bool is_said_ = false;
 };
 
-// Looks at the version again.
+// Reads the version from the server again.
 absl::Status Renew(Client& client, v1::ModelVersion& version) {
   v1::GetModelRequest request;
   request.set_name(version.model());

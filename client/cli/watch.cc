@@ -1,4 +1,4 @@
-// gpupool watch: follow a job that is there already.
+// gpupool watch: follows an existing job.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <ostream>

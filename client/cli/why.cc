@@ -1,4 +1,4 @@
-// gpupool why: what a job waits for, and what would change that.
+// gpupool why: why a job waits, and what would let it start.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <ostream>
@@ -90,7 +90,7 @@ void PrintWhy(const Context& context, const v1::Job& job,
   for (const std::string& change : why.changes()) out << "  " << change << "\n";
 }
 
-// The job; of an array the last of its tasks that waits.
+// Returns the job. For an array, returns its last task that waits.
 absl::StatusOr<v1::Job> FindWaiting(Client& client, const std::string& text) {
   absl::StatusOr<JobOrArray> found = FindJobOrArray(client, text);
   if (!found.ok()) return found.status();

@@ -24,7 +24,6 @@ PARAMETERS = {
 
 # Comments whose first sentence is a fragment (comment_rules.py).
 FRAGMENTS = {
-    "benchmarks": 3,
     "engine": 313,
     "scheduler": 130,
     "server": 154,

@@ -20,7 +20,7 @@ std::string Varint(size_t number) {
   return bytes + static_cast<char>(number);
 }
 
-// A length-delimited field.
+// Returns a length-delimited field.
 std::string Field(size_t number, const std::string& content) {
   return Varint((number << 3) | 2) + Varint(content.size()) + content;
 }

@@ -11,7 +11,7 @@ using ::testing::Not;
 
 class ArrayCommandsTest : public CommandTest {
  protected:
-  // Array 7 with tasks 8 and 9.
+  // Adds array 7 with tasks 8 and 9.
   void AddArray() {
     AddJob(8, "tune-0", v1::RUNNING);
     AddJob(9, "tune-1", v1::QUEUED);

@@ -113,7 +113,7 @@ TEST_F(DeviceViewTest, WhatIsNotToldIsBlank) {
   readings().set_power_limit_watts(700);
   readings().set_ecc_corrected(0);
   EXPECT_THAT(Print(devices_, false), HasSubstr("\t-/700 W\t0/-\t-\t"));
-  // A CPU device beside a GPU.
+  // A CPU device in addition to the GPU.
   devices_.add_devices()->set_name("cpu:0");
   EXPECT_THAT(Print(devices_, false),
               HasSubstr("\t0%\t-\t-\t-\t-\t-\t-\t0\t-\t-\t-\n"));

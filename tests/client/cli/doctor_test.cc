@@ -1,4 +1,4 @@
-// gpupool doctor with a script in the worker's place.
+// gpupool doctor with a script instead of the worker.
 #include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 class DoctorTest : public CommandTest {
  protected:
-  // Runs the verb with a worker that does this.
+  // Runs the verb with a worker that runs `script`.
   int Doctor(const std::string& script, std::vector<std::string> more = {}) {
     const std::string worker = WriteFile("worker", "#!/bin/sh\n" + script);
     ::chmod(worker.c_str(), 0700);

@@ -1,4 +1,4 @@
-// datasets, models, devices, admin, version: verbs on the server's things.
+// datasets, models, devices, admin, version: verbs about the server's objects.
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -108,7 +108,7 @@ TEST_F(ModelsTest, FailsWhenAVersionCannotBeLoaded) {
   EXPECT_THAT(err(), HasSubstr("sum version 1 cannot be loaded: needs 2 GiB"));
 }
 
-// The server may say LOADING for long: another job has the device to itself.
+// A version may stay LOADING for long while an exclusive job has the device.
 TEST_F(ModelsTest, WaitsUntilTheVersionIsServed) {
   AddVersion(v1::LOADING);
   const std::jthread server([&] {

@@ -40,8 +40,8 @@ TEST(SettingsTablesTest, HaveOneRowForEachSetting) {
   }
 }
 
-// The page of the documentation has the tables, and nothing else, between the
-// two comments.
+// Between the two comments, the page of the documentation has exactly the
+// tables.
 TEST(SettingsTablesTest, TheDocumentationHasThem) {
   std::ifstream file(SourcePath("docs/operations.md"));
   std::stringstream page;

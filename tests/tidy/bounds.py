@@ -27,7 +27,6 @@ FRAGMENTS = {
     "engine": 313,
     "scheduler": 130,
     "server": 154,
-    "tests": 110,
 }
 
 

@@ -94,7 +94,7 @@ std::string TitleOf(const std::string& domain) {
   return domain.empty() ? "ai.onnx" : domain;
 }
 
-// Of the standard, newest version of each, by domain and name.
+// Returns the newest version of each standard schema, by domain and name.
 std::vector<onnx::OpSchema> Schemas() {
   std::map<OperatorKey, onnx::OpSchema> newest;
   for (const onnx::OpSchema& schema :

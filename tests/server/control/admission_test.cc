@@ -113,7 +113,7 @@ TEST_F(AdmissionTest, AJobLikeAnEarlierOneIsNotPlannedAgain) {
   EXPECT_EQ(plans, 1);
   EXPECT_EQ(job->memory().planned_peak_bytes(), planned_bytes);
   EXPECT_EQ(job->progress().total_steps(), 20u);
-  // Another meta worker may plan otherwise.
+  // Another meta worker may make a different plan.
   Hello(kMetaDevice);
   ASSERT_TRUE(Submit(Request("r3")).ok());
   EXPECT_EQ(plans, 2);

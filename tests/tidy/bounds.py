@@ -1,4 +1,4 @@
-"""Counts that may only fall: what an older tree has more of than the rule says.
+"""Counts that may only fall: violations that are left from an older tree.
 
 A count above its bound is a finding. A count below it is a note, "lower the
 bound to N": lower it in the same change. A folder without a row has the bound
@@ -31,7 +31,7 @@ FRAGMENTS = {
 
 
 def by_folder(paths, table):
-    """How many of `paths` fall to each row; the rest under their top folder."""
+    """Returns how many of `paths` belong to each row, the rest under their top folder."""
     counts = collections.Counter({folder: 0 for folder in table})
     for path in paths:
         rows = [f for f in table if path.startswith(f + "/")]
@@ -40,7 +40,7 @@ def by_folder(paths, table):
 
 
 def above(label, places, table):
-    """Findings: `places` are "path:line: text", one of each fault."""
+    """Yields findings. `places` are "path:line: text", one for each fault."""
     counts = by_folder(places, table)
     for folder, count in sorted(counts.items()):
         if count <= table.get(folder, 0):
@@ -50,7 +50,7 @@ def above(label, places, table):
 
 
 def below(name, places, table):
-    """Notes: which bounds can be lowered."""
+    """Yields notes about bounds that can be lowered."""
     for folder, count in sorted(by_folder(places, table).items()):
         if count < table.get(folder, 0):
             yield f'bounds.py: lower the bound to {count}: {name}["{folder}"]'

@@ -218,6 +218,7 @@ absl::StatusOr<Tensor> ParseNpy(absl::string_view file) {
       file.size() < kMagicBytes + 6) {
     return BadNpy("it does not begin as one");
   }
+  // The header's length has 2 bytes in version 1 and 4 in later ones.
   const bool is_short = file[kMagicBytes] == 1;
   uint32_t length = 0;
   std::memcpy(&length, file.data() + kMagicBytes + 2, is_short ? 2 : 4);
@@ -242,6 +243,8 @@ absl::StatusOr<Tensor> ParseNpy(absl::string_view file) {
       ParseShape(ValueOf(header, "shape"));
   if (!shape.ok()) return shape.status();
   const absl::string_view data = file.substr(begin + length);
+  // TotalBytes stays above the limit when the product overflows, so a hostile
+  // shape cannot wrap around to the right size.
   if (TotalBytes(*shape, row->bytes, data.size()) != data.size()) {
     return BadNpy(absl::StrCat("it holds ", data.size(),
                                " bytes of data, which is not what its shape [",

@@ -78,6 +78,7 @@ class MessageSource {
     const uint64_t bytes = message.chunk().data().size();
     sent_of_file_ += bytes;
     sent_ += bytes;
+    // A file that grows all the time would otherwise never end.
     if (sent_of_file_ > files_[index_].total_bytes()) return Changed();
     if (progress_) progress_(sent_, total_);
     return true;
@@ -107,6 +108,8 @@ absl::StatusOr<v1::Dataset> Send(Client& client, const DatasetUpload& upload,
   const absl::Time last_try = absl::Now() + client.options().retry_window;
   Backoff backoff({}, static_cast<uint32_t>(files[0].total_bytes()));
   while (true) {
+    // Each try starts from the header, because the server keeps no part of a
+    // broken upload.
     MessageSource source(upload, files, progress);
     absl::StatusOr<v1::Dataset> dataset =
         client.StreamDataset([&source](v1::UploadDatasetRequest& message) {

@@ -36,6 +36,8 @@ absl::Status WatchJob(
   request.set_id(job_id);
   request.set_after_sequence(options.after_sequence);
   request.set_mark_caught_up(options.stored_only);
+  // The seed differs between jobs, so that their watches do not all reconnect
+  // at the same moments.
   Backoff backoff({}, static_cast<uint32_t>(job_id));
   bool connected = false;
   std::optional<absl::Time> broken_since;
@@ -52,8 +54,10 @@ absl::Status WatchJob(
           return on_event(event);
         });
     if (stop.stop_requested()) return absl::CancelledError("stopped");
+    // Ok is not retryable: the job has ended, or `on_event` wants no more.
     if (!IsRetryable(status)) return status;
     if (options.fail_fast && !connected) return status;
+    // The window counts from the first break since the last event.
     if (!broken_since.has_value()) broken_since = absl::Now();
     const absl::Duration wait = backoff.Next();
     if (absl::Now() + wait > *broken_since + options.reconnect_window) {

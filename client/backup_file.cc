@@ -27,7 +27,7 @@ absl::StatusOr<uint64_t> BackUpDatabase(Client& client,
   if (status.ok() && (announced == 0 || file->bytes() != announced)) {
     status = absl::DataLossError(absl::StrCat("of the copy's ", announced,
                                               " bytes ", file->bytes(),
-                                              " came; back up again"));
+                                              " arrived; back up again"));
   }
   if (status.ok()) status = file->Keep();
   if (!status.ok()) return status;

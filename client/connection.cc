@@ -99,7 +99,7 @@ absl::Status Connection::Explain(const grpc::Status& status,
   if (code == absl::StatusCode::kDeadlineExceeded) {
     return absl::DeadlineExceededError(absl::StrCat(
         "the server at ", address_, " did not answer within ",
-        absl::FormatDuration(timeout), "; give it longer with --timeout"));
+        absl::FormatDuration(timeout), "; allow more time with --timeout"));
   }
   if (code == absl::StatusCode::kUnimplemented) {
     return absl::UnimplementedError(

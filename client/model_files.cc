@@ -244,8 +244,9 @@ absl::StatusOr<v1::ExportModelResponse::Header> ExportModel(
   if (!status.ok()) return status;
   const absl::StatusOr<FileFacts> facts = DescribeFile(file->partial_path());
   if (!facts.ok() || facts->sha256 != header.sha256()) {
-    return absl::DataLossError(absl::StrCat(
-        "what came for ", path, " is not what was sent; export again"));
+    return absl::DataLossError(
+        absl::StrCat("the bytes that arrived for ", path,
+                     " are not those that were sent; export again"));
   }
   status = file->Replace();
   if (!status.ok()) return status;

@@ -129,19 +129,19 @@ absl::StatusOr<std::set<std::string>> ExternalLocations(
     absl::string_view model) {
   if (model.size() > INT32_MAX) {
     return absl::InvalidArgumentError(
-        "the file is larger than 2 GiB, which no ONNX file can be; save the "
+        "the file is larger than 2 GiB, the limit of ONNX files; save the "
         "model with external data");
   }
   Walker walker(model);
   if (!walker.Walk(Kind::kModel, 0)) {
-    return absl::InvalidArgumentError("the file is no ONNX model");
+    return absl::InvalidArgumentError("the file is not an ONNX model");
   }
   for (const std::string& location : walker.locations()) {
     if (LeadsDown(location)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("the model keeps data in '", location,
-                     "', which does not lead down from the model's folder; "
-                     "save it with its data beside it"));
+                     "', which is outside of the model's folder; save it with "
+                     "its data beside it"));
   }
   return std::move(walker.locations());
 }

@@ -46,7 +46,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
          [&options](const std::string& name) {
            options.output = kFormats.at(name);
          },
-         "How to print results (default: table)")
+         "Output format (default: table)")
       ->check(CLI::IsMember({"table", "json", "yaml"}))
       ->type_name("FORMAT");
   app.add_option_function<std::string>(
@@ -60,7 +60,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
            options.timeout = *span;
            options.timeout_given = true;
          },
-         "How long one call may take (default: 30s)")
+         "Time limit of one call (default: 30s)")
       ->type_name("DURATION");
   app.add_flag("--no-headers", options.no_headers,
                "Leave out the header line of tables");
@@ -205,7 +205,7 @@ int RunCommandLine(const std::vector<std::string>& arguments,
   console.out.stream->flush();
   if (console.out.stream->good()) return code;
   const int failed = context.Fail(absl::UnknownError(
-      "the output cannot be written; look whether its disk is full"));
+      "the output cannot be written; check whether its disk is full"));
   return code == kOk ? failed : code;
 }
 

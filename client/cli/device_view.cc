@@ -59,7 +59,7 @@ std::string CoolingText(const v1::Device& device) {
   const uint32_t faults = device.consecutive_faults();
   return absl::StrCat(
       " starts no jobs until ", TimeText(device.cools_until()), " after ",
-      faults > 1 ? absl::StrCat(faults, " faults in a row, the last: ")
+      faults > 1 ? absl::StrCat(faults, " consecutive faults, the last: ")
                  : std::string("a fault: "),
       device.last_fault());
 }

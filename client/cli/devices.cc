@@ -65,12 +65,12 @@ void AddDevices(CLI::App& app, Invocation& invocation) {
       "  gpupool devices --watch\n  gpupool devices memory cpu:0");
   devices->require_subcommand(0, 1);
   devices->add_flag("--watch", options->watch,
-                    "Go on showing them until Ctrl-C");
+                    "Refresh the table until Ctrl-C");
   devices->add_flag("--wide", options->wide,
-                    "GPUs: also clocks, processes and what the GPU is");
+                    "GPUs: also clocks, processes and the GPU's name");
   devices
       ->add_option("--interval", options->interval_seconds,
-                   "Seconds between pictures of --watch (default: 1)")
+                   "Seconds between refreshes with --watch (default: 1)")
       ->check(CLI::Range(0.1, 3600.0))
       ->type_name("SECONDS");
   invocation.On(devices, [options](Context& c) {

@@ -77,7 +77,7 @@ absl::Status WithoutAnswer(const absl::Status& status) {
   if (absl::IsDeadlineExceeded(status)) {
     return absl::DeadlineExceededError(
         absl::StrCat(status.message(),
-                     "; give it more with --timeout, and look whether "
+                     "; allow more time with --timeout, and check whether "
                      "nvidia-smi answers"));
   }
   return absl::Status(status.code(),
@@ -97,8 +97,8 @@ absl::Status CheckEnd(const std::string& worker, const ProgramOutput& output) {
                          ::strsignal(output.signal), ")");
   return absl::UnavailableError(
       absl::StrCat(worker, " doctor ", end,
-                   ", so its findings are not to be trusted; install gpupool "
-                   "and gpupool-worker of one build"));
+                   ", so its findings cannot be trusted; install gpupool and "
+                   "gpupool-worker of one build"));
 }
 
 std::string CheckPorts(const std::string& text) {
@@ -112,14 +112,14 @@ std::string CheckPorts(const std::string& text) {
                           ", with commas between them");
     }
     if (port != 0 && !ports.insert(port).second) {
-      return absl::StrCat("the port ", port, " is twice in '", text,
-                          "'; give each its own");
+      return absl::StrCat("the port ", port, " occurs twice in '", text,
+                          "'; give each service its own port");
     }
   }
   if (words.size() <= kMostPorts) return "";
   return absl::StrCat("there are ", words.size(), " ports in '", text,
                       "', at most ", kMostPorts,
-                      " are asked for: the gRPC, HTTP and metrics port");
+                      " are expected: the gRPC, HTTP and metrics port");
 }
 
 std::string CheckFolder(const std::string& text) {
@@ -153,31 +153,31 @@ int Doctor(Context& context, const DoctorOptions& options) {
 
 void AddDoctor(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<DoctorOptions>();
-  CLI::App* verb = AddVerb(
-      app, "doctor",
-      "Say what on this machine is wrong for gpupool and its GPUs, and what to "
-      "do about it. No server is asked.",
-      "  gpupool doctor\n"
-      "  gpupool doctor --expect-gpu -o json");
+  CLI::App* verb =
+      AddVerb(app, "doctor",
+              "Find out what keeps gpupool from using this machine's GPUs, and "
+              "what to do about it. No server is asked.",
+              "  gpupool doctor\n"
+              "  gpupool doctor --expect-gpu -o json");
   verb->add_flag("--expect-gpu", options->expect_gpu,
-                 "Having no GPU to use is a failure");
-  verb->add_option("--cuda-lib-dir", options->cuda_lib_dir,
-                   "As gpupoold's: folders of NVIDIA's libraries, with colons "
-                   "between them")
-      ->type_name("DIR");
+                 "Report a missing GPU as a failure");
   verb->add_option(
-          "--state-dir", options->state_dir,
-          absl::StrCat("As gpupoold's (default: ", kDefaultStateDir, ")"))
+          "--cuda-lib-dir", options->cuda_lib_dir,
+          "Folders of NVIDIA's libraries, separated by colons, as for gpupoold")
+      ->type_name("DIR");
+  verb->add_option("--state-dir", options->state_dir,
+                   absl::StrCat("gpupoold's state folder (default: ",
+                                kDefaultStateDir, ")"))
       ->check(CLI::Validator(CheckFolder, ""))
       ->type_name("DIR");
-  verb->add_option("--ports", options->ports,
-                   absl::StrCat("gpupoold's gRPC, HTTP and metrics port "
-                                "(default: ",
-                                DefaultPorts(), ")"))
+  verb->add_option(
+          "--ports", options->ports,
+          absl::StrCat("gpupoold's gRPC, HTTP and metrics ports (default: ",
+                       DefaultPorts(), ")"))
       ->check(CLI::Validator(CheckPorts, ""))
       ->type_name("PORTS");
   verb->add_option("--worker-binary", options->worker_binary,
-                   "The worker that looks (default: beside this program)")
+                   "The worker binary to run (default: beside this program)")
       ->type_name("FILE");
   invocation.On(verb, [options](Context& c) { return Doctor(c, *options); });
 }

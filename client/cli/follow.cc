@@ -82,6 +82,8 @@ void Read(Client& client, uint64_t job_id, std::stop_token stop, Feed& feed) {
 class Poller {
  public:
   Poller(const Client& client, uint64_t job_id) {
+    // A separate client without retries: a poll must not hold up the drawing
+    // while the server is away.
     ClientOptions options = client.options();
     options.call_timeout = absl::Seconds(2);
     options.retry_window = absl::ZeroDuration();
@@ -121,8 +123,7 @@ absl::Status Show(Context& context, const FollowOptions& options,
       } else if (item.notice != last_notice) {
         last_notice = item.notice;
         view.Clear();
-        context.Say(
-            absl::StrCat("connection lost, trying again: ", item.notice));
+        context.Say(absl::StrCat("connection lost, retrying: ", item.notice));
       }
     }
     if (options.events_as_json) continue;
@@ -148,7 +149,7 @@ absl::StatusOr<v1::Job> FollowJob(Context& context, Client& client,
   }
   if (absl::IsCancelled(end) && context.stop().stop_requested()) {
     context.Say(absl::StrCat("detached; job ", job.id(),
-                             " goes on. Come back: gpupool watch ", job.id(),
+                             " continues. Follow it: gpupool watch ", job.id(),
                              "   Stop it: gpupool cancel ", job.id()));
     return end;
   }

@@ -131,13 +131,14 @@ void AddJobs(CLI::App& app, Invocation& invocation) {
       ->type_name("NAME");
   verb->add_option("--name", options->name, "Only jobs of this name")
       ->type_name("NAME");
-  verb->add_option("--limit", options->limit, "At most so many (default: all)")
+  verb->add_option("--limit", options->limit,
+                   "Maximum number of jobs (default: all)")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
   verb->add_option("--array", options->array, "Only the tasks of this array")
       ->type_name("ID");
   verb->add_flag("--tasks", options->tasks,
-                 "Every task of every array, a line each");
+                 "Every task of every array, one line each");
   invocation.On(verb, [options](Context& c) { return Jobs(c, *options); });
 }
 

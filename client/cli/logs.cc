@@ -78,7 +78,7 @@ void AddLogs(CLI::App& app, Invocation& invocation) {
               "every line is one JSON object.",
               "  gpupool logs 7\n  gpupool logs digits -f");
   verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
-  verb->add_flag("-f,--follow", options->follow, "Go on until the job ends");
+  verb->add_flag("-f,--follow", options->follow, "Continue until the job ends");
   invocation.On(verb, [options](Context& c) { return Logs(c, *options); });
 }
 

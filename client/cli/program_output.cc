@@ -95,6 +95,7 @@ class Running {
       // polling.
       Take(std::min(left, open_ ? kTurn : kShortTurn));
     }
+    // Output from before the end may still be in the pipe.
     while (Take(absl::ZeroDuration())) {
     }
     return absl::OkStatus();
@@ -114,6 +115,7 @@ class Running {
   bool HasEnded() {
     siginfo_t info = {};
     if (ended_) return true;
+    // WNOWAIT leaves a zombie, which keeps the process id reserved.
     if (::waitid(P_PID, static_cast<id_t>(pid_), &info,
                  WEXITED | WNOHANG | WNOWAIT) != 0 ||
         info.si_pid == 0) {
@@ -155,7 +157,7 @@ absl::StatusOr<ProgramOutput> RunProgram(
     std::stop_token stop) {
   std::array<int, 2> ends = {-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return absl::UnavailableError("the system has no pipe left");
+    return absl::UnavailableError("the system cannot create a pipe");
   }
   const absl::Cleanup close_input = [&] { ::close(ends[0]); };
   const auto pid = Spawn(arguments, ends[1]);

@@ -127,8 +127,8 @@ void AddWhy(CLI::App& app, Invocation& invocation) {
   auto job = std::make_shared<std::string>();
   CLI::App* verb = AddVerb(
       app, "why",
-      "Show what a job waits for and what would change that: its place in the "
-      "queue, what each device lacks, which running jobs give way.",
+      "Show why a job waits and what would let it start: its place in the "
+      "queue, what each device lacks, which running jobs can be preempted.",
       "  gpupool why 7\n  gpupool why digits -o json");
   verb->add_option("JOB", *job, kJobOrArrayHelp)->required();
   invocation.On(verb, [job](Context& c) { return Why(c, *job); });

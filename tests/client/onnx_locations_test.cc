@@ -53,7 +53,7 @@ TEST(OnnxLocationsTest, LocationsLeadDownFromTheModel) {
     SCOPED_TRACE(location);
     const auto found = ExternalLocations(Field(7, Field(5, Tensor(location))));
     EXPECT_THAT(found.status().message(),
-                HasSubstr("does not lead down from the model's folder"));
+                HasSubstr("is outside of the model's folder"));
   }
 }
 

@@ -19,7 +19,8 @@ constexpr char kEnd[] = "<!-- end: gpupoold --list-settings -->\n";
 
 TEST(HelpTextTest, SaysTheRangeAndTheDefault) {
   EXPECT_EQ(HelpText(*FindSetting("slots")),
-            "batches in flight on each worker (1 to 1024; default: 64)");
+            "maximum number of batches in flight on each worker (1 to 1024; "
+            "default: 64)");
   EXPECT_THAT(HelpText(*FindSetting("model-limit")),
               HasSubstr("(1 to 64TiB; default: 8GiB)"));
   EXPECT_THAT(HelpText(*FindSetting("worker-binary")),

@@ -103,12 +103,12 @@ TEST_F(StartupCheckTest, OneThatHangsDoesNotKeepTheServer) {
 
 TEST_F(StartupCheckTest, AWorkerThatCannotBeAskedIsLogged) {
   const StartupCheck check({.worker_binary = "/no/where"});
-  EXPECT_THAT(AwaitLog("not looked at"), HasSubstr("/no/where"));
+  EXPECT_THAT(AwaitLog("not examined"), HasSubstr("/no/where"));
 }
 
 TEST_F(StartupCheckTest, AWorkerThatFailedIsNotTrusted) {
   const StartupCheck check(Worker(std::string(kTwo) + "exit 77"));
-  EXPECT_THAT(AwaitLog("not looked at"), HasSubstr("exit code 77"));
+  EXPECT_THAT(AwaitLog("not examined"), HasSubstr("exit code 77"));
   EXPECT_THAT(Log(), Not(HasSubstr("a.fail")));
 }
 

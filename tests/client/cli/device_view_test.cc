@@ -57,8 +57,8 @@ TEST_F(DeviceViewTest, ADeviceThatCoolsDownSaysUntilWhenAndWhy) {
   const std::string text = Print(devices, false);
   EXPECT_THAT(text, HasSubstr("cpu:0\tcooling\t"));
   EXPECT_THAT(text, HasSubstr("cpu:0 starts no jobs until 1970-01-01T"));
-  EXPECT_THAT(text,
-              HasSubstr("after 2 faults in a row, the last: illegal address"));
+  EXPECT_THAT(
+      text, HasSubstr("after 2 consecutive faults, the last: illegal address"));
 }
 
 TEST_F(DeviceViewTest, AReservedDeviceSaysForWhomAndUntilWhen) {

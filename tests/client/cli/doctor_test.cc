@@ -104,7 +104,7 @@ TEST_F(DoctorTest, PortsAndFoldersThatCannotBeAreNamed) {
   refused("--ports", "", "is not a port");
   refused("--ports", "1,,2", "'' in '1,,2' is not a port");
   refused("--ports", "-1", "'-1' in '-1' is not a port");
-  refused("--ports", "1,2,1", "the port 1 is twice");
+  refused("--ports", "1,2,1", "the port 1 occurs twice");
   refused("--ports", "1,2,3,4", "there are 4 ports");
   refused("--state-dir", "", "it is empty; name a folder");
   EXPECT_EQ(Doctor(Finding("ok"), {"--ports", "0,0,0"}), 0) << err();

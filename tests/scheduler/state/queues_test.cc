@@ -280,7 +280,7 @@ TEST_F(QueuesTest, AJobOfAQueueThatIsGoneWaitsInTheDefault) {
   EXPECT_EQ(state.QueueOf(job(lost)).name, "default");
   EXPECT_THAT(WaitingReason(state, job(lost)),
               HasSubstr("it is next in queue 'default', where it is since "
-                        "'gone' is not configured any more"));
+                        "'gone' is no longer configured"));
 }
 
 TEST_F(QueuesTest, ThatIsSaidAlsoWhereOnlyTheDefaultIsLeft) {
@@ -288,7 +288,7 @@ TEST_F(QueuesTest, ThatIsSaidAlsoWhereOnlyTheDefaultIsLeft) {
   Begin(SubmitTo(""));
   EXPECT_THAT(WaitingReason(state, job(SubmitTo("gone"))),
               HasSubstr("it is next in queue 'default', where it is since "
-                        "'gone' is not configured any more"));
+                        "'gone' is no longer configured"));
 }
 
 TEST_F(QueuesTest, CountsWhatWaitsAndRuns) {

@@ -184,9 +184,8 @@ TEST_F(AdmissionTest, ADeviceThatThePoolDoesNotHaveIsRefusedWithThoseItHas) {
                            "write one of these, or `any` to take whichever is "
                            "free",
                            absl::StartsWith(device, "cuda")
-                               ? "; why a GPU of the machine is not among "
-                                 "them, the server's log and `gpupool doctor` "
-                                 "say"
+                               ? "; the server's log and `gpupool doctor` say "
+                                 "why a GPU of the machine is missing"
                                : ""));
     Answer<v1::PlanJobResponse> plan;
     PlanJob(control(), request.spec(), plan.callback());

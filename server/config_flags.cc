@@ -31,14 +31,15 @@ struct Verbs {
 
 // Adds the flags that are no settings, such as --check.
 void AddVerbs(CLI::App& app, Verbs* verbs, CommandLine* result) {
-  app.add_option("--config", verbs->config_file,
-                 "YAML file with the names of the settings as keys; flags win")
+  app.add_option(
+         "--config", verbs->config_file,
+         "YAML file with the names of the settings as keys; flags override it")
       ->option_text("FILE");
   app.add_flag("--check", result->check,
-               "look at the whole database, say what is wrong and exit");
-  app.add_option("--backup", result->backup,
-                 "copy the database to a new file and exit; a server may be "
-                 "at work on it")
+               "check the whole database, report damage and exit");
+  app.add_option(
+         "--backup", result->backup,
+         "copy the database to a new file and exit; a server may be running")
       ->option_text("FILE");
   app.add_flag(
       "--list-settings", verbs->list_settings,

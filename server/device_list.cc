@@ -44,7 +44,7 @@ absl::Status UnknownWord(absl::string_view word) {
   for (const ForeignName& name : kForeignNames) {
     if (absl::StartsWith(lower, name.prefix)) return Refusal(name.advice);
   }
-  return Refusal(absl::StrCat("\"", word, "\" is no device; ", kExamples));
+  return Refusal(absl::StrCat("\"", word, "\" is not a device; ", kExamples));
 }
 
 // Adds "cpu:COUNT". The error explains that it is a count, not an index.
@@ -75,8 +75,8 @@ absl::Status AddGpu(absl::string_view index, DeviceList* list) {
   uint32_t number = 0;
   if (absl::StrContains(index, '-')) {
     return Refusal(absl::StrCat("cuda:", index,
-                                " is no index of a GPU; write each index, as "
-                                "in cuda:0,1,2,3, or cuda for all GPUs"));
+                                " is not the index of a GPU; write each index, "
+                                "as in cuda:0,1,2,3, or cuda for all GPUs"));
   }
   // Checked by hand, because SimpleAtoi also takes spaces and a plus sign.
   const bool has_digits =
@@ -115,7 +115,7 @@ absl::Status AddWord(absl::string_view word, bool* last_has_index,
       absl::ConsumePrefix(&rest, "cuda:") || (has_digit && may_be_index);
   if (*last_has_index) return AddGpu(rest, list);
   if (has_digit) {
-    return Refusal(absl::StrCat("a number alone follows a GPU, as in ",
+    return Refusal(absl::StrCat("a bare number may only follow a GPU, as in ",
                                 "cuda:0,1; write cuda:", word,
                                 " for the GPU with that index"));
   }
@@ -127,8 +127,8 @@ absl::Status AddWord(absl::string_view word, bool* last_has_index,
   if (absl::ConsumePrefix(&rest, "cpu:")) return AddCpuDevices(rest, list);
   if (word == "auto") {
     return Refusal(
-        "auto stands alone; write cuda,cpu:1 for all GPUs and one virtual CPU "
-        "device");
+        "auto cannot be combined; write cuda,cpu:1 for all GPUs and one "
+        "virtual CPU device");
   }
   return UnknownWord(word);
 }

@@ -63,8 +63,7 @@ std::vector<DeviceChoice> CpuDevices(uint32_t count, const HostShare& host) {
 absl::Status NoGpu(absl::string_view name, const MachineFacts& machine) {
   return absl::FailedPreconditionError(absl::StrCat(
       "there is no CUDA device ", name, ": ", machine.no_gpus,
-      "; put that right (`gpupool doctor` says how) or use --devices "
-      "cpu:1"));
+      "; fix that (`gpupool doctor` says how) or use --devices cpu:1"));
 }
 
 // Checks that the GPU exists, is usable and has the wanted memory.

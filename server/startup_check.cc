@@ -84,12 +84,12 @@ void StartupCheck::Run(const StartupCheckOptions& options) {
                                 [this] { return stop_.load(); });
   if (absl::IsCancelled(answer.status())) return;
   if (!answer.ok()) {
-    spdlog::warn("the machine was not looked at error=\"{}\"",
+    spdlog::warn("the machine was not examined error=\"{}\"",
                  std::string(answer.status().message()));
     return;
   }
   if (answer->end != "exit code 0" && answer->end != "exit code 1") {
-    spdlog::warn("the machine was not looked at error=\"{} doctor: {}\"",
+    spdlog::warn("the machine was not examined error=\"{} doctor: {}\"",
                  options.worker_binary, answer->end);
     return;
   }

@@ -49,7 +49,7 @@ absl::StatusOr<WorkerAnswer> AskWorker(
     const std::function<bool()>& give_up) {
   const UniqueFd output(::memfd_create("answer", MFD_CLOEXEC));
   if (!output.valid()) {
-    return absl::UnavailableError("cannot make a place for a worker's answer");
+    return absl::UnavailableError("cannot create a file for a worker's answer");
   }
   ASSIGN_OR_RETURN(Process process,
                    Process::SpawnTied(arguments, output.get()));
@@ -63,8 +63,8 @@ absl::StatusOr<WorkerAnswer> AskWorker(
   }
   return absl::DeadlineExceededError(
       absl::StrCat(arguments[0], " ", arguments.size() > 1 ? arguments[1] : "",
-                   " did not answer in ", absl::FormatDuration(timeout),
-                   "; look whether nvidia-smi does"));
+                   " did not answer within ", absl::FormatDuration(timeout),
+                   "; check whether nvidia-smi does"));
 }
 
 }  // namespace gpupool::server

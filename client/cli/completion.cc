@@ -14,7 +14,8 @@
 namespace gpupool::client {
 namespace {
 
-// The choices of CLI::IsMember, which only its text "FORMAT:{a,b}" tells.
+// Returns the choices of CLI::IsMember. CLI11 shows them only in the text
+// "FORMAT:{a,b}".
 std::vector<std::string> Choices(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t open = type.find('{');

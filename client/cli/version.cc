@@ -56,9 +56,9 @@ int Version(Context& context, bool client_only) {
 
 void AddVersion(CLI::App& app, Invocation& invocation) {
   auto client_only = std::make_shared<bool>(false);
-  CLI::App* verb =
-      AddVerb(app, "version", "Print the versions of this program and server.",
-              "  gpupool version --client");
+  CLI::App* verb = AddVerb(
+      app, "version", "Print the versions of this program and of the server.",
+      "  gpupool version --client");
   verb->add_flag("--client", *client_only, "Do not ask the server");
   invocation.On(verb,
                 [client_only](Context& c) { return Version(c, *client_only); });

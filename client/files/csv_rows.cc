@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kLongestLine = 64 << 20;
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// Lines of a plain or gzip file, without their ends.
+// The lines of a plain or gzip file, without their line ends.
 class Lines {
  public:
   explicit Lines(const std::string& path)
@@ -27,7 +27,7 @@ class Lines {
 
   bool is_open() const { return file_ != nullptr; }
 
-  // False at the end of the file.
+  // Reads the next line. Returns false at the end of the file.
   absl::StatusOr<bool> Next(std::string& line) {
     line.clear();
     char buffer[1 << 14];
@@ -74,7 +74,7 @@ absl::Status AppendRow(const std::vector<absl::string_view>& fields,
   return absl::OkStatus();
 }
 
-// The label's position among `columns`, or nullopt without one.
+// Returns the label's position among `columns`, or nullopt without a label.
 absl::StatusOr<std::optional<size_t>> LabelPosition(const CsvOptions& options,
                                                     size_t columns,
                                                     const std::string& path) {

@@ -11,7 +11,7 @@
 namespace gpupool::client {
 namespace {
 
-constexpr size_t kChunkBytes = 1 << 20;  // the most that the server takes
+constexpr size_t kChunkBytes = 1 << 20;  // the most that the server accepts
 
 }  // namespace
 

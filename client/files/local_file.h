@@ -1,4 +1,4 @@
-// A file on this machine, read in chunks as uploads send them, and its digest.
+// A file on this machine, read in chunks for uploads, and its digest.
 //
 // Thread-safety: one thread for each object. Holds no bytes.
 #pragma once
@@ -20,11 +20,11 @@ struct FileFacts {
 
 class LocalFile {
  public:
-  // NotFound when it does not exist.
+  // Opens the file. NotFound if it does not exist.
   static absl::StatusOr<LocalFile> Open(const std::string& path);
 
-  // The next bytes, at most 1 MiB; empty at the end. InvalidArgument when it
-  // is a folder.
+  // Reads the next bytes, at most 1 MiB. `chunk` is empty at the end.
+  // InvalidArgument if the file is a folder.
   absl::Status ReadChunk(std::string& chunk);
   const std::string& path() const { return path_; }
 
@@ -37,8 +37,8 @@ class LocalFile {
   Handle handle_;
 };
 
-// Reads the whole file. NotFound when it does not exist, InvalidArgument when
-// it is empty.
+// Reads the whole file and returns its digest and size. NotFound if it does not
+// exist, InvalidArgument if it is empty.
 absl::StatusOr<FileFacts> DescribeFile(const std::string& path);
 
 }  // namespace gpupool::client

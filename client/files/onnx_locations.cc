@@ -19,7 +19,7 @@ using google::protobuf::io::CodedInputStream;
 
 constexpr int kDeepest = 64;
 
-// The messages of onnx.proto on the way to a tensor's external data.
+// The messages of onnx.proto on the path to a tensor's external data.
 enum class Kind {
   kModel,
   kFunction,
@@ -70,7 +70,7 @@ bool LeadsDown(const std::string& location) {
   });
 }
 
-// Walks the messages of one file.
+// Walks through the messages of one file.
 class Walker {
  public:
   explicit Walker(absl::string_view bytes)
@@ -80,7 +80,7 @@ class Walker {
     stream_.SetTotalBytesLimit(INT32_MAX);
   }
 
-  // False when the bytes are no message.
+  // Walks through one message. Returns false if the bytes are not a message.
   bool Walk(Kind kind, int depth) {
     if (depth > kDeepest) return false;
     std::string key, value;
@@ -129,19 +129,19 @@ absl::StatusOr<std::set<std::string>> ExternalLocations(
     absl::string_view model) {
   if (model.size() > INT32_MAX) {
     return absl::InvalidArgumentError(
-        "the file is larger than 2 GiB, which no ONNX file can be; save the "
+        "the file is larger than 2 GiB, the limit of ONNX files; save the "
         "model with external data");
   }
   Walker walker(model);
   if (!walker.Walk(Kind::kModel, 0)) {
-    return absl::InvalidArgumentError("the file is no ONNX model");
+    return absl::InvalidArgumentError("the file is not an ONNX model");
   }
   for (const std::string& location : walker.locations()) {
     if (LeadsDown(location)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("the model keeps data in '", location,
-                     "', which does not lead down from the model's folder; "
-                     "save it with its data beside it"));
+                     "', which is outside of the model's folder; save it with "
+                     "its data beside it"));
   }
   return std::move(walker.locations());
 }

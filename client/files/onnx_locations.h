@@ -1,6 +1,6 @@
-// The files that an ONNX model keeps tensor data in, found by walking the
-// file's protobuf fields: the client needs nothing else of the format and
-// leaves reading models to the server's workers.
+// Finds the files in which an ONNX model keeps tensor data, by walking through
+// the file's protobuf fields. The client needs no other part of the format.
+// Only the server's workers parse models.
 //
 // Pure; from any thread.
 #pragma once
@@ -13,9 +13,9 @@
 
 namespace gpupool::client {
 
-// The "location" entries of all tensors with external data. InvalidArgument
-// when the bytes are no protobuf message, nested too deeply, or a location
-// does not lead down from the model's folder.
+// Returns the "location" entries of all tensors with external data.
+// InvalidArgument if the bytes are not a protobuf message, are nested too
+// deeply, or have a location outside the model's folder.
 absl::StatusOr<std::set<std::string>> ExternalLocations(
     absl::string_view model);
 

@@ -1,6 +1,5 @@
-// Which rows of a table are meant: `--rows every:5`, or the rows that a job
-// kept out of training. The same rules as HeldOut in job.proto.
-// Pure; from any thread.
+// Selects rows of a table: `--rows every:5`, or the rows that a job held out of
+// training. Uses the rules of HeldOut in job.proto. Pure; from any thread.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +11,18 @@
 
 namespace gpupool::client {
 
-// Positions, rising, of the rows named by `text` in a table of `rows` rows:
+// Returns the ascending positions of the rows that `text` selects in a table of
+// `rows` rows:
 //   all        every row
 //   every:N    rows N-1, 2N-1, ... (N >= 2)
 //   last:N     the last N rows (1 <= N <= rows)
 //   A:B        rows A .. B-1, zero-based; either end may be left out
-// InvalidArgument for another text or a selection without rows.
+// InvalidArgument for other texts and for selections without rows.
 absl::StatusOr<std::vector<size_t>> SelectRows(absl::string_view text,
                                                size_t rows);
 
-// The rows that `rule` holds out. FailedPrecondition without a rule, and for a
-// fraction, whose random choice only the server makes.
+// Returns the rows that `rule` holds out. FailedPrecondition without a rule,
+// and for a fraction, because only the server makes its random choice.
 absl::StatusOr<std::vector<size_t>> HeldOutRows(const v1::HeldOut& rule,
                                                 size_t rows);
 

@@ -48,7 +48,7 @@ absl::Status BadNpy(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("not a .npy file: ", what));
 }
 
-// The text of a key's value, up to the comma or bracket that ends it.
+// Returns the text of a key's value, up to the comma or bracket that ends it.
 absl::string_view ValueOf(absl::string_view header, absl::string_view key) {
   const size_t at = header.find(absl::StrCat("'", key, "':"));
   if (at == absl::string_view::npos) return {};
@@ -74,7 +74,8 @@ absl::StatusOr<std::vector<int64_t>> ParseShape(absl::string_view text) {
   return shape;
 }
 
-// Bytes of the elements; more than `limit` when they would be.
+// Returns the bytes of the elements. If they exceed `limit`, returns some
+// number above `limit`.
 uint64_t TotalBytes(const std::vector<int64_t>& shape, uint64_t element_bytes,
                     uint64_t limit) {
   uint64_t total = element_bytes;
@@ -86,7 +87,8 @@ uint64_t TotalBytes(const std::vector<int64_t>& shape, uint64_t element_bytes,
   return total;
 }
 
-// The shape of nested arrays; InvalidArgument is told by Flatten.
+// Returns the shape of nested arrays. Flatten reports arrays of different
+// lengths.
 std::vector<int64_t> ShapeOf(const Json& json) {
   std::vector<int64_t> shape;
   const Json* node = &json;
@@ -157,8 +159,8 @@ Json NumberAt(const char* at) {
   return value;
 }
 
-// Half of the exponent range of float; the bits of bfloat16 are float's upper
-// half.
+// Converts a float16. A bfloat16 needs no such code, since its bits are the
+// upper half of a float.
 float HalfAt(const char* at) {
   uint16_t bits = 0;
   std::memcpy(&bits, at, sizeof(bits));
@@ -216,6 +218,7 @@ absl::StatusOr<Tensor> ParseNpy(absl::string_view file) {
       file.size() < kMagicBytes + 6) {
     return BadNpy("it does not begin as one");
   }
+  // The header's length has 2 bytes in version 1 and 4 in later ones.
   const bool is_short = file[kMagicBytes] == 1;
   uint32_t length = 0;
   std::memcpy(&length, file.data() + kMagicBytes + 2, is_short ? 2 : 4);
@@ -240,6 +243,8 @@ absl::StatusOr<Tensor> ParseNpy(absl::string_view file) {
       ParseShape(ValueOf(header, "shape"));
   if (!shape.ok()) return shape.status();
   const absl::string_view data = file.substr(begin + length);
+  // TotalBytes stays above the limit when the product overflows, so a hostile
+  // shape cannot wrap around to the right size.
   if (TotalBytes(*shape, row->bytes, data.size()) != data.size()) {
     return BadNpy(absl::StrCat("it holds ", data.size(),
                                " bytes of data, which is not what its shape [",
@@ -250,7 +255,7 @@ absl::StatusOr<Tensor> ParseNpy(absl::string_view file) {
 
 std::string NpyText(const Tensor& tensor) {
   const TypeRow* row = FindType(tensor.data_type);
-  // As 16-bit integers: NumPy has no bfloat16.
+  // A bfloat16 is written as a 16-bit integer, because NumPy has no bfloat16.
   const absl::string_view type =
       row == nullptr || *row->numpy == '\0' ? "<u2" : row->numpy;
   std::string header =

@@ -5,7 +5,7 @@
 //   header = a Python dict: {'descr': '<f4', 'fortran_order': False,
 //            'shape': (2, 3), }
 //
-// Pure but for reading and writing files; from any thread.
+// Pure except for reading and writing files; from any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +24,23 @@ struct Tensor {
   std::string bytes;  // little-endian, row-major
 };
 
-// Bytes of one element; 0 when the type is not known.
+// Returns the bytes of one element, or 0 if the type is unknown.
 uint64_t ElementBytes(absl::string_view data_type);
 
-// InvalidArgument for what is no array in row-major order of a type that the
-// protocol has.
+// Parses an array in row-major order. InvalidArgument for other bytes, other
+// orders, and types that the protocol does not have.
 absl::StatusOr<Tensor> ParseNpy(absl::string_view file);
 std::string NpyText(const Tensor& tensor);
 
-// Nested arrays of numbers (or of true and false) as `data_type`.
-// InvalidArgument when lengths differ or a number is out of the type's range.
+// Parses nested arrays of numbers (or of true and false) as `data_type`.
+// InvalidArgument if lengths differ or a number is out of the type's range.
 absl::StatusOr<Tensor> ParseJsonTensor(absl::string_view json,
                                        absl::string_view data_type);
-// As nested arrays.
+// Returns the tensor as nested arrays.
 std::string JsonText(const Tensor& tensor);
 
-// By the file's ending, .npy or .json; `data_type` is for JSON. At most 1 GiB.
+// Reads the file in the format of its extension, .npy or .json, at most 1 GiB.
+// `data_type` is used for JSON.
 absl::StatusOr<Tensor> ReadTensorFile(const std::string& path,
                                       absl::string_view data_type);
 

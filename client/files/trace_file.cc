@@ -15,14 +15,14 @@ namespace gpupool::client {
 namespace {
 
 constexpr absl::string_view kGzipMagic = "\x1f\x8b";
-constexpr int kGzipWindow = 15 + 16;  // zlib: a gzip header is wanted
+constexpr int kGzipWindow = 15 + 16;  // zlib: expect a gzip header
 
 absl::Status Broken(const std::string& path, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(
-      path, " is not a whole gzip file: ", why, "; copy it again"));
+      path, " is not a complete gzip file: ", why, "; copy it again"));
 }
 
-// One member after the other, as gzip(1) reads them.
+// Decompresses one gzip member after the other, like gzip(1).
 absl::StatusOr<std::string> Gunzip(const std::string& path,
                                    absl::string_view bytes, size_t limit) {
   z_stream stream{};
@@ -36,13 +36,15 @@ absl::StatusOr<std::string> Gunzip(const std::string& path,
   while (status != Z_STREAM_END || stream.avail_in > 0 || !bytes.empty()) {
     if (stream.avail_in == 0) {
       if (bytes.empty()) return Broken(path, "it ends too early");
+      // zlib counts its input with 32 bits.
       const size_t count = std::min<size_t>(bytes.size(), size_t{1} << 30);
-      // zlib takes the input without const and does not write to it.
+      // zlib takes the input as non-const but does not write to it.
       stream.next_in =
           reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
       stream.avail_in = static_cast<uInt>(count);
       bytes.remove_prefix(count);
     }
+    // The next member starts with a fresh state.
     if (status == Z_STREAM_END) inflateReset(&stream);
     stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
     stream.avail_out = static_cast<uInt>(buffer.size());

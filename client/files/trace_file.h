@@ -1,5 +1,5 @@
-// A trace of jobs from a file: CSV as scheduler/simulator/trace.h has it, plain
-// or compressed with gzip. From any thread.
+// Reads a trace of jobs from a file: CSV in the format of
+// scheduler/simulator/trace.h, plain or compressed with gzip. From any thread.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ namespace gpupool::client {
 
 inline constexpr size_t kMostTraceBytes = size_t{1} << 30;  // decompressed
 
-// The text of `path`, or of standard input for "-". NotFound when it does not
-// exist; InvalidArgument when it is a folder, when it holds more than
-// `limit_bytes`, or when its gzip stream is broken or cut.
+// Returns the text of `path`, or of standard input for "-". NotFound if it does
+// not exist. InvalidArgument if it is a folder, holds more than `limit_bytes`,
+// or has a broken or truncated gzip stream.
 absl::StatusOr<std::string> ReadTraceFile(const std::string& path,
                                           size_t limit_bytes = kMostTraceBytes);
 

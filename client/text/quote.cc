@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kMostBytes = 40;
 
-// The start of `word`, never ending within a character of UTF-8.
+// Returns the start of `word`, which never ends within a UTF-8 character.
 absl::string_view Start(absl::string_view word) {
   size_t size = kMostBytes;
   while (size > kMostBytes - 4 &&
@@ -18,7 +18,7 @@ absl::string_view Start(absl::string_view word) {
   return word.substr(0, size);
 }
 
-// Like absl::Utf8SafeCEscape, but quotes stay as they are.
+// Escapes like absl::Utf8SafeCEscape, but leaves quotes as they are.
 std::string Escape(absl::string_view text) {
   std::string escaped;
   for (const char c : text) {

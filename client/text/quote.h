@@ -1,4 +1,4 @@
-// How a word of the user's appears in a message. Pure; from any thread.
+// Quotes a user's word for a message. Pure; from any thread.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace gpupool::client {
 
-// `word` between single quotes: at most 40 bytes of it, then "...", and what
-// would move a terminal's cursor as an escape such as \n or \x1b. The wrong
-// file may have been named, so a word can be a whole file or be binary.
+// Returns `word` between single quotes, cut to 40 bytes and "...". Characters
+// that would move a terminal's cursor become escapes such as \n or \x1b. If the
+// user has named the wrong file, the word can be a whole file or binary.
 std::string Quoted(absl::string_view word);
 
 }  // namespace gpupool::client

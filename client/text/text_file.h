@@ -1,4 +1,4 @@
-// Reading a whole small file. From any thread.
+// Reads a whole small file. From any thread.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,11 @@
 
 namespace gpupool::client {
 
-// The bytes of `path`, or of standard input for "-". NotFound when it does not
-// exist, InvalidArgument when it is a folder or larger than `limit_bytes`,
-// PermissionDenied, Internal for other failures to read.
+// Returns the bytes of `path`, or of standard input for "-".
+//   NOT_FOUND          it does not exist
+//   INVALID_ARGUMENT   it is a folder or larger than `limit_bytes`
+//   PERMISSION_DENIED
+//   INTERNAL           any other failure to read
 absl::StatusOr<std::string> ReadTextFile(const std::string& path,
                                          size_t limit_bytes);
 

@@ -12,7 +12,8 @@
 namespace gpupool::client {
 namespace {
 
-// The factor of a unit such as "", "b", "kib", "mb"; 0 when it is none.
+// Returns the factor of a unit such as "", "b", "kib", "mb", or 0 for an
+// unknown unit.
 uint64_t UnitFactor(std::string unit) {
   absl::AsciiStrToLower(&unit);
   if (!unit.empty() && unit.back() == 'b') unit.pop_back();

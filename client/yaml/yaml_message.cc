@@ -25,7 +25,7 @@ using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 using google::protobuf::Reflection;
 
-constexpr int kDeepest = 64;  // aliases can make a document endless
+constexpr int kDeepest = 64;  // Aliases can make a document infinitely deep.
 
 const OneofDescriptor* FindOneof(const Descriptor& type,
                                  const std::string& name) {
@@ -54,7 +54,7 @@ std::vector<std::string> MembersOf(const OneofDescriptor& oneof) {
   return names;
 }
 
-// " (known: a, b)"; of a layer without settings: " (it takes none)".
+// Returns " (known: a, b)", or " (it takes none)" for a layer without settings.
 std::string Known(const std::vector<std::string>& words) {
   if (words.empty()) return " (it takes none)";
   return absl::StrCat(" (known: ", absl::StrJoin(words, ", "), ")");
@@ -65,13 +65,14 @@ bool IsTextMessage(const Descriptor& type) {
          type.full_name() == "google.protobuf.Timestamp";
 }
 
-// Holds nothing but a sequence, which then stands for the message.
+// Returns whether the message has only one repeated field. A sequence can then
+// stand for the message.
 bool IsList(const Descriptor& type) {
   return type.field_count() == 1 && type.field(0)->is_repeated() &&
          !type.field(0)->is_map();
 }
 
-// Reads one document. Holds the name of the source for the errors.
+// Reads one document. Keeps the name of the source for errors.
 class Reader {
  public:
   explicit Reader(absl::string_view source) : source_(source) {}
@@ -136,7 +137,7 @@ class Reader {
                               type.name(), DidYouMean(key, keys), Known(keys)));
   }
 
-  // `relu` where a Layer is expected.
+  // Reads a bare word such as `relu` where a Layer is expected.
   absl::Status ReadWord(const YAML::Node& node, Message& message, int depth) {
     const Descriptor& type = *message.GetDescriptor();
     const std::string& word = node.Scalar();
@@ -193,7 +194,7 @@ class Reader {
     YAML::Node name = value;
     YAML::Node content;
     if (value.IsMap() && value.size() == 1) {
-      // Not by assignment, which would change the document itself.
+      // An assignment would change the document itself.
       name.reset(value.begin()->first);
       content.reset(value.begin()->second);
     }
@@ -240,7 +241,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // One value of a field; appends when the field is repeated.
+  // Reads one value of a field. Appends it if the field is repeated.
   absl::Status ReadOne(const YAML::Node& key, const YAML::Node& value,
                        const FieldDescriptor& field, Message& message,
                        int depth) {
@@ -290,7 +291,7 @@ class Reader {
 absl::Status YamlToMessage(const std::string& text, absl::string_view source,
                            Message& message) {
   Reader reader(source);
-  // yaml-cpp reports errors by exceptions; they end here.
+  // yaml-cpp reports errors by exceptions. They are caught here.
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.empty() || documents[0].IsNull()) {

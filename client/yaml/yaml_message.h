@@ -1,25 +1,25 @@
-// YAML to protobuf messages and back, driven by the messages' descriptors: no
+// Converts YAML to protobuf messages and back by the messages' descriptors. No
 // message is named here, so a new field works without a change.
 //
-// How YAML maps (field names are those of the .proto files):
+// YAML maps as follows (field names are those of the .proto files):
 //   message     a mapping; no value (`flatten:`) sets it empty
 //   oneof       `adam: {...}` sets that member. The oneof's own name works
 //               too: `optimizer: adam` or `optimizer: {adam: {...}}`
 //   bare word   where a message is expected, sets its field of that name:
-//               `- relu` is `- {relu: {}}`. Where the message has a field
-//               `file` the word is that: `onnx: m.onnx` is
+//               `- relu` is `- {relu: {}}`. If the message has a field
+//               `file`, the word is its value: `onnx: m.onnx` is
 //               `onnx: {file: m.onnx}`
-//   repeated    a sequence; one value stands for a sequence of one. Where a
-//               message has one field and that is repeated, the sequence may
-//               stand for the message
+//   repeated    a sequence; one value stands for a sequence of one. If a
+//               message has only one field and it is repeated, the sequence
+//               may stand for the message
 //   enum        its name, in any case
-//   bool        true, false, yes, no
+//   bool        true or false
 //   integer     whole; in fields whose name ends in _bytes also "64MiB"
 //   Duration, Timestamp   "1.5s", RFC 3339
 //   map         a mapping
-// Unknown and repeated keys, two members of one oneof, values of the wrong
-// kind or out of range are errors that name line and column and what would be
-// right.
+// Unknown and repeated keys, two members of one oneof, and values of the wrong
+// kind or out of range are errors. The error names line and column, and what is
+// allowed.
 //
 // Pure; from any thread.
 #pragma once
@@ -38,17 +38,17 @@ namespace gpupool::client {
 
 // Fills `message`, which must be empty, from one YAML document. `source` names
 // the document in errors ("digits.yaml:12:5: ..."). InvalidArgument on any
-// error; `message` is then half filled.
+// error. `message` is then partly filled.
 absl::Status YamlToMessage(const std::string& text, absl::string_view source,
                            google::protobuf::Message& message);
 
-// As above, from a file of at most 16 MiB; "-" reads standard input. NotFound
-// when the file does not exist.
+// Does the same with a file of at most 16 MiB. "-" reads standard input.
+// NotFound if the file does not exist.
 absl::Status YamlFileToMessage(const std::string& path,
                                google::protobuf::Message& message);
 
-// The fields that are set, as a document that YamlToMessage reads back to an
-// equal message. Ends with a newline.
+// Returns the fields that are set, as a document that YamlToMessage converts
+// back to an equal message. Ends with a newline.
 std::string MessageToYaml(const google::protobuf::Message& message);
 
 }  // namespace gpupool::client

@@ -70,7 +70,7 @@ absl::Status ParseDouble(absl::string_view text, const FieldDescriptor& field,
   return absl::OkStatus();
 }
 
-// Takes what YAML 1.2 does. YAML 1.1 had more words for it.
+// Accepts the words of YAML 1.2. YAML 1.1 had more, which are refused.
 absl::Status ParseBool(absl::string_view text, const FieldDescriptor& field,
                        bool& value) {
   const auto is_one_of = [text](std::initializer_list<const char*> words) {
@@ -169,7 +169,7 @@ absl::Status StoreEnum(absl::string_view text, const FieldDescriptor& field,
   (index < 0 ? reflection.Get##Type(message, &field) \
              : reflection.GetRepeated##Type(message, &field, index))
 
-// The shortest text that reads back to the same double.
+// Returns the shortest text that reads back to the same double.
 std::string RealText(double value, int digits) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";

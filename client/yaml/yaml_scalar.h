@@ -1,5 +1,5 @@
-// One YAML scalar to one protobuf value, and back to text. Errors are texts
-// without a position; yaml_message.cc adds it. Pure; from any thread.
+// Converts one YAML scalar to one protobuf value and back. Errors have no
+// position; yaml_message.cc adds it. Pure; from any thread.
 #pragma once
 
 #include <string>
@@ -14,18 +14,18 @@ class Message;
 
 namespace gpupool::client {
 
-// Sets `field` of `message`, or appends to it when it is repeated, from a
-// scalar's text. InvalidArgument when the text is no value of its type or out
-// of its range. `field` is not a message.
+// Sets `field` of `message` from a scalar's text, or appends to it if it is
+// repeated. `field` must not be a message. InvalidArgument if the text is not a
+// value of its type or is out of its range.
 absl::Status SetScalar(absl::string_view text,
                        const google::protobuf::FieldDescriptor& field,
                        google::protobuf::Message& message);
 
-// "a whole number", "true or false", "one of A, B, C".
+// Returns "a whole number", "true or false", "one of A, B, C".
 std::string ExpectedValue(const google::protobuf::FieldDescriptor& field);
 
-// The text of the field's value; `index` is -1 for a singular field. SetScalar
-// reads it back to the same value.
+// Returns the text of the field's value, which SetScalar reads back to the same
+// value. `index` is -1 for a singular field.
 std::string ScalarText(const google::protobuf::Message& message,
                        const google::protobuf::FieldDescriptor& field,
                        int index);

@@ -17,7 +17,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// True for a text that YAML would read as something other than a text.
+// Returns whether YAML would read the text as something other than a string.
 bool NeedsQuotes(const std::string& text) {
   const std::string lower = absl::AsciiStrToLower(text);
   for (const char* word : {"", "~", "null", "true", "false", "yes", "no", "on",

@@ -28,7 +28,7 @@ std::string InQueueText(const State& state, const Job& job) {
   if (is_own && state.queues().size() == 1) return "";
   return is_own ? absl::StrCat(" in queue '", name, "'")
                 : absl::StrCat(" in queue '", name, "', where it is since '",
-                               job.queue_name, "' is not configured any more");
+                               job.queue_name, "' is no longer configured");
 }
 
 // Returns how many jobs wait in queues of higher rank, or "".

@@ -17,7 +17,7 @@ absl::Status LoadResult(const absl::StatusOr<v1::ModelVersion>& version) {
   if (!version.ok()) return version.status();
   if (version->state() == v1::READY) return absl::OkStatus();
   if (version->state() == v1::UNLOADED) {
-    return absl::UnavailableError("it was unloaded while it was waited for");
+    return absl::UnavailableError("it was unloaded during the wait");
   }
   return absl::UnavailableError(version->error());
 }

@@ -24,7 +24,7 @@ ENGINE_FLOORS = [
     ["engine"],
 ]
 
-# (file, folder further down that it includes all the same): why.
+# (file, lower folder that it includes nevertheless): the reason.
 FLOOR_EXCEPTIONS = {
     ("engine/import/model_source.cc", "engine/import/onnx"):
         "opens a model of either kind; the interface that it returns is below",
@@ -173,7 +173,7 @@ def engine_includes(text):
 
 
 def check_floors(path, text):
-    """Includes of the engine that go down the ladder, or to a neighbour."""
+    """Yields includes of the engine that go down the ladder, or to a neighbour."""
     if not path.startswith("engine/"):
         return
     own = home(folder_of(path))
@@ -201,7 +201,7 @@ def check_side_doors(path, text):
 
 
 def stale_rows(texts):
-    """Rows of the two tables that no include needs any more."""
+    """Yields rows of the two tables that no include needs any more."""
     for (path, folder) in FLOOR_EXCEPTIONS:
         used = engine_includes(texts.get(path, ""))
         if not any(home(folder_of(include)) == folder for include in used):
@@ -213,7 +213,7 @@ def stale_rows(texts):
 
 
 def unused_arrows(arrows, texts):
-    """Arrows from folders of the server that no include goes along."""
+    """Yields arrows from folders of the server that no include uses."""
     for folder, targets in arrows.items():
         if not folder.startswith("server/"):
             continue
@@ -234,7 +234,7 @@ def goes_to(include, target):
 
 
 def libraries(lists):
-    """Name -> (folder, sources, libraries of ours that it links)."""
+    """Returns name -> (folder, sources, our libraries that it links)."""
     found = {}
     for path, text in lists.items():
         text = re.sub(r"#[^\n]*", "", text)

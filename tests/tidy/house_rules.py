@@ -70,7 +70,7 @@ ONLY_IN = [
       "server/worker/doctor_command.cc"]),
 ]
 
-# The pure library: nothing that touches the world.
+# The scheduler is pure: no files, threads, clocks or random devices.
 SCHEDULER_BANNED = re.compile(
     r"#include\s+<(fstream|thread|mutex|random|chrono|filesystem|sys/|unistd|spdlog)"
     r"|absl::Now\(|std::cout|printf\(")
@@ -83,9 +83,9 @@ BANNED_CALLS = [
     (re.compile(r"std::random_device"), "random_device: seeds are given"),
     (re.compile(r"using namespace std\b"), "using namespace std"),
 ]
-# Left open, in code or in a comment.
+# Open tasks in code or in a comment.
 NOTE_TO_ONESELF = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-# Files that may do what is banned elsewhere, with the reason.
+# Files that may use what is banned elsewhere, with the reason.
 CALL_EXCEPTIONS = {
     "random_device": ["client/", "server/"],  # ids and boot ids, not behaviour
 }
@@ -179,7 +179,7 @@ def check_header(path, text):
 
 
 def check_registered(root, files):
-    """Every source is named by the CMakeLists.txt of its folder or above."""
+    """Checks that a CMakeLists.txt of its folder or above names every source."""
     for path in files:
         if not path.endswith((".cc", ".cu")):
             continue
@@ -197,7 +197,7 @@ def check_registered(root, files):
 
 
 def names(root, *patterns):
-    """The paths of the files that git knows and of new ones."""
+    """Returns the paths of the files that git knows and of new ones."""
     out = subprocess.run(["git", "ls-files", "--cached", "--others",
                           "--exclude-standard", *patterns],
                          cwd=root, capture_output=True, text=True, check=True).stdout
@@ -215,7 +215,7 @@ def sources(root):
 
 
 def findings(root):
-    """What is wrong in single files, and which counts are too high."""
+    """Yields what is wrong in single files, and the counts that are too high."""
     texts = sources(root)
     for path, text in texts.items():
         if owner(path):
@@ -239,7 +239,7 @@ def findings(root):
 
 
 def stale(root):
-    """Rows of the tables, and links, that nothing in the tree needs."""
+    """Yields rows of the tables, and links, that nothing in the tree needs."""
     texts = sources(root)
     yield from folder_rules.stale_rows(texts)
     yield from folder_rules.stale_rooms(texts)
@@ -250,7 +250,7 @@ def stale(root):
 
 
 def counted(root):
-    """(label, table of bounds, places) of what has a shrinking bound."""
+    """Returns (label, table of bounds, places) of everything with a bound."""
     texts = sources(root)
     for label, table, rule in (
             ("functions with more than four parameters", bounds.PARAMETERS,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The rules hold for this tree, and each rule catches what it is for."""
+"""The rules hold for this tree, and each rule finds a violation."""
 import pathlib
 import subprocess
 import sys
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 class Tree:
-    """A small git tree with the given files."""
+    """Makes a small git tree with the given files."""
 
     def __init__(self, files):
         self.folder = tempfile.TemporaryDirectory()

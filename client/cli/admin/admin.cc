@@ -24,7 +24,7 @@ int Drain(Context& context, bool stop) {
   const auto answer = (*client)->Drain(request);
   if (!answer.ok()) return context.Fail(answer.status());
   context.Print(*answer, [&] {
-    *context.out().stream << "the server takes no more jobs; "
+    *context.out().stream << "the server accepts no more jobs; "
                           << answer->running_jobs() << " running"
                           << (stop ? ", it ends after their checkpoints" : "")
                           << "\n";
@@ -90,16 +90,15 @@ int BackUp(Context& context, const std::string& file) {
 
 void AddDatabase(CLI::App& admin, Invocation& invocation) {
   invocation.On(AddVerb(admin, "check",
-                        "Read the server's whole database, while it works, and "
-                        "say what is wrong with it.",
+                        "Check the server's whole database while the server "
+                        "runs, and report damage.",
                         "  gpupool admin check"),
                 Check);
   auto file = std::make_shared<std::string>();
   CLI::App* backup = AddVerb(
       admin, "backup",
-      "Write the server's database, as of one moment, to a file on this "
-      "machine that does not exist yet. The server's blobs folder is copied "
-      "by other means, after it.",
+      "Copy the server's database, as of one moment, to a new file on this "
+      "machine. Copy the server's blobs folder afterwards by other means.",
       "  gpupool admin backup gpupool-2026-05-01.db");
   backup->add_option("FILE", *file, "The file to write")->required();
   invocation.On(backup, [file](Context& c) { return BackUp(c, *file); });
@@ -113,19 +112,19 @@ void AddAdmin(CLI::App& app, Invocation& invocation) {
               "  gpupool admin drain --stop");
   admin->require_subcommand(1);
   auto stop = std::make_shared<bool>(false);
-  CLI::App* drain = AddVerb(
-      *admin, "drain",
-      "Take no more jobs. With --stop the server ends as by SIGTERM: running "
-      "steps finish, jobs checkpoint and go on after the next start.",
-      "  gpupool admin drain --stop");
-  drain->add_flag("--stop", *stop, "End the server, too");
+  CLI::App* drain =
+      AddVerb(*admin, "drain",
+              "Stop the admission of jobs. With --stop the server ends as with "
+              "SIGTERM: running steps finish, jobs checkpoint and resume after "
+              "the next start.",
+              "  gpupool admin drain --stop");
+  drain->add_flag("--stop", *stop, "Also end the server");
   invocation.On(drain, [stop](Context& c) { return Drain(c, *stop); });
-  invocation.On(
-      AddVerb(*admin, "state",
-              "Show what the server believes to run against what its workers "
-              "say.",
-              "  gpupool admin state -o json"),
-      State);
+  invocation.On(AddVerb(*admin, "state",
+                        "Compare the server's list of running attempts with "
+                        "those of its workers.",
+                        "  gpupool admin state -o json"),
+                State);
   AddDatabase(*admin, invocation);
 }
 

@@ -1,4 +1,4 @@
-// gpupool queues: where jobs wait.
+// gpupool queues: the queues, their jobs and devices.
 #include <CLI/CLI.hpp>
 #include <string>
 
@@ -55,8 +55,8 @@ int Queues(Context& context) {
 void AddQueues(CLI::App& app, Invocation& invocation) {
   CLI::App* verb = AddVerb(
       app, "queues",
-      "Show the server's queues, the one that goes first on top: their order "
-      "and rank, how many jobs wait and run, and the devices these hold.",
+      "Show the server's queues, the first one on top: order, rank, numbers of "
+      "waiting and running jobs, and the devices that they hold.",
       "  gpupool queues -o json");
   invocation.On(verb, [](Context& c) { return Queues(c); });
 }

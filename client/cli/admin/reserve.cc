@@ -1,4 +1,5 @@
-// gpupool reserve: devices that are for one tenant's jobs for a while.
+// gpupool reserve: devices that are kept for one tenant's jobs in a window of
+// time.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -146,35 +147,36 @@ void AddCreate(CLI::App& reserve, Invocation& invocation) {
   auto options = std::make_shared<CreateOptions>();
   CLI::App* verb = AddVerb(
       reserve, "create",
-      "Reserve devices for a tenant's jobs. When the time has come jobs of "
-      "others there checkpoint and go on elsewhere or later.",
+      "Reserve devices for a tenant's jobs. When the window begins, jobs of "
+      "other tenants there checkpoint and resume elsewhere or later.",
       "  gpupool reserve create --tenant lab --devices 2 --from +2h --for 4h\n"
       "  gpupool reserve create --tenant lab --device cuda:3 --for 1d \\\n"
       "      --from 2026-11-24T08:00:00Z --name demo");
   verb->add_option("--tenant", options->tenant,
-                   "Whose jobs may start there, and those of tenants below it")
+                   "The tenant whose jobs may start there, including its parts")
       ->required();
   verb->add_option("--devices", options->count,
-                   "How many; those that --device names among them")
+                   "Number of devices, including those that --device names")
       ->type_name("COUNT");
   verb->add_option("--device", options->devices,
-                   "This one; may be given several times")
+                   "A particular device; may be repeated")
       ->type_name("NAME");
-  verb->add_option("--kind", options->kind,
-                   "Of those that are not named (default: any, but one)")
+  verb->add_option(
+          "--kind", options->kind,
+          "Kind of the devices that are not named (default: any one kind)")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   verb->add_option("--from", options->from,
-                   "now, in a while as +2h or +1d, 2026-11-24 or "
-                   "2026-11-24T08:00:00Z (default: now)")
+                   "Begin: now, +2h, +1d, 2026-11-24 or 2026-11-24T08:00:00Z "
+                   "(default: now)")
       ->type_name("TIME");
-  verb->add_option("--for", options->span, "How long: 30m, 4h, 2d")
+  verb->add_option("--for", options->span, "Length: 30m, 4h, 2d")
       ->type_name("DURATION")
       ->required();
   verb->add_option("--name", options->name,
-                   "What to call it (default: reservation-ID)");
+                   "Name of the reservation (default: reservation-ID)");
   verb->add_option("--request-id", options->request_id,
-                   "Names this intent: repeated with the same id, the same "
-                   "reservation is returned (default: random)")
+                   "Makes the request repeatable: the same id returns the same "
+                   "reservation (default: random)")
       ->type_name("ID");
   invocation.On(verb, [options](Context& c) { return Create(c, *options); });
 }
@@ -182,20 +184,22 @@ void AddCreate(CLI::App& reserve, Invocation& invocation) {
 }  // namespace
 
 void AddReserve(CLI::App& app, Invocation& invocation) {
-  CLI::App* reserve =
-      AddVerb(app, "reserve", "Keep devices for one tenant's jobs for a while.",
-              "  gpupool reserve list");
+  CLI::App* reserve = AddVerb(
+      app, "reserve", "Keep devices for one tenant's jobs in a window of time.",
+      "  gpupool reserve list");
   reserve->require_subcommand(1);
   AddCreate(*reserve, invocation);
   auto all = std::make_shared<bool>(false);
   CLI::App* list =
       AddVerb(*reserve, "list", "Show the reservations that have not ended.",
               "  gpupool reserve list --all -o json");
-  list->add_flag("--all", *all, "Those that ended or were cancelled, too");
+  list->add_flag("--all", *all,
+                 "Also reservations that ended or were cancelled");
   invocation.On(list, [all](Context& c) { return List(c, *all); });
   auto which = std::make_shared<std::string>();
   CLI::App* cancel =
-      AddVerb(*reserve, "cancel", "Give a reservation's devices back to all.",
+      AddVerb(*reserve, "cancel",
+              "End a reservation and free its devices for all tenants.",
               "  gpupool reserve cancel demo");
   cancel->add_option("RESERVATION", *which, "Its id, or its name")->required();
   invocation.On(cancel, [which](Context& c) { return Cancel(c, *which); });

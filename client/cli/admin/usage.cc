@@ -1,4 +1,4 @@
-// gpupool usage: what tenants, jobs and models have used.
+// gpupool usage: use of the devices by tenants, jobs and models.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
@@ -122,7 +122,7 @@ void PrintUsage(const Context& context, const v1::GetUsageResponse& usage,
   table.Print(context.out(), context.headers());
 }
 
-// As RFC 4180 wants it.
+// Quotes the field as RFC 4180 requires.
 std::string Field(std::string text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   size_t at = 0;
@@ -176,17 +176,17 @@ void AddUsage(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<UsageOptions>();
   CLI::App* verb = AddVerb(
       app, "usage",
-      "Show what tenants, jobs or models have used of the devices: their time, "
-      "their memory and, where the device tells it, energy. In whole hours.",
+      "Show how much of the devices tenants, jobs or models have used: time, "
+      "memory and, if the device reports it, energy. In whole hours.",
       "  gpupool usage --since 7d\n  gpupool usage --by job --csv > usage.csv");
   verb->add_option("--by", options->by, "tenant, job or model")
       ->check(CLI::IsMember({"tenant", "job", "model"}))
       ->capture_default_str();
   verb->add_option("--since", options->since,
-                   "From this time on: 7d or 12h ago, 2026-11-22, "
-                   "2026-11-22T10:00:00Z (default: the beginning)");
-  verb->add_option("--until", options->until, "Until then (default: now)");
-  verb->add_option("--tenant", options->tenant, "Of this tenant only");
+                   "Begin: 7d or 12h ago, 2026-11-22, 2026-11-22T10:00:00Z "
+                   "(default: the beginning)");
+  verb->add_option("--until", options->until, "End (default: now)");
+  verb->add_option("--tenant", options->tenant, "Only this tenant");
   verb->add_flag("--csv", options->csv,
                  "Comma-separated, in seconds, bytes and joules");
   invocation.On(verb, [options](Context& c) { return Usage(c, *options); });

@@ -14,16 +14,16 @@ enum ExitCode {
   kDenied = 4,         // not allowed
   kUnreachable = 5,    // no server, or it is starting or draining
   kConflict = 6,       // exists with other content, or is in the wrong state
-  kExhausted = 7,      // a limit is reached; later it may work
+  kExhausted = 7,      // a limit is reached; a later try may succeed
   kTimedOut = 124,     // the time limit ran out, as with timeout(1)
   kInterrupted = 130,  // Ctrl-C (128 + SIGINT)
 };
 
-// The one table from status codes to exit codes.
+// Returns the exit code for a status code. This is the only such table.
 ExitCode ExitCodeFor(const absl::Status& status);
 
-// What `run` and `wait` return for a job: kOk when it succeeded, kFailure when
-// it failed, was cancelled or has not ended.
+// Returns the exit code of `run` and `wait` for a job: kOk when it succeeded,
+// kFailure when it failed, was cancelled or has not ended.
 ExitCode ExitCodeFor(v1::JobState state);
 
 }  // namespace gpupool::client

@@ -1,9 +1,9 @@
-// Ctrl-C and SIGTERM as a stop token, so that a command that follows a job can
-// take its leave. A second signal, or three seconds without an end, ends the
-// process.
+// Turns Ctrl-C and SIGTERM into a stop token, so that a command that follows a
+// job can end cleanly. A second signal, or three seconds without an end, ends
+// the process.
 //
-// Make one, first thing in main(): it blocks the two signals in this thread
-// and, by inheritance, in every later one.
+// Construct one at the start of main(). It blocks the two signals in this
+// thread and, by inheritance, in every later thread.
 #pragma once
 
 #include <stop_token>

@@ -10,15 +10,14 @@
 namespace gpupool::client {
 
 inline constexpr const char* kJobArgumentHelp =
-    "The job: its id, its name (then the newest job of that name), or ARRAY_I "
-    "for the task of an array with index I";
+    "The job: its id, its name (the newest job with that name), or ARRAY_I for "
+    "task I of an array";
 inline constexpr const char* kJobOrArrayHelp =
-    "The job: its id, its name (then the newest job of that name), or ARRAY_I "
-    "for the task of an array with index I; or an array's id, for all its "
-    "tasks";
+    "The job: its id, its name (the newest job with that name), ARRAY_I for "
+    "task I of an array, or an array's id for all its tasks";
 
-// The job that `text` names. NotFound when there is none; InvalidArgument when
-// it is an array.
+// Returns the job that `text` names. NotFound when there is none,
+// InvalidArgument when `text` names an array.
 absl::StatusOr<v1::Job> FindJob(Client& client, const std::string& text);
 
 using JobOrArray = std::variant<v1::Job, v1::JobArray>;

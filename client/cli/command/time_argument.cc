@@ -8,7 +8,7 @@
 namespace gpupool::client {
 namespace {
 
-// "2d", "1h30m".
+// Parses "2d", "1h30m".
 bool ParseAgo(absl::string_view text, absl::Duration& ago) {
   int64_t days = 0;
   absl::string_view number = text;
@@ -43,8 +43,8 @@ absl::StatusOr<absl::Time> ParseTimeArgument(const std::string& option,
   if (const auto time = ParseMoment(text)) return *time;
   return absl::InvalidArgumentError(
       absl::StrCat(option, " is ", Quoted(text),
-                   ", which is no time; write 7d or 12h (ago), 2026-11-22 or "
-                   "2026-11-22T10:00:00Z"));
+                   ", which is not a time; write 7d or 12h (ago), 2026-11-22 "
+                   "or 2026-11-22T10:00:00Z"));
 }
 
 absl::StatusOr<std::optional<absl::Time>> ParseComingTime(
@@ -58,7 +58,7 @@ absl::StatusOr<std::optional<absl::Time>> ParseComingTime(
   if (const auto time = ParseMoment(text)) return time;
   return absl::InvalidArgumentError(
       absl::StrCat(option, " is ", Quoted(text),
-                   ", which is no time to come; write now, +2h or +1d, "
+                   ", which is not a future time; write now, +2h or +1d, "
                    "2026-11-24 or 2026-11-24T08:00:00Z"));
 }
 

@@ -26,7 +26,7 @@ std::string Percent(double share) {
   return absl::StrFormat("%.0f%%", share * 100);
 }
 
-// "used/total", each part empty when it is not told.
+// Returns "used/total". A part is empty if the device does not report it.
 template <typename Format>
 std::string Pair(bool has_first, double first, bool has_second, double second,
                  Format format) {
@@ -59,12 +59,12 @@ std::string CoolingText(const v1::Device& device) {
   const uint32_t faults = device.consecutive_faults();
   return absl::StrCat(
       " starts no jobs until ", TimeText(device.cools_until()), " after ",
-      faults > 1 ? absl::StrCat(faults, " faults in a row, the last: ")
+      faults > 1 ? absl::StrCat(faults, " consecutive faults, the last: ")
                  : std::string("a fault: "),
       device.last_fault());
 }
 
-// " is reserved for research until ..., then for ...".
+// Returns " is reserved for research until ..., then for ...".
 std::string ReservedText(const v1::Device& device) {
   return absl::StrCat(
       " is reserved for ",
@@ -80,7 +80,7 @@ std::string ReservedText(const v1::Device& device) {
                     }));
 }
 
-// "2.0 GiB"; where only a fraction may be used "512.0 MiB of 2.0 GiB".
+// Returns "2.0 GiB", or "512.0 MiB of 2.0 GiB" if only a fraction may be used.
 std::string Limit(const v1::Device& device) {
   const std::string full = FormatBytes(device.limit_bytes());
   const double fraction = device.memory_fraction();
@@ -103,7 +103,7 @@ std::string Power(const v1::Device& device) {
               Watts);
 }
 
-// Corrected/uncorrected.
+// Returns "corrected/uncorrected" errors.
 std::string Ecc(const v1::Device& device) {
   const v1::GpuReadings& readings = device.readings();
   return Pair(readings.has_ecc_corrected(),
@@ -112,7 +112,7 @@ std::string Ecc(const v1::Device& device) {
               static_cast<double>(readings.ecc_uncorrected()), Count);
 }
 
-// The last error report and how many there are: "79 (of 3)".
+// Returns the last error report and the number of reports: "79 (of 3)".
 std::string Xid(const v1::Device& device) {
   const auto& events = device.readings().xid_events();
   if (events.empty()) return "";

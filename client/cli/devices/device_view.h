@@ -1,4 +1,4 @@
-// Devices as a table: for GPUs with what nvidia-smi shows.
+// Devices as a table. GPUs have the columns of nvidia-smi.
 #pragma once
 
 #include "client/cli/output/console.h"
@@ -8,11 +8,11 @@ namespace gpupool::client {
 
 struct DeviceViewOptions {
   bool headers = true;
-  bool wide = false;  // also clocks, processes and what the GPU is
+  bool wide = false;  // also clocks, processes and the GPU's name
 };
 
-// Columns of GPUs are there when one of the devices is a GPU; a cell is empty
-// ("-") when the device does not tell.
+// Prints the table. It has the columns of GPUs if one of the devices is a GPU.
+// A cell is empty ("-") if the device does not report the value.
 void PrintDevices(const Stream& stream, const v1::ListDevicesResponse& devices,
                   const DeviceViewOptions& options);
 

@@ -32,8 +32,8 @@ int List(Context& context, const DevicesOptions& options) {
   return kOk;
 }
 
-// On a terminal each picture replaces the one before; elsewhere they follow
-// one another, in JSON one a line.
+// Prints the devices again and again. On a terminal each table replaces the
+// previous one. Elsewhere they follow each other, in JSON one per line.
 int Watch(Context& context, const DevicesOptions& options) {
   const absl::StatusOr<Client*> client = context.client();
   if (!client.ok()) return context.Fail(client.status());
@@ -52,7 +52,7 @@ int Watch(Context& context, const DevicesOptions& options) {
         out.flush();
         return out.good();
       });
-  if (context.stop().stop_requested()) return kOk;  // the way to end it
+  if (context.stop().stop_requested()) return kOk;  // the only way to end it
   return status.ok() ? kOk : context.Fail(status);
 }
 
@@ -65,12 +65,12 @@ void AddDevices(CLI::App& app, Invocation& invocation) {
       "  gpupool devices --watch\n  gpupool devices memory cpu:0");
   devices->require_subcommand(0, 1);
   devices->add_flag("--watch", options->watch,
-                    "Go on showing them until Ctrl-C");
+                    "Refresh the table until Ctrl-C");
   devices->add_flag("--wide", options->wide,
-                    "GPUs: also clocks, processes and what the GPU is");
+                    "GPUs: also clocks, processes and the GPU's name");
   devices
       ->add_option("--interval", options->interval_seconds,
-                   "Seconds between pictures of --watch (default: 1)")
+                   "Seconds between refreshes with --watch (default: 1)")
       ->check(CLI::Range(0.1, 3600.0))
       ->type_name("SECONDS");
   invocation.On(devices, [options](Context& c) {

@@ -19,7 +19,8 @@ struct DrainOptions {
   bool let_finish = false;
 };
 
-// "; jobs 3, 7 checkpoint and leave; models a/1 stay until they are unloaded"
+// Returns "; jobs 3, 7 checkpoint and leave; models a/1 stay until they are
+// unloaded".
 std::string LeftText(const v1::Device& device) {
   std::string text;
   if (device.job_ids_size() > 0) {
@@ -29,7 +30,7 @@ std::string LeftText(const v1::Device& device) {
     absl::StrAppend(
         &text,
         device.drain().lets_finish()
-            ? (one ? " goes on to its end" : " go on to their end")
+            ? (one ? " runs to its end" : " run to their end")
             : (one ? " checkpoints and leaves" : " checkpoint and leave"));
   }
   if (device.versions_size() > 0) {
@@ -64,7 +65,8 @@ int Resume(Context& context, const std::string& name) {
   const auto device = (*client)->ResumeDevice(request);
   if (!device.ok()) return context.Fail(device.status());
   context.Print(*device, [&] {
-    *context.out().stream << device->name() << " takes jobs and models again\n";
+    *context.out().stream << device->name()
+                          << " accepts jobs and models again\n";
   });
   return kOk;
 }
@@ -76,25 +78,24 @@ void AddDevicesDrain(CLI::App& devices, Invocation& invocation) {
   CLI::App* drain = AddVerb(
       devices, "drain",
       "Place nothing new on a device until it is resumed. Jobs that run there "
-      "checkpoint and go on elsewhere; models stay until they are unloaded.",
+      "checkpoint and resume elsewhere; models stay until they are unloaded.",
       "  gpupool devices drain cpu:0 --reason \"new fan\"");
   drain->add_option("device", options->device, "The device, as in cpu:0")
       ->required()
       ->type_name("NAME");
   drain
       ->add_option("--reason", options->reason,
-                   "Shown to people whose jobs wait")
+                   "Reason, shown to users whose jobs wait for the device")
       ->type_name("TEXT");
   drain->add_flag("--let-finish", options->let_finish,
-                  "Let the jobs that run there go on to their end");
+                  "Let the jobs that run there finish");
   invocation.On(drain, [options](Context& c) { return Drain(c, *options); });
 
   auto name = std::make_shared<std::string>();
-  CLI::App* resume =
-      AddVerb(devices, "resume",
-              "Place jobs and models on a drained device again; the cool-down "
-              "of one that has failed ends, too.",
-              "  gpupool devices resume cpu:0");
+  CLI::App* resume = AddVerb(devices, "resume",
+                             "Place jobs and models on a drained device again. "
+                             "Also ends a cool-down after faults.",
+                             "  gpupool devices resume cpu:0");
   resume->add_option("device", *name, "The device, as in cpu:0")
       ->required()
       ->type_name("NAME");

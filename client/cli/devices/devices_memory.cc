@@ -48,7 +48,7 @@ int Memory(Context& context, const MemoryOptions& options) {
     const auto snapshot =
         CallDevice(**client, &Stub::GetMemorySnapshot, request);
     if (!snapshot.ok()) return context.Fail(snapshot.status());
-    // A snapshot is for programs: it has no table.
+    // A snapshot is for programs, so it has no table.
     context.Print(*snapshot, [&] {
       *context.out().stream << MessageToJson(*snapshot, true);
     });
@@ -78,7 +78,7 @@ int EmptyCache(Context& context, const std::string& device) {
   const auto answer = CallDevice(**client, &Stub::EmptyCache, request);
   if (!answer.ok()) return context.Fail(answer.status());
   context.Print(*answer, [&] {
-    *context.out().stream << device << ": gave back "
+    *context.out().stream << device << ": freed "
                           << FormatBytes(answer->freed_bytes()) << "\n";
   });
   return kOk;
@@ -109,7 +109,7 @@ int SetFraction(Context& context, const MemoryOptions& options) {
   context.Print(*stats, [&] {
     *context.out().stream << options.device << ": at most "
                           << FormatBytes(stats->limit_bytes())
-                          << " are given out\n";
+                          << " may be allocated\n";
   });
   return kOk;
 }
@@ -121,7 +121,7 @@ int RecordHistory(Context& context, const MemoryOptions& options) {
   request.set_device(options.device);
   request.set_enabled(options.history == "on");
   request.set_max_entries(options.max_entries);
-  // A second call would forget what the first one has begun to remember.
+  // A repeated call would discard the history since the first call.
   const auto answer = CallDevice(**client, &Stub::RecordMemoryHistory, request,
                                  Connection::kOnce);
   if (!answer.ok()) return context.Fail(answer.status());
@@ -162,13 +162,13 @@ CLI::App* AddDeviceVerb(CLI::App& devices, const VerbText& text,
 
 void AddTools(CLI::App& devices, Invocation& invocation,
               const std::shared_ptr<MemoryOptions>& options) {
-  CLI::App* fraction = AddDeviceVerb(
-      devices,
-      {"fraction",
-       "Let at most this share of the device's memory be used, until it is set "
-       "again.",
-       "  gpupool devices fraction cpu:0 0.5"},
-      *options);
+  CLI::App* fraction =
+      AddDeviceVerb(devices,
+                    {"fraction",
+                     "Limit the share of the device's memory that may be used, "
+                     "until it is set again.",
+                     "  gpupool devices fraction cpu:0 0.5"},
+                    *options);
   fraction->add_option("FRACTION", options->fraction, "Above 0, at most 1")
       ->required();
   invocation.On(fraction,
@@ -177,7 +177,7 @@ void AddTools(CLI::App& devices, Invocation& invocation,
   CLI::App* history = AddDeviceVerb(
       devices,
       {"history",
-       "Remember the device's last allocations and frees, or forget them.",
+       "Turn the recording of the device's allocations and frees on or off.",
        "  gpupool devices history cpu:0 on --max-entries 10000"},
       *options);
   history->add_option("STATE", options->history, "on or off")
@@ -185,7 +185,8 @@ void AddTools(CLI::App& devices, Invocation& invocation,
       ->check(CLI::IsMember({"on", "off"}));
   history
       ->add_option("--max-entries", options->max_entries,
-                   "How many; the oldest go (default: 100000)")
+                   "Number of events to keep; the oldest are dropped first "
+                   "(default: 100000)")
       ->check(CLI::Range(1, 1'000'000));
   invocation.On(history,
                 [options](Context& c) { return RecordHistory(c, *options); });
@@ -193,8 +194,8 @@ void AddTools(CLI::App& devices, Invocation& invocation,
   CLI::App* dump =
       AddDeviceVerb(devices,
                     {"dump",
-                     "Write the memory's blocks and history as a file for "
-                     "pytorch.org/memory_viz.",
+                     "Write the blocks and the history of a device's memory to "
+                     "a file for pytorch.org/memory_viz.",
                      "  gpupool devices dump cpu:0 -O memory.pickle"},
                     *options);
   dump->add_option("-O,--file", options->file, "The file to write")->required();
@@ -215,8 +216,7 @@ void AddDevicesMemory(CLI::App& devices, Invocation& invocation) {
       *options);
   memory->add_flag("--snapshot", options->snapshot,
                    "Every segment and block with its owner, as JSON");
-  memory->add_flag("--all", options->all,
-                   "Every figure under the name that PyTorch gives it");
+  memory->add_flag("--all", options->all, "All figures under PyTorch's names");
   invocation.On(memory, [options](Context& c) { return Memory(c, *options); });
   invocation.On(
       AddDeviceVerb(
@@ -228,7 +228,7 @@ void AddDevicesMemory(CLI::App& devices, Invocation& invocation) {
   invocation.On(
       AddDeviceVerb(
           devices,
-          {"reset-peak", "Set the recorded peaks to the present values.",
+          {"reset-peak", "Set the recorded peaks to the current values.",
            "  gpupool devices reset-peak cpu:0"},
           *options),
       [options](Context& c) { return ResetPeak(c, options->device); });

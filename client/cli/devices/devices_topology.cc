@@ -43,9 +43,9 @@ void PrintMatrix(const Context& context,
   *context.out().stream
       << (known ? "NVL NVLink, PIX one PCIe switch, PXB several, PHB a host "
                   "bridge, NODE one NUMA node, SYS two\n"
-                : "Nobody tells how they are connected: they are no GPUs, or "
-                  "there is one, or the driver's management library is "
-                  "missing.\n");
+                : "The connections are unknown: the devices are not GPUs, "
+                  "there is only one GPU, or the driver's management library "
+                  "is missing.\n");
 }
 
 int ShowTopology(Context& context) {
@@ -60,11 +60,11 @@ int ShowTopology(Context& context) {
 }  // namespace
 
 void AddDevicesTopology(CLI::App& devices, Invocation& invocation) {
-  CLI::App* topology = AddVerb(
-      devices, "topology",
-      "Show how the devices are connected, as `nvidia-smi topo -m` does; jobs "
-      "on several devices get those that are connected best.",
-      "  gpupool devices topology");
+  CLI::App* topology =
+      AddVerb(devices, "topology",
+              "Show how the devices are connected, like `nvidia-smi topo -m`. "
+              "Jobs on several devices get those with the fastest links.",
+              "  gpupool devices topology");
   invocation.On(topology, [](Context& c) { return ShowTopology(c); });
 }
 

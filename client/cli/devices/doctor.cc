@@ -1,5 +1,6 @@
 // gpupool doctor: what on this machine keeps gpupool from its GPUs. Asks no
-// server: the worker binary looks, since it is what loads drivers.
+// server. The worker binary examines the machine, because only the worker loads
+// drivers.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
@@ -22,9 +23,9 @@
 namespace gpupool::client {
 namespace {
 
-// More than the worker gives all of its own questions.
+// Larger than the worker's limit for all of its own questions.
 constexpr absl::Duration kLimit = absl::Seconds(170);
-// The worker's exit codes: no failure, one at least, wrong arguments.
+// The worker's exit codes: no failure, at least one failure, wrong arguments.
 constexpr int kWorkerDone = 0;
 constexpr int kWorkerFailed = 1;
 constexpr int kWorkerUsage = 2;
@@ -60,7 +61,8 @@ std::vector<std::string> Arguments(const DoctorOptions& options) {
   return arguments;
 }
 
-// The worker's own limits within ours, so that it can tell what hangs.
+// Passes limits to the worker that are below ours, so that it can name what
+// hangs.
 void AddLimits(absl::Duration limit, std::vector<std::string>& arguments) {
   const double seconds =
       std::clamp(absl::ToDoubleSeconds(limit) * 0.8, 0.1, 600.0);
@@ -70,19 +72,19 @@ void AddLimits(absl::Duration limit, std::vector<std::string>& arguments) {
        "--total-seconds", absl::StrCat(seconds)});
 }
 
-// Why the program gave no answer, and what to do about it.
+// Returns why the program gave no answer, with a remedy.
 absl::Status WithoutAnswer(const absl::Status& status) {
   if (absl::IsDeadlineExceeded(status)) {
     return absl::DeadlineExceededError(
         absl::StrCat(status.message(),
-                     "; give it more with --timeout, and look whether "
+                     "; allow more time with --timeout, and check whether "
                      "nvidia-smi answers"));
   }
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), kNameWorker));
 }
 
-// Only of a worker that ended as one that has looked.
+// Returns an error unless the worker completed its examination.
 absl::Status CheckEnd(const std::string& worker, const ProgramOutput& output) {
   if (output.signal == 0 &&
       (output.exit_code == kWorkerDone || output.exit_code == kWorkerFailed)) {
@@ -95,8 +97,8 @@ absl::Status CheckEnd(const std::string& worker, const ProgramOutput& output) {
                          ::strsignal(output.signal), ")");
   return absl::UnavailableError(
       absl::StrCat(worker, " doctor ", end,
-                   ", so its findings are not to be trusted; install gpupool "
-                   "and gpupool-worker of one build"));
+                   ", so its findings cannot be trusted; install gpupool and "
+                   "gpupool-worker of one build"));
 }
 
 std::string CheckPorts(const std::string& text) {
@@ -110,14 +112,14 @@ std::string CheckPorts(const std::string& text) {
                           ", with commas between them");
     }
     if (port != 0 && !ports.insert(port).second) {
-      return absl::StrCat("the port ", port, " is twice in '", text,
-                          "'; give each its own");
+      return absl::StrCat("the port ", port, " occurs twice in '", text,
+                          "'; give each service its own port");
     }
   }
   if (words.size() <= kMostPorts) return "";
   return absl::StrCat("there are ", words.size(), " ports in '", text,
                       "', at most ", kMostPorts,
-                      " are asked for: the gRPC, HTTP and metrics port");
+                      " are expected: the gRPC, HTTP and metrics port");
 }
 
 std::string CheckFolder(const std::string& text) {
@@ -132,7 +134,7 @@ int Doctor(Context& context, const DoctorOptions& options) {
   const auto output = RunProgram(arguments, limit, context.stop());
   if (absl::IsCancelled(output.status())) return kInterrupted;
   if (!output.ok()) return context.Fail(WithoutAnswer(output.status()));
-  // It has said itself what is wrong with its arguments.
+  // The worker has printed what is wrong with its arguments.
   if (output->exit_code == kWorkerUsage) return kUsage;
   const absl::Status end = CheckEnd(arguments[0], *output);
   if (!end.ok()) return context.Fail(end);
@@ -151,31 +153,31 @@ int Doctor(Context& context, const DoctorOptions& options) {
 
 void AddDoctor(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<DoctorOptions>();
-  CLI::App* verb = AddVerb(
-      app, "doctor",
-      "Say what on this machine is wrong for gpupool and its GPUs, and what to "
-      "do about it. No server is asked.",
-      "  gpupool doctor\n"
-      "  gpupool doctor --expect-gpu -o json");
+  CLI::App* verb =
+      AddVerb(app, "doctor",
+              "Find out what keeps gpupool from using this machine's GPUs, and "
+              "what to do about it. No server is asked.",
+              "  gpupool doctor\n"
+              "  gpupool doctor --expect-gpu -o json");
   verb->add_flag("--expect-gpu", options->expect_gpu,
-                 "Having no GPU to use is a failure");
-  verb->add_option("--cuda-lib-dir", options->cuda_lib_dir,
-                   "As gpupoold's: folders of NVIDIA's libraries, with colons "
-                   "between them")
-      ->type_name("DIR");
+                 "Report a missing GPU as a failure");
   verb->add_option(
-          "--state-dir", options->state_dir,
-          absl::StrCat("As gpupoold's (default: ", kDefaultStateDir, ")"))
+          "--cuda-lib-dir", options->cuda_lib_dir,
+          "Folders of NVIDIA's libraries, separated by colons, as for gpupoold")
+      ->type_name("DIR");
+  verb->add_option("--state-dir", options->state_dir,
+                   absl::StrCat("gpupoold's state folder (default: ",
+                                kDefaultStateDir, ")"))
       ->check(CLI::Validator(CheckFolder, ""))
       ->type_name("DIR");
-  verb->add_option("--ports", options->ports,
-                   absl::StrCat("gpupoold's gRPC, HTTP and metrics port "
-                                "(default: ",
-                                DefaultPorts(), ")"))
+  verb->add_option(
+          "--ports", options->ports,
+          absl::StrCat("gpupoold's gRPC, HTTP and metrics ports (default: ",
+                       DefaultPorts(), ")"))
       ->check(CLI::Validator(CheckPorts, ""))
       ->type_name("PORTS");
   verb->add_option("--worker-binary", options->worker_binary,
-                   "The worker that looks (default: beside this program)")
+                   "The worker binary to run (default: beside this program)")
       ->type_name("FILE");
   invocation.On(verb, [options](Context& c) { return Doctor(c, *options); });
 }

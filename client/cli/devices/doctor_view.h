@@ -1,4 +1,4 @@
-// What `gpupool doctor` shows of the worker's findings.
+// Output of `gpupool doctor`: the worker's findings.
 #pragma once
 
 #include <string>
@@ -17,19 +17,19 @@ struct DoctorFinding {
   std::string remedy;  // may be empty
 };
 
-// Of the line of JSON in what `gpupool-worker doctor` printed. UNAVAILABLE
-// when there is none.
+// Reads the findings from the line of JSON in the output of `gpupool-worker
+// doctor`. UNAVAILABLE if there is no such line.
 absl::StatusOr<std::vector<DoctorFinding>> ReadFindings(
     absl::string_view output);
 
 bool HasFailure(const std::vector<DoctorFinding>& findings);
 
-// A line for each finding, its remedy beneath, and one that counts them. On a
-// terminal lines are broken at its width.
+// Prints a line for each finding, its remedy below it, and a last line with the
+// counts. On a terminal, lines are wrapped at its width.
 void PrintFindings(const std::vector<DoctorFinding>& findings,
                    const Stream& stream);
 
-// {"failures": 0, "warnings": 1, "findings": [...]}
+// Returns {"failures": 0, "warnings": 1, "findings": [...]}.
 std::string FindingsJson(const std::vector<DoctorFinding>& findings);
 
 }  // namespace gpupool::client

@@ -22,12 +22,12 @@ namespace gpupool::client {
 namespace {
 
 constexpr size_t kMostBytes = size_t{4} << 20;
-// The pauses between looks at `stop`, and at the program's end once its
-// output is closed.
+// The pauses between checks of `stop`, and between checks for the program's end
+// once its output is closed.
 constexpr absl::Duration kTurn = absl::Milliseconds(50);
 constexpr absl::Duration kShortTurn = absl::Milliseconds(2);
 
-// A folder is refused with the words for a lack of permission.
+// The system reports a folder as a lack of permission.
 absl::Status SpawnError(const std::string& program, int error) {
   struct stat facts = {};
   const bool folder =
@@ -55,7 +55,7 @@ absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& arguments,
     ::posix_spawnattr_destroy(&attributes);
   };
   ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  // A group of its own, so that its children can be ended with it.
+  // A separate process group, so that children can be killed with the program.
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t pid = 0;
   const int error = ::posix_spawn(&pid, pointers[0], &actions, &attributes,
@@ -64,13 +64,14 @@ absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& arguments,
   return pid;
 }
 
-// A program that runs, and what it has printed so far.
+// A running program, and its output so far.
 class Running {
  public:
   Running(pid_t pid, int input) : pid_(pid), input_(input) {}
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
-  // Ends it and its children. One that the system cannot end is left behind.
+  // Kills the program and its children. Does not wait for a process that the
+  // system cannot kill.
   ~Running() {
     if (!ended_) ::kill(-pid_, SIGKILL);
     for (int turn = 0; !ended_ && turn < kTurnsAfterKill; ++turn) {
@@ -79,7 +80,8 @@ class Running {
     }
   }
 
-  // Until it has ended, whoever holds its output then.
+  // Waits until the program has ended, even if another process holds its output
+  // then.
   absl::Status Await(absl::Duration limit, const std::stop_token& stop) {
     const absl::Time deadline = absl::Now() + limit;
     while (!HasEnded()) {
@@ -89,9 +91,11 @@ class Running {
         return absl::DeadlineExceededError(absl::StrCat(
             "it did not end within ", absl::FormatDuration(limit)));
       }
-      // Its end is seen by looking: most close their output with it.
+      // Most programs close their output when they end, so the end is found by
+      // polling.
       Take(std::min(left, open_ ? kTurn : kShortTurn));
     }
+    // Output from before the end may still be in the pipe.
     while (Take(absl::ZeroDuration())) {
     }
     return absl::OkStatus();
@@ -105,10 +109,13 @@ class Running {
  private:
   static constexpr int kTurnsAfterKill = 100;
 
-  // Its children that still run are ended while it keeps its number.
+  // Returns whether the program has ended, and kills its children then. They
+  // are killed before the process id is released, so that the id cannot belong
+  // to another process.
   bool HasEnded() {
     siginfo_t info = {};
     if (ended_) return true;
+    // WNOWAIT leaves a zombie, which keeps the process id reserved.
     if (::waitid(P_PID, static_cast<id_t>(pid_), &info,
                  WEXITED | WNOHANG | WNOWAIT) != 0 ||
         info.si_pid == 0) {
@@ -119,8 +126,9 @@ class Running {
     return ended_ = true;
   }
 
-  // Reads a part; waits for it. What is more than the bound is forgotten, so
-  // that the program does not wait for a reader. False when there is none.
+  // Waits for a part of the output and reads it. Drops everything beyond the
+  // bound, so that the program never waits for a reader. Returns false at the
+  // end of the output.
   bool Take(absl::Duration wait) {
     const auto milliseconds = static_cast<int>(absl::ToInt64Milliseconds(wait));
     pollfd watched = {open_ ? input_ : -1, POLLIN, 0};
@@ -149,7 +157,7 @@ absl::StatusOr<ProgramOutput> RunProgram(
     std::stop_token stop) {
   std::array<int, 2> ends = {-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return absl::UnavailableError("the system has no pipe left");
+    return absl::UnavailableError("the system cannot create a pipe");
   }
   const absl::Cleanup close_input = [&] { ::close(ends[0]); };
   const auto pid = Spawn(arguments, ends[1]);

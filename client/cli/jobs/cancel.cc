@@ -38,7 +38,7 @@ int Cancel(Context& context, const std::string& text) {
   if (!job.ok()) return context.Fail(job.status());
   context.Print(*job, [&] {
     *context.out().stream << "job " << job->id() << " (" << job->spec().name()
-                          << (IsFinal(found->state()) ? ") has ended before: "
+                          << (IsFinal(found->state()) ? ") had already ended: "
                                                       : ") is ")
                           << StateText(job->state()) << "\n";
   });
@@ -51,8 +51,8 @@ void AddCancel(CLI::App& app, Invocation& invocation) {
   auto job = std::make_shared<std::string>();
   CLI::App* verb = AddVerb(
       app, "cancel",
-      "Stop a job: a waiting one at once, a running one after its step. Its "
-      "checkpoints stay. Cancelling an ended job changes nothing.",
+      "Stop a job: a waiting job at once, a running job after its step. Its "
+      "checkpoints are kept. Cancelling an ended job changes nothing.",
       "  gpupool cancel 7\n  gpupool cancel 7_3");
   verb->add_option("JOB", *job, kJobOrArrayHelp)->required();
   invocation.On(verb, [job](Context& c) { return Cancel(c, *job); });

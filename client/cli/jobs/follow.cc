@@ -19,8 +19,9 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(200);
 constexpr absl::Duration kPollInterval = absl::Seconds(1);
 
-// Events and connection losses on their way from the thread that reads the
-// stream to the thread that draws. Bounded by the reader's waiting.
+// A queue of events and connection losses, from the thread that reads the
+// stream to the thread that draws. It is bounded: the reader waits when it is
+// full.
 class Feed {
  public:
   struct Item {
@@ -39,14 +40,15 @@ class Feed {
     end_ = std::move(status);
   }
 
-  // Everything that is there, after waiting up to `timeout` for something.
+  // Returns all items, after waiting up to `timeout` for the first.
   std::deque<Item> Take(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);
     mutex_.AwaitWithTimeout(absl::Condition(this, &Feed::HasNews), timeout);
     return std::exchange(items_, {});
   }
 
-  // The status of the whole watch once it ended and all was taken.
+  // Returns the status of the whole watch, once it has ended and all items were
+  // taken.
   std::optional<absl::Status> end() const {
     absl::MutexLock lock(&mutex_);
     return items_.empty() ? end_ : std::nullopt;
@@ -75,10 +77,13 @@ void Read(Client& client, uint64_t job_id, std::stop_token stop, Feed& feed) {
                       }));
 }
 
-// Looks at the job now and then; gives up at once when the server is away.
+// Asks for the job now and then. Gives up at once when the server is
+// unreachable.
 class Poller {
  public:
   Poller(const Client& client, uint64_t job_id) {
+    // A separate client without retries: a poll must not hold up the drawing
+    // while the server is away.
     ClientOptions options = client.options();
     options.call_timeout = absl::Seconds(2);
     options.retry_window = absl::ZeroDuration();
@@ -100,7 +105,7 @@ class Poller {
   absl::Time next_ = absl::InfinitePast();
 };
 
-// Draws until the feed ends; returns how it ended.
+// Draws until the feed ends, and returns how it ended.
 absl::Status Show(Context& context, const FollowOptions& options,
                   const v1::Job& job, Poller& poller, Feed& feed) {
   const Stream& stream =
@@ -118,8 +123,7 @@ absl::Status Show(Context& context, const FollowOptions& options,
       } else if (item.notice != last_notice) {
         last_notice = item.notice;
         view.Clear();
-        context.Say(
-            absl::StrCat("connection lost, trying again: ", item.notice));
+        context.Say(absl::StrCat("connection lost, retrying: ", item.notice));
       }
     }
     if (options.events_as_json) continue;
@@ -145,7 +149,7 @@ absl::StatusOr<v1::Job> FollowJob(Context& context, Client& client,
   }
   if (absl::IsCancelled(end) && context.stop().stop_requested()) {
     context.Say(absl::StrCat("detached; job ", job.id(),
-                             " goes on. Come back: gpupool watch ", job.id(),
+                             " continues. Follow it: gpupool watch ", job.id(),
                              "   Stop it: gpupool cancel ", job.id()));
     return end;
   }

@@ -1,4 +1,4 @@
-// Following a job to its end on the console: the body of `run` and `watch`.
+// Follows a job to its end on the console, for `run` and `watch`.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,16 +8,17 @@
 namespace gpupool::client {
 
 struct FollowOptions {
-  // Print each event as a line of JSON on standard output, nothing else.
+  // Whether each event is printed as a line of JSON on standard output, and
+  // nothing else.
   bool events_as_json = false;
-  // Where the progress goes: standard output, or standard error where the
-  // output is for programs.
+  // Whether progress goes to standard error, because standard output is for
+  // programs. By default it goes to standard output.
   bool progress_on_err = false;
 };
 
-// Follows `job` until it ends and returns it as it then is. Cancelled when the
-// user interrupts; the job goes on, and a line on standard error says how to
-// come back.
+// Follows `job` until it ends, and returns it in its final state. Cancelled
+// when the user interrupts. The job then continues, and a line on standard
+// error says how to follow it again.
 absl::StatusOr<v1::Job> FollowJob(Context& context, Client& client,
                                   const v1::Job& job,
                                   const FollowOptions& options);

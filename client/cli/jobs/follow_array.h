@@ -1,5 +1,4 @@
-// Following an array's counts to the end of its last task, through lost
-// connections.
+// Follows an array's counts until its last task ends, through lost connections.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +10,9 @@
 
 namespace gpupool::client {
 
-// Calls `on_change` with the array whenever a count has changed, and returns it
-// as it was last. Cancelled when `stop` was asked for; Unavailable when the
-// server did not come back within two minutes.
+// Calls `on_change` with the array whenever a count has changed, and returns
+// the final array. Cancelled when `stop` was requested. Unavailable when the
+// server was unreachable for two minutes.
 absl::StatusOr<v1::JobArray> FollowArray(
     Client& client, const v1::JobArray& array, std::stop_token stop,
     const std::function<void(const v1::JobArray&)>& on_change);

@@ -1,7 +1,7 @@
-// What a person sees while following a job: one live line on a terminal,
-// a plain line now and then elsewhere.
+// The output while a job is followed: one live line on a terminal, else a plain
+// line now and then.
 //
-// Thread-safety: one thread. Borrows the stream. Time comes from the caller.
+// Thread-safety: one thread. Borrows the stream. The caller gives the time.
 #pragma once
 
 #include "absl/strings/string_view.h"
@@ -16,15 +16,15 @@ class FollowView {
  public:
   FollowView(const Stream& stream, const v1::Job& job);
 
-  // A fresh look at the job: memory, queue reason.
+  // Takes the job's present state, such as its memory and why it waits.
   void OnJob(const v1::Job& job);
   void OnEvent(const v1::JobEvent& event);
-  // Draws the live line, or prints a plain line when one is due. Call a few
-  // times a second.
+  // Draws the live line, or prints a plain line when one is due. Must be called
+  // a few times a second.
   void Draw(absl::Time now);
-  // A line above the live one.
+  // Prints a line above the live line.
   void Note(absl::string_view text, Style style = Style::kPlain);
-  // Takes the live line away.
+  // Removes the live line.
   void Clear();
 
  private:
@@ -33,13 +33,13 @@ class FollowView {
   const Stream stream_;
   ProgressView view_;
   const absl::Time submitted_;
-  bool drawn_ = false;    // the live line is on the screen
-  bool changed_ = false;  // there is something new for a plain line
+  bool drawn_ = false;    // whether the live line is on the screen
+  bool changed_ = false;  // whether there is news for a plain line
   absl::Time next_plain_ = absl::InfinitePast();
 };
 
-// What a job came to: state and time, held-out figures, memory, error and
-// hint. Several lines, each with its end.
+// Returns the result of a job: state and time, held-out figures, memory, error
+// and hint. Each line ends with a line end.
 std::string JobSummary(const Stream& stream, const v1::Job& job,
                        absl::Time now);
 

@@ -33,7 +33,7 @@ int AskArray(Context& context, uint64_t id, ArrayCall<Request> call) {
   return kOk;
 }
 
-// A verb of one job or array: its texts and its two calls.
+// A verb for one job or array: its texts and its two calls.
 template <typename Request>
 struct Verb {
   const char* name;
@@ -78,8 +78,8 @@ void AddHold(CLI::App& app, Invocation& invocation) {
   Add<v1::HoldJobRequest>(
       app, invocation,
       {"hold",
-       "Keep a job from starting until it is released. One that runs "
-       "checkpoints after its step and gives its devices back.",
+       "Keep a job from starting until it is released. A running job "
+       "checkpoints after its step and frees its devices.",
        "  gpupool hold 7", &Client::HoldJob, &Client::HoldArray});
 }
 
@@ -94,9 +94,9 @@ void AddRequeue(CLI::App& app, Invocation& invocation) {
   Add<v1::RequeueJobRequest>(
       app, invocation,
       {"requeue",
-       "Queue a job again with all its attempts. One that runs checkpoints "
-       "after its step and resumes from there, one that backs off waits no "
-       "longer.",
+       "Queue a job again with its full number of attempts. A running job "
+       "checkpoints after its step and resumes from there. A job that backs "
+       "off stops waiting.",
        "  gpupool requeue 7", &Client::RequeueJob, &Client::RequeueArray});
 }
 

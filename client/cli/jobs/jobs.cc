@@ -18,11 +18,11 @@ struct JobsOptions {
   std::string name;
   int limit = 0;
   uint64_t array = 0;
-  bool tasks = false;  // one by one
+  bool tasks = false;  // one line for each task
 };
 
-// The pages that it takes to reach `limit` jobs (0: all) as one answer.
-// `collapse`: without tasks of arrays.
+// Returns one answer with as many pages as are needed for `limit` jobs (0:
+// all). `collapse` leaves out tasks of arrays.
 absl::StatusOr<v1::ListJobsResponse> ListAll(Client& client,
                                              const JobsOptions& options,
                                              bool collapse) {
@@ -48,7 +48,7 @@ absl::StatusOr<v1::ListJobsResponse> ListAll(Client& client,
   }
 }
 
-// Does one of its tasks have one of these states?
+// Returns whether a task of the array has one of these states.
 bool HasState(const v1::JobArray& array,
               const std::vector<std::string>& states) {
   if (states.empty()) return true;
@@ -80,7 +80,7 @@ absl::StatusOr<std::vector<v1::JobArray>> ListArrays(
   }
 }
 
-// Returns what to tell somebody whose list is empty.
+// Returns the text for an empty list.
 const char* EmptyText(const JobsOptions& options) {
   const bool filtered = !options.states.empty() || !options.tenant.empty() ||
                         !options.name.empty() || options.array > 0;
@@ -131,13 +131,14 @@ void AddJobs(CLI::App& app, Invocation& invocation) {
       ->type_name("NAME");
   verb->add_option("--name", options->name, "Only jobs of this name")
       ->type_name("NAME");
-  verb->add_option("--limit", options->limit, "At most so many (default: all)")
+  verb->add_option("--limit", options->limit,
+                   "Maximum number of jobs (default: all)")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
   verb->add_option("--array", options->array, "Only the tasks of this array")
       ->type_name("ID");
   verb->add_flag("--tasks", options->tasks,
-                 "Every task of every array, a line each");
+                 "Every task of every array, one line each");
   invocation.On(verb, [options](Context& c) { return Jobs(c, *options); });
 }
 

@@ -1,4 +1,4 @@
-// gpupool logs: what a job said.
+// gpupool logs: log lines and state changes of a job.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <ostream>
@@ -22,7 +22,8 @@ struct LogsOptions {
   bool follow = false;
 };
 
-// The line of an event, or "" for one that is no log line or change of state.
+// Returns the line of an event, or "" for an event that is neither a log line
+// nor a change of state.
 std::string EventLine(const v1::JobEvent& event) {
   const std::string time = absl::FormatTime(
       "%Y-%m-%dT%H:%M:%E3SZ", ToTime(event.time()), absl::UTCTimeZone());
@@ -36,7 +37,7 @@ std::string EventLine(const v1::JobEvent& event) {
   std::string text =
       absl::StrFormat("%s %-7s %s", time, "STATE", StateText(change.to()));
   if (!change.reason().empty()) absl::StrAppend(&text, ": ", change.reason());
-  // The reason often quotes the error already.
+  // The reason often contains the error already.
   if (change.has_error() &&
       !absl::StrContains(change.reason(), change.error().message())) {
     absl::StrAppend(&text, ": ", change.error().message());
@@ -49,7 +50,7 @@ int Logs(Context& context, const LogsOptions& options) {
   if (!client.ok()) return context.Fail(client.status());
   const absl::StatusOr<v1::Job> job = FindJob(**client, options.job);
   if (!job.ok()) return context.Fail(job.status());
-  // An ended job's stream ends by itself.
+  // The stream of an ended job ends by itself.
   WatchOptions watch;
   watch.stored_only = !options.follow;
   const bool as_json = context.options().output == OutputFormat::kJson;
@@ -77,7 +78,7 @@ void AddLogs(CLI::App& app, Invocation& invocation) {
               "every line is one JSON object.",
               "  gpupool logs 7\n  gpupool logs digits -f");
   verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
-  verb->add_flag("-f,--follow", options->follow, "Go on until the job ends");
+  verb->add_flag("-f,--follow", options->follow, "Continue until the job ends");
   invocation.On(verb, [options](Context& c) { return Logs(c, *options); });
 }
 

@@ -121,7 +121,7 @@ void AddPlan(CLI::App& app, Invocation& invocation) {
                    "The job, as YAML; - reads standard input")
       ->required();
   verb->add_option("--queue", options->queue,
-                   "Where it would wait (default: as the file says)")
+                   "Queue of the job (default: the job file's)")
       ->type_name("NAME");
   AddDataOption(*verb, options->data);
   invocation.On(verb, [options](Context& c) { return Plan(c, *options); });

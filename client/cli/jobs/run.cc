@@ -19,7 +19,7 @@
 namespace gpupool::client {
 namespace {
 
-// Waits for the version that the job publishes; says what came of it.
+// Waits for the version that the job publishes, and reports the result.
 int AwaitPublished(Context& context, Client& client, const v1::Job& job) {
   const absl::StatusOr<v1::ModelVersion> version =
       WaitForJobVersion(client, job, context.stop());

@@ -1,4 +1,4 @@
-// gpupool submit: hand a job over and return.
+// gpupool submit: submits a job and returns.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <ostream>
@@ -44,8 +44,7 @@ void AddSubmit(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<SubmitOptions>();
   CLI::App* verb = AddVerb(
       app, "submit",
-      "Hand a job, or an array of jobs, to the server and return. Prints its "
-      "id.",
+      "Submit a job, or an array of jobs, and return. Prints its id.",
       "  gpupool submit examples/digits.yaml\n"
       "  id=$(gpupool submit job.yaml --request-id nightly-2026-01-31)");
   AddSubmitOptions(*verb, *options);

@@ -16,7 +16,7 @@ std::string Stem(const std::string& path) {
   return name.substr(0, name.find('.'));
 }
 
-// Standard input's is the present one.
+// Returns the file's folder. For standard input, returns the current folder.
 std::string Folder(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash);
@@ -41,14 +41,15 @@ void AddSubmitOptions(CLI::App& verb, SubmitOptions& options) {
                   "The job, as YAML (see examples/); - reads standard input")
       ->required();
   verb.add_option("--request-id", options.request_id,
-                  "Names this intent: repeated with the same id, the same job "
-                  "is returned and nothing runs twice (default: random)")
+                  "Makes the submission repeatable: the same id returns the "
+                  "same job, and nothing runs twice (default: random)")
       ->type_name("ID");
-  verb.add_option("--name", options.name, "Another name for the job")
+  verb.add_option("--name", options.name,
+                  "Name of the job (default: the job file's)")
       ->type_name("NAME");
-  verb.add_option("--queue", options.queue,
-                  "Where it waits (default: as the file says; see "
-                  "`gpupool queues`)")
+  verb.add_option(
+          "--queue", options.queue,
+          "Queue of the job (default: the job file's; see `gpupool queues`)")
       ->type_name("NAME");
   AddDataOption(verb, options.data);
 }
@@ -83,8 +84,8 @@ absl::StatusOr<JobOrArray> SubmitFile(Context& context, Client& client,
   const std::string dataset = spec->data().dataset();
   if (absl::StrContains(dataset, "${index}") && !options.data.file.empty()) {
     return absl::InvalidArgumentError(
-        "--data is one dataset, and data.dataset names another one for each "
-        "task; upload them with `gpupool datasets upload`");
+        "--data is one dataset, but data.dataset names a different one for "
+        "each task; upload them with `gpupool datasets upload`");
   }
   absl::Status data = EnsureData(context, client, dataset, options.data);
   if (!data.ok()) return data;
@@ -98,10 +99,10 @@ absl::StatusOr<JobOrArray> SubmitFile(Context& context, Client& client,
         job.status().message(), ", or give the file with --data FILE"));
   }
   if (absl::IsUnavailable(job.status())) {
-    context.Say(absl::StrCat(
-        "it is not known whether the job was taken; repeat safely with "
-        "--request-id ",
-        request.request_id()));
+    context.Say(
+        absl::StrCat("it is not known whether the job was accepted; repeat "
+                     "safely with --request-id ",
+                     request.request_id()));
   }
   return job;
 }

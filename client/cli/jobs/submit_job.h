@@ -23,17 +23,17 @@ struct SubmitOptions {
 // Adds FILE, --request-id, --name, --queue and --data.
 void AddSubmitOptions(CLI::App& verb, SubmitOptions& options);
 
-// The job file as a spec. A job without a name gets the file's name without
-// folder and ending.
+// Reads the job file. A job without a name gets the file's name without folder
+// and extension.
 absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path);
 
-// Uploads the model file that the spec names, if it does, and puts its digest
-// in place of its path, which is taken from the job file's folder.
+// Uploads the model file that the spec names, if there is one, and replaces its
+// path by its digest. The path is relative to the job file's folder.
 absl::Status EnsureModel(Context& context, Client& client,
                          const std::string& job_file, v1::JobSpec& spec);
 
-// Reads the file, uploads its model and data where asked and submits it: as an
-// array where it has one.
+// Reads the file, uploads its model and data if required, and submits the job,
+// or the array if the file describes one.
 absl::StatusOr<JobOrArray> SubmitFile(Context& context, Client& client,
                                       const SubmitOptions& options);
 

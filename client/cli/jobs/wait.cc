@@ -24,7 +24,7 @@ struct WaitOptions {
   std::string timeout;
 };
 
-// Waits until `follow` ends; DeadlineExceeded when `limit` comes first.
+// Waits until `follow` ends. DeadlineExceeded after `limit`.
 absl::Status AwaitEnd(
     Context& context, absl::Time limit,
     const std::function<absl::Status(std::stop_token)>& follow) {

@@ -1,4 +1,4 @@
-// gpupool watch: follow a job that is there already.
+// gpupool watch: follows an existing job.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <ostream>
@@ -66,8 +66,8 @@ void AddWatch(CLI::App& app, Invocation& invocation) {
   CLI::App* verb = AddVerb(
       app, "watch",
       "Follow a job to its end, from its first event, through lost "
-      "connections. Exits as `run` does. With -o json every event is one line "
-      "of JSON.",
+      "connections. Has the exit codes of `run`. With -o json every event is "
+      "one line of JSON.",
       "  gpupool watch 7\n"
       "  gpupool watch digits -o json | jq -c 'select(.progress).progress'");
   verb->add_option("JOB", *job, kJobOrArrayHelp)->required();

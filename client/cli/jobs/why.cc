@@ -1,4 +1,4 @@
-// gpupool why: what a job waits for, and what would change that.
+// gpupool why: why a job waits, and what would let it start.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <ostream>
@@ -90,7 +90,7 @@ void PrintWhy(const Context& context, const v1::Job& job,
   for (const std::string& change : why.changes()) out << "  " << change << "\n";
 }
 
-// The job; of an array the last of its tasks that waits.
+// Returns the job. For an array, returns its last task that waits.
 absl::StatusOr<v1::Job> FindWaiting(Client& client, const std::string& text) {
   absl::StatusOr<JobOrArray> found = FindJobOrArray(client, text);
   if (!found.ok()) return found.status();
@@ -127,8 +127,8 @@ void AddWhy(CLI::App& app, Invocation& invocation) {
   auto job = std::make_shared<std::string>();
   CLI::App* verb = AddVerb(
       app, "why",
-      "Show what a job waits for and what would change that: its place in the "
-      "queue, what each device lacks, which running jobs give way.",
+      "Show why a job waits and what would let it start: its place in the "
+      "queue, what each device lacks, which running jobs can be preempted.",
       "  gpupool why 7\n  gpupool why digits -o json");
   verb->add_option("JOB", *job, kJobOrArrayHelp)->required();
   invocation.On(verb, [job](Context& c) { return Why(c, *job); });

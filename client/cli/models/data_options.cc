@@ -17,12 +17,12 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
       ->type_name("FILE");
   auto* column =
       verb.add_option("--label-column", options.label_column,
-                      "CSV: column of the label, from 0; negative counts from "
-                      "the end (default: -1, the last)")
+                      "CSV: column of the label, from 0; negative numbers "
+                      "count from the end (default: -1, the last)")
           ->type_name("N");
   verb.add_option("--label-columns", options.label_columns,
-                  "CSV: columns of a label of several numbers, in their order, "
-                  "as --label-column counts or, with --header, by name")
+                  "CSV: columns of a label of several numbers, in their order: "
+                  "numbers as for --label-column or, with --header, names")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("A,B,...")
@@ -30,7 +30,7 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
   verb.add_flag("--header", options.has_header,
                 "CSV: the first line holds names");
   verb.add_option("--format", options.format,
-                  "How to read it (default: by the file's name)")
+                  "Format of the file (default: by its name)")
       ->check(CLI::IsMember({"csv", "idx", "npy", "npz"}))
       ->type_name("FORMAT");
   verb.add_option("--features-array", options.features_array,
@@ -43,7 +43,7 @@ void AddLayoutOptions(CLI::App& verb, DataOptions& options) {
 
 void AddDataOption(CLI::App& verb, DataOptions& options) {
   verb.add_option("--data", options.file,
-                  "Upload this file as the job's dataset first, unless the "
+                  "First upload this file as the job's dataset, unless the "
                   "server has it")
       ->type_name("PATH");
   AddLayoutOptions(verb, options);
@@ -51,7 +51,7 @@ void AddDataOption(CLI::App& verb, DataOptions& options) {
 
 namespace {
 
-// Names, unless all of them are numbers.
+// Adds the columns as numbers if all of them are numbers, else as names.
 void AddLabelColumns(const std::vector<std::string>& columns,
                      v1::DatasetLayout& layout) {
   for (const std::string& column : columns) {

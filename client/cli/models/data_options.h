@@ -1,5 +1,5 @@
-// The options that describe a file of examples, shared by `datasets upload`
-// and by `--data` of `run`, `submit` and `plan`; and the upload itself, with a
+// The options that describe a file of examples, shared by `datasets upload` and
+// by `--data` of `run`, `submit` and `plan`, and the upload itself, with a
 // progress line on a terminal.
 #pragma once
 
@@ -33,15 +33,16 @@ void AddDataOption(CLI::App& verb, DataOptions& options);
 
 DatasetUpload MakeUpload(const std::string& name, const DataOptions& options);
 
-// Draws "uploading NAME [===>  ] 3.1 MiB of 9.8 MiB" on a terminal's `err`.
+// Returns a callback that draws "uploading NAME [===>  ] 3.1 MiB of 9.8 MiB" on
+// `err` if that is a terminal.
 UploadProgress UploadLine(const Context& context, const std::string& name);
-// The same with "receiving".
+// Returns the same callback with the word "receiving".
 UploadProgress DownloadLine(const Context& context, const std::string& name);
 void ClearUploadLine(const Context& context);
 
-// Uploads options.file under `name` unless it is there already; says what it
-// did on `err`. Does nothing when options.file is empty. InvalidArgument when
-// `name` is empty.
+// Uploads options.file as the dataset `name` unless the server has it already,
+// and reports on `err` what it did. Does nothing if options.file is empty.
+// InvalidArgument if `name` is empty.
 absl::Status EnsureData(Context& context, Client& client,
                         const std::string& name, const DataOptions& options);
 

@@ -26,7 +26,7 @@ uint64_t TotalBytes(const v1::Dataset& dataset) {
   return bytes;
 }
 
-// "1" for one number a row, "2x3" for a tensor.
+// Returns "1" for one number per row, and "2x3" for a tensor.
 std::string LabelShape(const v1::Dataset& dataset) {
   const auto& shape = dataset.labels().shape();
   return shape.empty() ? "1" : absl::StrJoin(shape, "x");
@@ -123,8 +123,8 @@ void AddUpload(CLI::App& datasets, Invocation& invocation) {
   CLI::App* verb = AddVerb(
       datasets, "upload",
       "Store a table of examples under a name. Uploading the same bytes again "
-      "changes nothing. CSV: numbers, one example a line; .gz is read as it "
-      "is.",
+      "changes nothing. CSV: numbers, one example per line. Files may be "
+      "compressed (.gz).",
       "  gpupool datasets upload digits examples/data/digits.csv.gz\n"
       "  gpupool datasets upload mnist images.idx3.gz --labels labels.idx1.gz\n"
       "  gpupool datasets upload homes homes.csv --header --label-columns "

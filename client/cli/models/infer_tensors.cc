@@ -102,7 +102,7 @@ absl::Status SaveOutputs(const std::string& folder,
     file << NpyText(tensor);
     if (file.flush()) continue;
     return absl::NotFoundError(absl::StrCat(
-        "cannot write ", path, "; is there room, and may you write there?"));
+        "cannot write ", path, "; check the free space and your permissions"));
   }
   return absl::OkStatus();
 }

@@ -14,9 +14,9 @@ struct TensorOptions {
   std::string save;                 // folder for <output>.npy; empty: print
 };
 
-// Sends one request. Prints the outputs as JSON; or writes them as files into
-// `save`, which is made where it is missing, and prints the files' names.
-// Returns the exit code.
+// Sends one request and returns the exit code. Prints the outputs as JSON, or
+// writes them as files into the folder `save` and prints the files' names.
+// Creates `save` if it is missing.
 int InferTensors(Context& context, const TensorOptions& options);
 
 }  // namespace gpupool::client

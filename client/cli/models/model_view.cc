@@ -13,7 +13,8 @@
 namespace gpupool::client {
 namespace {
 
-// Where it is; of one that has no place, where it is wanted.
+// Returns the version's device. If it has none, returns the device that it
+// waits for.
 std::string DeviceText(const v1::ModelVersion& version) {
   const bool has_no_place =
       version.device().empty() && version.state() != v1::UNLOADED;

@@ -1,4 +1,4 @@
-// Models and their versions as people read them.
+// Text about models and their versions.
 #pragma once
 
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace gpupool::client {
 
-// "ready", "load failed", ...
+// Returns "ready", "load failed", ...
 std::string VersionStateText(v1::VersionState state);
 
-// One line a version.
+// Prints one line per version.
 void PrintVersions(const Stream& stream, bool headers,
                    const v1::ListModelsResponse& models, absl::Time now);
 void PrintVersion(const Stream& stream, bool headers,
                   const v1::ModelVersion& version, absl::Time now);
 
-// Prints the version; one that could not be loaded is a failure. Returns the
-// exit code.
+// Prints the version and returns the exit code. A version that could not be
+// loaded is a failure.
 int ReportVersion(Context& context, const v1::ModelVersion& version);
 
-// A version on the command line, "digits" or "digits/3". Version 0 when none
-// is named. InvalidArgument for "digits/x".
+// A version on the command line, "digits" or "digits/3". `version` is 0 when
+// none is named. InvalidArgument for "digits/x".
 struct VersionName {
   std::string model;
   uint64_t version = 0;

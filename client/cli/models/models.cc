@@ -65,7 +65,7 @@ struct ServedOptions {
   std::string timeout;
 };
 
-// Waits until the version is served, where that is asked for.
+// Waits until the version is served, if the options ask for that.
 int ReportServed(Context& context, Client& client,
                  absl::StatusOr<v1::ModelVersion> version,
                  const ServedOptions& options) {
@@ -82,13 +82,13 @@ int ReportServed(Context& context, Client& client,
 }
 
 void AddServedOptions(CLI::App* verb, ServedOptions& options) {
-  verb->add_flag("--wait", options.wait, "Return when it is served");
+  verb->add_flag("--wait", options.wait, "Return only when it is served");
   verb->add_option("--timeout", options.timeout,
                    "How long to wait with --wait (default: 5m)")
       ->type_name("DURATION");
 }
 
-// Which checkpoint a version was made of.
+// Returns the checkpoint that a version was made from.
 std::string CheckpointText(const v1::ModelVersion& version) {
   std::string text = absl::StrCat(
       version.model(), " version ", version.version(), " is the ",
@@ -118,7 +118,7 @@ int Promote(Context& context, const PromoteOptions& options) {
   request.set_job_id(job->id());
   if (options.step.has_value()) request.set_step(*options.step);
   request.set_model(options.model);
-  // Without options of its own the version has the job's.
+  // Unless options are given, the version has those of the job.
   if (options.max_batch_size > 0 || options.max_queue_delay_microseconds > 0) {
     v1::ServingOptions& serving = *request.mutable_serving();
     serving.set_max_batch_size(options.max_batch_size);
@@ -196,19 +196,19 @@ void AddPromote(CLI::App& models, Invocation& invocation) {
       "  gpupool models promote 7 --step 500 --model digits-early");
   verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
   verb->add_option("--step", options->step,
-                   "The checkpoint of this step (default: the best where the "
-                   "job keeps best ones, else the newest)")
+                   "Step of the checkpoint (default: the best if the job keeps "
+                   "best checkpoints, else the newest)")
       ->type_name("N");
   verb->add_option("--model", options->model,
-                   "Name of the model (default: what the job says, else its "
-                   "name)")
+                   "Name of the model (default: the job's publish.model, else "
+                   "the job's name)")
       ->type_name("NAME");
   verb->add_option("--max-batch-size", options->max_batch_size,
-                   "Most rows in one execution (default: 32)")
+                   "Maximum number of rows in one batch (default: 32)")
       ->type_name("N");
   verb->add_option("--max-queue-delay-microseconds",
                    options->max_queue_delay_microseconds,
-                   "How long a request may wait for others (default: 0)")
+                   "How long a request may wait to share a batch (default: 0)")
       ->type_name("N");
   AddServedOptions(verb, options->served);
   invocation.On(verb, [options](Context& c) { return Promote(c, *options); });
@@ -236,8 +236,8 @@ void AddLoad(CLI::App& models, Invocation& invocation) {
               "  gpupool models load digits/3 --device cuda:1");
   verb->add_option("MODEL", options->name, kVersionHelp)->required();
   verb->add_option("--device", options->device,
-                   "A device (cuda:1), a kind (cuda, cpu) or any (default: "
-                   "the GPUs where there are any)")
+                   "A device (cuda:1), a kind (cuda, cpu) or any (default: the "
+                   "GPUs, if there are any)")
       ->type_name("DEVICE");
   AddServedOptions(verb, options->served);
   invocation.On(verb, [options](Context& c) { return Load(c, *options); });
@@ -265,7 +265,7 @@ void AddModels(CLI::App& app, Invocation& invocation) {
               "Stop serving a version (default: all). Requests in flight "
               "finish first.",
               "  gpupool models unload digits/1 --wait"),
-      invocation, "Return when its memory is given back", Unload);
+      invocation, "Return only when its memory is free", Unload);
   AddVersionVerb(
       AddVerb(*models, "delete", "Delete an unloaded version for good.",
               "  gpupool models delete digits/1"),

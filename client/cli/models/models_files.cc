@@ -50,14 +50,15 @@ struct ExportOptions {
   std::string format = "onnx";
 };
 
-// One of the names that the option takes.
+// Returns the precision with this name. `name` is one of the option's choices.
 v1::Precision PrecisionOf(const std::string& name) {
   v1::Precision precision = v1::PRECISION_UNSPECIFIED;
   v1::Precision_Parse(absl::AsciiStrToUpper(name), &precision);
   return precision;
 }
 
-// An ONNX file is uploaded; a YAML file holds a chain of layers.
+// Returns the model's spec. An ONNX file is uploaded. A YAML file holds a chain
+// of layers.
 absl::StatusOr<v1::ModelSpec> ReadModel(Context& context, Client& client,
                                         const ModelFileOptions& options) {
   v1::ModelSpec spec;
@@ -136,7 +137,7 @@ int Plan(Context& context, const ModelFileOptions& options) {
                           << GroupDigits(plan.parameters()) << " parameters, "
                           << FormatCount(static_cast<double>(
                                  plan.inference_flops_per_example()))
-                          << " FLOPs an example\n\n";
+                          << " FLOPs per example\n\n";
     PrintPlanParts(context, plan, answer->devices(),
                    pool.ok() ? *pool : v1::ListDevicesResponse());
   });
@@ -168,29 +169,29 @@ int Export(Context& context, const ExportOptions& options) {
 
 void AddModelFileOptions(CLI::App& verb, ModelFileOptions& options) {
   verb.add_option("FILE", options.file,
-                  "An ONNX file (data beside it is found), or the layers as "
-                  "YAML")
+                  "An ONNX file (with its external data beside it), or a YAML "
+                  "file with layers")
       ->required();
   verb.add_option("--dimension", options.sizes.dimensions,
-                  "Size of a named dimension of an ONNX model, or those that "
-                  "are served: a range 1:512 or a list 64,128; may be given "
-                  "several times")
+                  "Size of a named dimension of an ONNX model, or the sizes to "
+                  "serve: a range 1:512 or a list 64,128; may be repeated")
       ->type_name("NAME=SIZES");
   verb.add_option("--pad", options.sizes.padding,
-                  "Fill this input up with a number to the next listed size")
+                  "Pad this input with a number up to the next listed size")
       ->type_name("INPUT=NUMBER");
   verb.add_option("--bound", options.sizes.bound,
-                  "An input whose numbers decide shapes, with the largest "
-                  "that will come")
+                  "An input whose numbers determine shapes, with the largest "
+                  "numbers to expect")
       ->type_name("INPUT=NUMBERS");
   verb.add_option("--unbatched-input", options.unbatched_inputs,
                   "An input whose first dimension is not the batch")
       ->type_name("NAME");
   verb.add_option("--max-batch-size", options.max_batch_size,
-                  "Most rows in one execution (default: 32)")
+                  "Maximum number of rows in one batch (default: 32)")
       ->type_name("N");
-  verb.add_option("--max-programs", options.max_programs,
-                  "Programs to keep where sizes vary (default: 16)")
+  verb.add_option(
+          "--max-programs", options.max_programs,
+          "Maximum number of programs to keep when sizes vary (default: 16)")
       ->type_name("N");
   verb.add_option("--precision", options.precision,
                   "Arithmetic of products: highest, high (TF32 on GPUs), bf16 "
@@ -221,7 +222,7 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation) {
   upload
       ->add_option("--max-queue-delay-microseconds",
                    upload_options->max_queue_delay_microseconds,
-                   "How long a request may wait for others (default: 0)")
+                   "How long a request may wait to share a batch (default: 0)")
       ->type_name("N");
   upload->add_flag("--benchmark", upload_options->benchmark,
                    "On GPUs measure the kernels of convolutions and take the "
@@ -233,12 +234,12 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation) {
   });
 
   auto plan_options = std::make_shared<ModelFileOptions>();
-  CLI::App* plan = AddVerb(
-      models, "plan",
-      "Show what serving a model file needs and on which devices it fits. "
-      "Operators that are not supported are all listed.",
-      "  gpupool models plan resnet18.onnx --max-batch-size 8\n"
-      "  gpupool models plan resnet18.onnx --precision bf16");
+  CLI::App* plan =
+      AddVerb(models, "plan",
+              "Show what serving a model file needs and on which devices it "
+              "fits. All unsupported operators are listed.",
+              "  gpupool models plan resnet18.onnx --max-batch-size 8\n"
+              "  gpupool models plan resnet18.onnx --precision bf16");
   AddModelFileOptions(*plan, *plan_options);
   invocation.On(plan,
                 [plan_options](Context& c) { return Plan(c, *plan_options); });
@@ -246,7 +247,7 @@ void AddModelsFiles(CLI::App& models, Invocation& invocation) {
   auto export_options = std::make_shared<ExportOptions>();
   CLI::App* export_verb = AddVerb(
       models, "export",
-      "Write a version to a file: as an ONNX model, or its weights alone as "
+      "Write a version to a file: as an ONNX model, or only its weights as "
       "safetensors.",
       "  gpupool models export digits -o digits.onnx\n"
       "  gpupool models export digits/2 -o w.safetensors --format safetensors");

@@ -1,5 +1,5 @@
-// gpupool models infer: send the rows of a table to a served model, measure;
-// or one request of tensors.
+// gpupool models infer: sends the rows of a table to a served model and
+// measures, or sends one request of tensors.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -41,7 +41,7 @@ struct InferOptions {
 struct Figures {
   size_t rows = 0;
   std::optional<double> accuracy;            // of a classifier
-  std::optional<double> mean_squared_error;  // of one number a row
+  std::optional<double> mean_squared_error;  // with one output per row
   double p50_ms = 0;
   double p99_ms = 0;
   double rows_per_second = 0;
@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<size_t>> ChooseRows(const InferOptions& options,
   return HeldOutRows(spec.data().held_out(), rows);
 }
 
-// With one output a row: the number itself; else the class.
+// Returns the number itself if a row has one output, else the class.
 float Prediction(const InferenceRun& run, size_t row) {
   if (run.output_width == 1) return run.Row(row)[0];
   return static_cast<float>(ArgMax(run.Row(row)));
@@ -200,8 +200,8 @@ void AddModelsInfer(CLI::App& models, Invocation& invocation) {
   CLI::App* verb = AddVerb(
       models, "infer",
       "Send the rows of a CSV file to a served model and print accuracy, "
-      "latency and rate. Each request carries one row unless --batch says "
-      "more. Or send one request of tensors from files.",
+      "latency and rate. Each request has one row, or as many as --batch says. "
+      "With --input, send one request with tensors from files.",
       "  gpupool models infer digits --data examples/data/digits.csv.gz \\\n"
       "      --held-out-of examples/digits.yaml\n"
       "  gpupool models infer digits/2 --data new.csv --no-labels --print\n"
@@ -214,8 +214,8 @@ void AddModelsInfer(CLI::App& models, Invocation& invocation) {
           ->type_name("FILE");
   auto* input =
       verb->add_option("--input", options->tensors.inputs,
-                       "One input of the model as a whole tensor, from a .npy "
-                       "or .json file; once for each input")
+                       "One input of the model as a whole tensor from a .npy "
+                       "or .json file; repeat for each input")
           ->type_name("NAME=FILE")
           ->excludes(data);
   verb->add_option("--save", options->tensors.save,
@@ -225,10 +225,10 @@ void AddModelsInfer(CLI::App& models, Invocation& invocation) {
       ->needs(input);
   auto* label = verb->add_option("--label-column", options->label_column,
                                  "Column of the label, from 0; negative "
-                                 "counts from the end (default: -1)")
+                                 "numbers count from the end (default: -1)")
                     ->type_name("N");
   verb->add_flag("--no-labels", options->no_labels,
-                 "The file has no column of labels")
+                 "The file has no label column")
       ->excludes(label);
   verb->add_flag("--header", options->has_header, "The first line holds names");
   auto* rows = verb->add_option("--rows", options->rows,
@@ -236,7 +236,7 @@ void AddModelsInfer(CLI::App& models, Invocation& invocation) {
                                 "or A:B (default: all)")
                    ->type_name("ROWS");
   verb->add_option("--held-out-of", options->held_out_of,
-                   "Only the rows that this job file keeps out of training")
+                   "Only the rows that this job file holds out of training")
       ->type_name("FILE")
       ->excludes(rows);
   verb->add_option("--concurrency", options->concurrency,

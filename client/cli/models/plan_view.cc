@@ -57,7 +57,7 @@ void PrintLayers(const Context& context, const v1::Plan& plan) {
   table.Print(context.out(), context.headers());
 }
 
-// Returns what keeps every job from starting on the device. Empty: nothing.
+// Returns the reason why no job can start on the device. Empty: none.
 std::string ClosedText(const v1::Device& device) {
   switch (device.state()) {
     case v1::DEVICE_STARTING:

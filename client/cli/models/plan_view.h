@@ -1,4 +1,4 @@
-// What `plan` and `models plan` print of a plan.
+// Output of `plan` and `models plan`.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 namespace gpupool::client {
 
 // Prints tables of bytes, tensors, layers and devices, and warnings on `err`.
-// `pool` has the devices as they are now; where a fit's device is missing
-// there, the table says less about why nothing fits now.
+// `pool` has the present devices. If the device of a fit is missing there, the
+// table says less about why nothing fits now.
 void PrintPlanParts(
     const Context& context, const v1::Plan& plan,
     const google::protobuf::RepeatedPtrField<v1::DeviceFit>& fits,
     const v1::ListDevicesResponse& pool);
 
-// Returns when something fits on a device: "now", "never", or what has to
+// Returns when the job fits on a device: "now", "never", or the event that must
 // happen first. `device` may be null.
 std::string FitText(const v1::DeviceFit& fit, const v1::Device* device);
 

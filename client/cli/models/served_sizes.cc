@@ -18,7 +18,7 @@ absl::Status Refuse(const char* option, const std::string& text,
       absl::StrCat(option, " ", text, ": write ", form));
 }
 
-// The two sides of the first '='; none of them may be empty.
+// Splits `text` at its first '='. Neither side may be empty.
 absl::StatusOr<std::pair<std::string, std::string>> Split(
     const char* option, const std::string& text, const char* form) {
   std::pair<std::string, std::string> parts =

@@ -1,4 +1,4 @@
-// Sizes, padding and bound numbers of an ONNX model as people write them.
+// Sizes, padding and bound numbers of an ONNX model, as users write them.
 #pragma once
 
 #include <string>
@@ -10,13 +10,15 @@
 namespace gpupool::client {
 
 struct SizeTexts {
-  // "sequence=128" one size, "sequence=1:512" a range, "sequence=64,128" a list
+  // "sequence=128": one size; "sequence=1:512": a range; "sequence=64,128": a
+  // list
   std::vector<std::string> dimensions;
   std::vector<std::string> padding;  // "ids=0"
   std::vector<std::string> bound;    // "shape=4,6"
 };
 
-// InvalidArgument names the option and shows what to write.
+// Sets the sizes in `onnx`. InvalidArgument names the option and shows the
+// right form.
 absl::Status SetSizes(const SizeTexts& texts, v1::OnnxModel& onnx);
 
 }  // namespace gpupool::client

@@ -24,7 +24,7 @@ std::string LabelOf(const v1::ModelVersion& version) {
   return absl::StrCat(version.model(), " version ", version.version());
 }
 
-// Tells people why a version waits.
+// Tells the user why a version waits.
 class WaitLine {
  public:
   explicit WaitLine(const Context& context) : context_(context) {}
@@ -57,7 +57,7 @@ class WaitLine {
   bool is_said_ = false;
 };
 
-// Looks at the version again.
+// Reads the version from the server again.
 absl::Status Renew(Client& client, v1::ModelVersion& version) {
   v1::GetModelRequest request;
   request.set_name(version.model());
@@ -69,7 +69,7 @@ absl::Status Renew(Client& client, v1::ModelVersion& version) {
     return absl::OkStatus();
   }
   return absl::NotFoundError(
-      absl::StrCat(LabelOf(version), " was deleted while it was waited for"));
+      absl::StrCat(LabelOf(version), " was deleted during the wait"));
 }
 
 absl::Status StillLoading(const v1::ModelVersion& version,
@@ -77,8 +77,8 @@ absl::Status StillLoading(const v1::ModelVersion& version,
   return absl::DeadlineExceededError(absl::StrCat(
       LabelOf(version), " is still loading after ", FormatSpan(timeout),
       version.error().empty() ? "" : absl::StrCat(": it ", version.error()),
-      "; it goes on; `gpupool models unload ", version.model(), "/",
-      version.version(), "` ends that"));
+      "; the load continues; `gpupool models unload ", version.model(), "/",
+      version.version(), "` stops it"));
 }
 
 }  // namespace
@@ -122,8 +122,8 @@ absl::StatusOr<v1::ModelVersion> AwaitServed(Context& context, Client& client,
       return version;
     }
     if (version.state() == v1::UNLOADED) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          LabelOf(version), " was unloaded while it was waited for"));
+      return absl::FailedPreconditionError(
+          absl::StrCat(LabelOf(version), " was unloaded during the wait"));
     }
     line.Show(version);
     if (absl::Now() > limit) return StillLoading(version, timeout);

@@ -1,5 +1,5 @@
-// Waiting for model versions: for the one that a job publishes, and for one
-// that was asked for.
+// Waits for model versions: for the version that a job publishes, or for a
+// version whose load was requested.
 #pragma once
 
 #include <stop_token>
@@ -11,16 +11,19 @@
 
 namespace gpupool::client {
 
-// The newest version made from `job`, once it is READY or LOAD_FAILED.
-// DeadlineExceeded after the client's wait_timeout; Cancelled by `stop`.
+// Waits until the newest version that was made from `job` is READY or
+// LOAD_FAILED, and returns it. DeadlineExceeded after the client's
+// wait_timeout, Cancelled by `stop`.
 absl::StatusOr<v1::ModelVersion> WaitForJobVersion(Client& client,
                                                    const v1::Job& job,
                                                    std::stop_token stop);
 
-// Follows the version, whose load was asked for, until it is READY or
-// LOAD_FAILED, and returns it. On a terminal a line says why it waits; else the
-// first reason is said. FailedPrecondition when somebody unloads it meanwhile;
-// DeadlineExceeded after `timeout`; Cancelled by the context's `stop`.
+// Follows a version whose load was requested until it is READY or LOAD_FAILED,
+// and returns it. On a terminal a line shows why it waits. Elsewhere only the
+// first reason is printed.
+//   FAILED_PRECONDITION  somebody unloaded the version meanwhile
+//   DEADLINE_EXCEEDED    `timeout` has passed
+//   CANCELLED            the context's `stop` was requested
 absl::StatusOr<v1::ModelVersion> AwaitServed(Context& context, Client& client,
                                              v1::ModelVersion version,
                                              absl::Duration timeout);

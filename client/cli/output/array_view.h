@@ -1,4 +1,4 @@
-// Arrays of jobs as people read them.
+// Text about arrays of jobs.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace gpupool::client {
 
-// "2 running, 5 queued, 1 succeeded".
+// Returns "2 running, 5 queued, 1 succeeded".
 std::string CountsText(const v1::JobArray& array);
-// "8 tasks (0-7), at most 2 at once".
+// Returns "8 tasks (0-7), at most 2 at once".
 std::string TasksText(const v1::JobArray& array);
 
-// All of one array, a line a fact.
+// Prints everything about one array, one fact per line.
 void PrintArray(const Stream& stream, const v1::JobArray& array,
                 absl::Time now);
 
-// SUCCEEDED when all tasks have, FAILED when all have ended and one has not;
-// else RUNNING.
+// Returns SUCCEEDED when all tasks have succeeded, FAILED when all have ended
+// and one has not succeeded, else RUNNING.
 v1::JobState StateOf(const v1::JobArray& array);
 
 }  // namespace gpupool::client

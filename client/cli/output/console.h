@@ -1,6 +1,6 @@
-// Where the command line writes: results to `out`, messages to `err`.
+// The streams of the command line: results go to `out`, messages to `err`.
 //
-// Thread-safety: a Console belongs to one thread. Borrows the streams.
+// Thread-safety: a Console belongs to one thread. It borrows the streams.
 #pragma once
 
 #include <iosfwd>
@@ -16,19 +16,20 @@ struct Stream {
   std::ostream* stream = nullptr;
   bool is_terminal = false;
   bool color = false;
-  int width = 80;  // columns; of a terminal
+  int width = 80;  // columns, if this is a terminal
 };
 
 struct Console {
   Stream out;
   Stream err;
 
-  // Standard output and error. Colour only on a terminal, never with a
-  // non-empty NO_COLOR or TERM=dumb.
+  // Returns standard output and standard error. Colour is used only on a
+  // terminal, and never with a non-empty NO_COLOR or with TERM=dumb.
   static Console Standard();
 };
 
-// `text` in escape sequences when the stream takes colour.
+// Returns `text` with the escape sequences of `style` if the stream takes
+// colour, else `text`.
 std::string Paint(const Stream& stream, Style style, absl::string_view text);
 
 }  // namespace gpupool::client

@@ -28,7 +28,7 @@ std::string LossText(const v1::Job& job) {
   return absl::StrFormat("%.4g", job.progress().loss());
 }
 
-// Of jobs that scale their loss.
+// Returns the loss scale, for jobs that scale their loss.
 std::string LossScaleText(const v1::Job& job) {
   const v1::Progress& progress = job.progress();
   if (progress.loss_scale() == 0) return "";
@@ -36,20 +36,20 @@ std::string LossScaleText(const v1::Job& job) {
                          progress.skipped_steps());
 }
 
-// "12", and of a task "12 (7_3)".
+// Returns "12", or "12 (7_3)" for a task.
 std::string IdText(const v1::Job& job) {
   if (job.array_id() == 0) return absl::StrCat(job.id());
   return absl::StrCat(job.id(), " (", job.array_id(), "_", job.array_index(),
                       ")");
 }
 
-// Why it waits, or why it failed.
+// Returns why the job waits, or why it failed.
 std::string ReasonText(const v1::Job& job) {
   if (job.has_error()) return job.error().message();
   return job.waiting_reason();
 }
 
-// Prints "  name:      value" for each fact that there is.
+// Prints "  name:      value" for each fact that has a value.
 class Facts {
  public:
   explicit Facts(const Stream& stream) : stream_(stream) {}
@@ -196,7 +196,7 @@ void PrintJobs(const Stream& stream, bool headers,
   const auto is_full = [&] {
     return limit > 0 && table.rows() >= static_cast<size_t>(limit);
   };
-  // Those that are newer than the job; 0: all that are left.
+  // Adds the arrays that are newer than `job`. 0 adds all that are left.
   const auto add_arrays = [&](uint64_t job) {
     for (; array != arrays.end() && array->id() > job && !is_full(); ++array) {
       table.AddRow({absl::StrCat(array->id()), array->spec().name(),
@@ -216,7 +216,7 @@ void PrintJobs(const Stream& stream, bool headers,
   table.Print(stream, headers);
 }
 
-// "cuda:1, exclusive": where the job wants to run.
+// Returns "cuda:1, exclusive": where the job asks to run.
 std::string AskedText(const v1::JobSpec& spec) {
   return absl::StrCat(spec.device(),
                       !spec.device().empty() && spec.exclusive() ? ", " : "",

@@ -1,4 +1,4 @@
-// Jobs as people read them. The printing functions write to their stream only.
+// Text about jobs. The printing functions write only to their stream.
 #pragma once
 
 #include <string>
@@ -10,32 +10,33 @@
 
 namespace gpupool::client {
 
-// "queued", "backing off", ...
+// Returns "queued", "backing off", ...
 std::string StateText(v1::JobState state);
-// Green when it succeeded, red when it failed, yellow while it waits.
+// Returns green for succeeded, red for failed, yellow for waiting jobs.
 Style StateStyle(v1::JobState state);
 
-// The state of that name in any case ("running"), or JOB_STATE_UNSPECIFIED.
+// Returns the state with this name in any case ("running"), or
+// JOB_STATE_UNSPECIFIED.
 v1::JobState ParseState(const std::string& name);
 std::vector<std::string> StateNames();
 
 absl::Time ToTime(const google::protobuf::Timestamp& time);
-// "3m05s" since `time`; "" when it is not set.
+// Returns "3m05s", the time since `time`, or "" when it is not set.
 std::string Age(bool has_time, const google::protobuf::Timestamp& time,
                 absl::Time now);
 
-// One line a job: id, name, state, device, progress, loss, age, reason; and one
-// an array. Both are the newest first, and so is what is printed, at most
-// `limit` of it (0: all).
+// Prints one line per job (id, name, state, device, progress, loss, age,
+// reason) and one per array. Both lists must have the newest first, and so has
+// the output. Prints at most `limit` lines (0: all).
 void PrintJobs(const Stream& stream, bool headers,
                const v1::ListJobsResponse& jobs,
                const std::vector<v1::JobArray>& arrays, int limit,
                absl::Time now);
 
-// All of one job, a line a fact.
+// Prints everything about one job, one fact per line.
 void PrintJob(const Stream& stream, const v1::Job& job, absl::Time now);
 
-// "loss 0.0512, accuracy 98.61 % (360 rows)".
+// Returns "loss 0.0512, accuracy 98.61 % (360 rows)".
 std::string EvaluationText(const v1::Evaluation& evaluation);
 
 // Seconds from its first start to its end, or to `now`; "" before its start.

@@ -18,7 +18,7 @@ std::string MessageToJson(const google::protobuf::Message& message,
   std::string text;
   const auto status =
       google::protobuf::util::MessageToJsonString(message, &text, options);
-  // Only texts that are not UTF-8 cannot be written; show what can be.
+  // The function fails only if a text is not UTF-8.
   return status.ok() ? text : "{\"error\":\"a text is not UTF-8\"}";
 }
 

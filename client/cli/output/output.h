@@ -20,11 +20,12 @@ namespace gpupool::client {
 
 enum class OutputFormat { kTable, kJson, kYaml };
 
-// Indented when `pretty`, else one line without a line end.
+// Returns the JSON of `message`: indented if `pretty`, else on one line without
+// a line end.
 std::string MessageToJson(const google::protobuf::Message& message,
                           bool pretty);
 
-// Prints `message` in the asked format; `print_table` does it for kTable.
+// Prints `message` in the given format. `print_table` prints it for kTable.
 void PrintResult(const Stream& stream, OutputFormat format,
                  const google::protobuf::Message& message,
                  const std::function<void()>& print_table);

@@ -53,7 +53,7 @@ std::string StepText(const v1::Progress& progress) {
   return absl::StrCat(progress.step(), "/", progress.total_steps());
 }
 
-// Steps that changed no weight, of jobs that scale their loss.
+// Returns the number of skipped steps, for jobs that scale their loss.
 std::string SkippedText(const v1::Progress& progress) {
   return absl::StrFormat("%u skipped (loss scale %g)", progress.skipped_steps(),
                          progress.loss_scale());
@@ -85,7 +85,7 @@ std::string ProgressLine(const ProgressView& view, int width) {
   std::vector<std::string> after = {
       absl::StrFormat("%3.0f%%", std::floor(share * 100)), StepText(progress),
       absl::StrFormat("loss %.4f", progress.loss()), TimeLeft(progress)};
-  // The ends of the line, the least important last.
+  // Parts at the end of the line, the least important last.
   std::vector<std::string> extras = {Rate(progress)};
   if (view.memory_bytes > 0) {
     extras.push_back(absl::StrCat("mem ", FormatBytes(view.memory_bytes)));

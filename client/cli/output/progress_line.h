@@ -13,21 +13,22 @@ namespace gpupool::client {
 struct ProgressView {
   std::string name;  // of the job
   v1::JobState state = v1::QUEUED;
-  std::string waiting_reason;  // while it waits
+  std::string waiting_reason;  // while the job waits
   v1::Progress progress;
-  uint64_t memory_bytes = 0;  // measured, else planned; 0: not known
-  absl::Duration waited;      // since it was submitted
+  uint64_t memory_bytes = 0;  // measured, else planned; 0: unknown
+  absl::Duration waited;      // since the submission
 };
 
-// A bar with step/total, loss, samples/s, time left and memory; while the job
-// waits, for how long and why. At most `width` columns: the bar shrinks, then
-// memory, rate and bar are left out, in this order.
+// Returns a bar with step/total, loss, samples/s, time left and memory. While
+// the job waits, returns for how long and why. The line has at most `width`
+// columns: the bar shrinks first, then memory, rate and bar are left out, in
+// this order.
 std::string ProgressLine(const ProgressView& view, int width);
 
-// The same facts in words, without a bar and of any length.
+// Returns the same facts in words, without a bar and with any length.
 std::string PlainProgress(const ProgressView& view);
 
-// "[=====>    ]": `width` columns, of which `share` (0..1) are done.
+// Returns "[=====>    ]": `width` columns, of which `share` (0..1) are filled.
 std::string Bar(double share, int width);
 
 }  // namespace gpupool::client

@@ -21,13 +21,14 @@ class Table {
 
   explicit Table(std::vector<Column> columns);
 
-  // One cell for each column. Tabs and line ends in cells become spaces; an
-  // empty cell prints as "-".
+  // Adds a row with one cell for each column. Tabs and line ends in cells
+  // become spaces. An empty cell prints as "-".
   void AddRow(std::vector<std::string> cells);
 
   size_t rows() const { return rows_.size(); }
 
-  // On a terminal a line that is wider than it is cut at its last column.
+  // Prints the table. On a terminal, lines that are too wide are cut in their
+  // last column.
   void Print(const Stream& stream, bool headers) const;
 
  private:
@@ -40,10 +41,10 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// The number of terminal columns of UTF-8 text: one for each code point.
+// Returns the number of terminal columns of UTF-8 text: one per code point.
 size_t DisplayWidth(const std::string& text);
 
-// The first `width` columns of `text`; a cut text ends in "…".
+// Returns the first `width` columns of `text`. A cut text ends in "…".
 std::string Fit(const std::string& text, size_t width);
 
 }  // namespace gpupool::client

@@ -1,5 +1,4 @@
-// What `gpupool sim fill` prints: a line, or an object, for each placement.
-// Pure.
+// Output of `gpupool sim fill`: a line, or an object, for each placement. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@ namespace gpupool::client {
 
 struct Fills {
   std::string placement;
-  double seconds = 0;  // that they took in all
+  double seconds = 0;  // total run time
   struct OfSeed {
     uint64_t seed = 0;
     scheduler::FillResult result;
@@ -21,11 +20,11 @@ struct Fills {
   std::vector<OfSeed> seeds;  // at least one
 };
 
-// Shares are means over the seeds.
+// Returns one row for each placement. Shares are means over the seeds.
 Table FillTable(const std::vector<Fills>& fills);
 
-// An object for one placement, an array of objects for several, each with the
-// means and, under `seeds`, what they are of. With a line end.
+// Returns an object for one placement, or an array of objects for several, with
+// a line end. Each has the means and, under `seeds`, the figures of each seed.
 std::string FillJson(const std::vector<Fills>& fills);
 
 }  // namespace gpupool::client

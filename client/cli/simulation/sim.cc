@@ -1,4 +1,5 @@
-// gpupool sim: what a policy would have made of a trace, without a server.
+// gpupool sim: replays a trace of jobs under one or more policies, without a
+// server.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -137,7 +138,7 @@ int Sim(Context& context, const SimOptions& options) {
   return written.ok() ? kOk : context.Fail(written);
 }
 
-// "fifo: first come, ...; las: ..."
+// Returns "fifo: first come, ...; las: ...".
 std::string PoliciesText() {
   std::string text;
   for (const SimulatedPolicy& policy : SimulatedPolicies()) {
@@ -155,7 +156,7 @@ std::vector<std::string> PolicyWords() {
   return words;
 }
 
-// A span of time that may be 0.
+// Adds an option for a span of time that may be 0.
 void AddSpan(CLI::App& verb, const std::string& name, absl::Duration& value,
              const std::string& text) {
   verb.add_option_function<std::string>(
@@ -178,34 +179,35 @@ void AddSpan(CLI::App& verb, const std::string& name, absl::Duration& value,
 
 void AddPool(CLI::App& verb, SimOptions& options) {
   verb.add_option("--nodes", options.replay.nodes,
-                  "Machines of the pool (default: 1)")
+                  "Number of machines (default: 1)")
       ->check(CLI::Range(1, 65536))
       ->type_name("N");
   verb.add_option("--devices-per-node", options.replay.devices_per_node,
-                  "Devices of each (default: 8)")
+                  "Devices of each machine (default: 8)")
       ->check(CLI::Range(1, 65536))
       ->type_name("N");
 }
 
 void AddPolicy(CLI::App& verb, SimOptions& options) {
   scheduler::QueuePolicy& policy = options.replay.policy;
-  verb.add_option("--policy", options.policies,
-                  absl::StrCat("Who goes first; several, separated by commas, "
-                               "are compared (default: fifo). ",
-                               PoliciesText()))
+  verb.add_option(
+          "--policy", options.policies,
+          absl::StrCat("Which job goes first; several orders, separated by "
+                       "commas, are compared (default: fifo). ",
+                       PoliciesText()))
       ->delimiter(',')
       ->check(CLI::IsMember(PolicyWords()))
       ->type_name("POLICY");
   verb.add_option("--hysteresis", policy.hysteresis,
-                  "A job gives way when it stands so many times further back "
-                  "than one that waits (default: 2)")
+                  "A job is preempted when its standing is this many times "
+                  "that of a waiting job (default: 2)")
       ->check(CLI::Range(1.0, 1e6))
       ->type_name("FACTOR");
   AddSpan(verb, "--min-run", policy.min_run,
-          "No job gives way before it has run so long (default: 0)");
+          "No job is preempted before it has run for this time (default: 0)");
   AddSpan(verb, "--restart-cost", policy.restart_cost,
-          "What each resume costs a job, while it holds its devices (default: "
-          "60s)");
+          "Time that each resume costs a job while it holds its devices "
+          "(default: 60s)");
 }
 
 void AddTrace(CLI::App& verb, SimOptions& options) {
@@ -215,18 +217,18 @@ void AddTrace(CLI::App& verb, SimOptions& options) {
                   "standard input (default: a generated trace)")
       ->type_name("FILE");
   verb.add_option("--jobs", options.generated.jobs,
-                  "Jobs of a generated trace (default: 5000)")
+                  "Number of jobs of a generated trace (default: 5000)")
       ->check(CLI::Range(1, 1000000))
       ->excludes("--trace")
       ->type_name("N");
   verb.add_option("--load", options.generated.load,
-                  "Share of its time that a generated trace keeps the pool "
-                  "busy (default: 0.9)")
+                  "Work of a generated trace, as a share of what the pool can "
+                  "do in its time (default: 0.9)")
       ->check(CLI::Range(0.01, 10.0))
       ->excludes("--trace")
       ->type_name("SHARE");
   verb.add_option("--seed", options.generated.seed,
-                  "Of a generated trace; the same gives the same (default: 1)")
+                  "Random seed of a generated trace (default: 1)")
       ->excludes("--trace")
       ->type_name("N");
 }
@@ -246,8 +248,8 @@ void AddSim(CLI::App& app, Invocation& invocation) {
   AddPool(*verb, *options);
   AddPolicy(*verb, *options);
   verb->add_option("--plot", options->plot,
-                   "Also draw completion times, devices at work and waiting "
-                   "jobs into this SVG file")
+                   "Also draw completion times, busy devices and waiting jobs "
+                   "into this SVG file")
       ->type_name("FILE");
   invocation.On(verb, [options](Context& c) { return Sim(c, *options); });
   AddSimFill(*verb, invocation);

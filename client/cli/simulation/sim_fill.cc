@@ -1,4 +1,4 @@
-// gpupool sim fill: how much of a pool jobs get, by where they are placed.
+// gpupool sim fill: how much of a pool jobs get, by placement rule.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <ostream>
@@ -65,7 +65,7 @@ absl::StatusOr<Workload> ReadWorkload(const FillVerb& options) {
   return Workload{*std::move(nodes), *std::move(jobs)};
 }
 
-// "42" or "42-51".
+// Parses "42" or "42-51".
 absl::StatusOr<std::pair<uint64_t, uint64_t>> ParseSeeds(
     const std::string& text) {
   const std::pair<std::string, std::string> words =
@@ -129,7 +129,7 @@ int Fill(Context& context, const FillVerb& options) {
     if (!done.ok()) return context.Fail(done.status());
     fills.push_back(*std::move(done));
   }
-  // JSON is YAML, too.
+  // JSON is YAML, so one form serves both.
   if (context.options().output == OutputFormat::kTable) {
     FillTable(fills).Print(context.out(), context.headers());
   } else {
@@ -141,20 +141,21 @@ int Fill(Context& context, const FillVerb& options) {
 void AddWorkload(CLI::App& verb, FillVerb& options) {
   verb.add_option("--node-file", options.node_file,
                   "Machines as CSV or CSV.gz with the columns cpu_milli, "
-                  "memory_mib, gpu and, if known, model (default: generated)")
+                  "memory_mib, gpu and optionally model (default: generated)")
       ->type_name("FILE");
-  verb.add_option("--pod-file", options.pod_file,
-                  "Jobs as CSV or CSV.gz with the columns cpu_milli, "
-                  "memory_mib, num_gpu, gpu_milli and, if any, gpu_spec "
-                  "(default: generated)")
+  verb.add_option(
+          "--pod-file", options.pod_file,
+          "Jobs as CSV or CSV.gz with the columns cpu_milli, memory_mib, "
+          "num_gpu, gpu_milli and optionally gpu_spec (default: generated)")
       ->type_name("FILE");
-  verb.add_option("--machines", options.nodes,
-                  "Generated machines with 8 devices each (default: 64)")
+  verb.add_option(
+          "--machines", options.nodes,
+          "Number of generated machines with 8 devices each (default: 64)")
       ->check(CLI::Range(1, 4096))
       ->excludes("--node-file")
       ->type_name("N");
   verb.add_option("--jobs", options.jobs,
-                  "Generated jobs that others are drawn from (default: 2000)")
+                  "Number of generated jobs to draw from (default: 2000)")
       ->check(CLI::Range(1, 1000000))
       ->excludes("--pod-file")
       ->type_name("N");
@@ -164,32 +165,33 @@ void AddWorkload(CLI::App& verb, FillVerb& options) {
 
 void AddSimFill(CLI::App& sim, Invocation& invocation) {
   auto options = std::make_shared<FillVerb>();
-  CLI::App* verb = AddVerb(
-      sim, "fill",
-      "Give a pool jobs that never end, until it has been asked for more than "
-      "it has, and say how much of its devices they got. A job without room is "
-      "dropped.",
-      "  gpupool sim fill --machines 16 --seeds 1-3\n"
-      "  gpupool sim fill --node-file nodes.csv --pod-file pods.csv "
-      "--placement pack");
+  CLI::App* verb =
+      AddVerb(sim, "fill",
+              "Submit jobs that never end, until they have asked for more "
+              "devices than the pool has, and show the share of the devices "
+              "that they got. A job without room is dropped.",
+              "  gpupool sim fill --machines 16 --seeds 1-3\n"
+              "  gpupool sim fill --node-file nodes.csv --pod-file pods.csv "
+              "--placement pack");
   AddWorkload(*verb, *options);
   verb->add_option("--placement", options->placements,
-                   "Where jobs start; several, separated by commas, are "
-                   "compared (default: spread,best-fit,pack)")
+                   "Placement rule; several, separated by commas, are compared "
+                   "(default: spread,best-fit,pack)")
       ->delimiter(',')
       ->check(CLI::IsMember({"spread", "best-fit", "pack"}))
       ->type_name("RULE");
-  verb->add_option("--tune", options->fill.ratio,
-                   "Devices that are asked for over those there (default: 1.3)")
+  verb->add_option(
+          "--tune", options->fill.ratio,
+          "Devices that are asked for over existing devices (default: 1.3)")
       ->check(CLI::Range(0.01, 100.0))
       ->type_name("RATIO");
   verb->add_option("--seeds", options->seeds,
-                   "Of the order of the jobs: one or, as in 42-51, the first "
-                   "and the last; figures are means (default: 42)")
+                   "Seeds of the order of the jobs: one, or the first and the "
+                   "last as in 42-51; figures are means (default: 42)")
       ->type_name("N-M");
   verb->add_flag("--unknown-mix", options->unknown_mix,
-                 "What jobs usually need is learned on the way instead of "
-                 "being known from the start");
+                 "Learn typical needs from the jobs instead of knowing them "
+                 "from the start");
   invocation.On(verb, [options](Context& c) { return Fill(c, *options); });
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using scheduler::ReplaySample;
 
-// Distinct for people who see colours otherwise (Okabe and Ito, 2008).
+// Colours that colour-blind people can tell apart (Okabe and Ito, 2008).
 constexpr const char* kColors[] = {"#0072b2", "#d55e00", "#009e73",
                                    "#cc79a7", "#e69f00", "#56b4e9"};
 constexpr const char* kDashes[] = {"", "6 2", "2 2"};
@@ -22,7 +22,7 @@ constexpr double kRight = 20;
 constexpr double kPanel = 190;  // height of a panel
 constexpr double kPitch = 265;  // from one panel to the next
 constexpr double kTop = 65;
-constexpr size_t kPoints = 240;  // of a line
+constexpr size_t kPoints = 240;  // per line
 
 using Points = std::vector<std::pair<double, double>>;
 
@@ -36,7 +36,7 @@ struct Axis {
   double last = 1;
   std::vector<Tick> ticks;
   std::string label;
-  // 0 to 1 along the axis.
+  // Returns the position of `value` along the axis, 0 to 1.
   double Share(double value) const {
     if (!(last > first)) return 0;
     return std::clamp((value - first) / (last - first), 0.0, 1.0);
@@ -48,7 +48,8 @@ std::string Number(double value) {
                       : absl::StrFormat("%.6g", value);
 }
 
-// From 0 to at least `most`, with four to ten ticks at round numbers.
+// Returns an axis from 0 to at least `most`, with four to ten ticks at round
+// numbers.
 Axis Linear(double most, std::string label) {
   Axis axis{.last = std::max(most, 1e-9), .ticks = {}, .label = label};
   double step = std::pow(10.0, std::floor(std::log10(axis.last)));
@@ -62,7 +63,7 @@ Axis Linear(double most, std::string label) {
   return axis;
 }
 
-// Of seconds, as powers of ten.
+// Returns a logarithmic axis of seconds with ticks at powers of ten.
 Axis Logarithmic(double least, double most) {
   const double first = std::floor(std::log10(std::max(least, 1.0)));
   const double last =
@@ -84,7 +85,7 @@ std::string Text(double x, double y, absl::string_view anchor,
       anchor, text);
 }
 
-// Axes, grid, labels and one line for each of `lines`.
+// Returns axes, grid, labels and one line for each of `lines`.
 std::string Panel(double top, absl::string_view title,
                   const std::pair<Axis, Axis>& axes,
                   const std::vector<Points>& lines) {
@@ -124,7 +125,8 @@ std::string Panel(double top, absl::string_view title,
   return svg;
 }
 
-// (log10 of seconds, share of the jobs that had ended by then).
+// Returns points of (log10 of seconds, share of the jobs that have ended by
+// then).
 Points Completed(const std::vector<double>& sorted) {
   Points points;
   if (sorted.empty()) return points;
@@ -138,7 +140,7 @@ Points Completed(const std::vector<double>& sorted) {
   return points;
 }
 
-// (days, mean of a figure around then).
+// Returns points of (days, mean of the figure around that time).
 template <typename Figure>
 Points OverTime(const std::vector<ReplaySample>& samples, Figure figure) {
   Points points;

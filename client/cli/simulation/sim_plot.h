@@ -1,6 +1,5 @@
-// A picture of replays as SVG: what share of the jobs has ended how long after
-// its submission, and how many devices were busy and jobs waited over time.
-// Pure.
+// An SVG picture of replays: the share of jobs that have ended, by time since
+// submission, and the number of busy devices and waiting jobs over time. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace gpupool::client {
 
-// At most about 8 kB a result.
+// Returns the picture, at most about 8 kB per result.
 std::string SimPlot(const std::vector<SimResult>& results, uint32_t devices);
 
 }  // namespace gpupool::client

@@ -1,4 +1,4 @@
-// What `gpupool sim` prints: a line, or an object, for each policy. Pure.
+// Output of `gpupool sim`: a line, or an object, for each policy. Pure.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace gpupool::client {
 struct SimResult {
   std::string policy;
   scheduler::ReplaySummary summary;
-  double seconds = 0;  // that the replay took
+  double seconds = 0;  // run time of the replay
   scheduler::ReplayResult replay;
 
   double decisions_per_second() const;
@@ -21,9 +21,10 @@ struct SimResult {
 
 Table SimTable(const std::vector<SimResult>& results);
 
-// An object for one result, an array of objects for several. With a line end.
+// Returns an object for one result, or an array of objects for several, with a
+// line end.
 std::string SimJson(const std::vector<SimResult>& results);
-// The same as YAML.
+// Returns the same as YAML.
 std::string SimYaml(const std::vector<SimResult>& results);
 
 }  // namespace gpupool::client

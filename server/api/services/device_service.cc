@@ -65,7 +65,7 @@ absl::Status CheckHistory(const v1::RecordMemoryHistoryRequest& request) {
   if (request.max_entries() <= kMaxHistoryEntries) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("max_entries is ", request.max_entries(), "; at most ",
-                   kMaxHistoryEntries, " events are remembered"));
+                   kMaxHistoryEntries, " events are kept"));
 }
 
 class Service : public v1::DeviceService::CallbackService,

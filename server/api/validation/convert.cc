@@ -89,10 +89,10 @@ absl::Status FillFormat(v1::UploadDatasetRequest::Header* header) {
   }
   if (layout->format() == v1::DATASET_FORMAT_UNSPECIFIED) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "layout.format is not set and file name ", Quoted(file_name),
-        " does not tell it (gpupool: --format); endings known: .csv .idx .npy "
-        ".npz, each "
-        "but the last two also with .gz"));
+        "layout.format is not set and does not follow from the file name ",
+        Quoted(file_name),
+        " (gpupool: --format); known endings: .csv .idx .npy .npz, each but "
+        "the last two also with .gz"));
   }
   if (!v1::DatasetFormat_IsValid(layout->format())) {
     return absl::InvalidArgumentError(

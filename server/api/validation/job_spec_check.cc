@@ -68,9 +68,9 @@ absl::Status CheckDevices(const v1::JobSpec& spec) {
   }
   if (spec.max_devices() == 0) {
     if (spec.min_devices() == 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "min_devices is ", spec.min_devices(),
-        " without max_devices; set max_devices to the most that it may have"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("min_devices is ", spec.min_devices(),
+                     " without max_devices; set max_devices to the maximum"));
   }
   if (spec.devices() > 0) {
     return absl::InvalidArgumentError(
@@ -112,7 +112,8 @@ absl::Status CheckTime(absl::string_view field,
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      field, " is no time from 1970 to 9999, as in \"2026-01-31T18:00:00Z\""));
+      field,
+      " is not a time from 1970 to 9999, as in \"2026-01-31T18:00:00Z\""));
 }
 
 // Checks the number of prerequisites. Control checks that they exist.
@@ -297,7 +298,7 @@ absl::Status CheckOnnx(const std::string& field, const v1::OnnxModel& onnx) {
     if (!IsPlainLocation(file.location())) {
       return absl::InvalidArgumentError(absl::StrCat(
           field, ".external_files.location is ", Quoted(file.location()),
-          "; it must lead down from the model's folder"));
+          "; it must be inside the model's folder"));
     }
     if (locations.insert(file.location()).second) continue;
     return absl::InvalidArgumentError(absl::StrCat(

@@ -50,7 +50,7 @@ absl::Status CheckTimes(const v1::CreateReservationRequest& request) {
   if (start.nanos() < 0 || start.nanos() >= kNanosPerSecond ||
       start.seconds() < kFirstSecond || start.seconds() > kLastSecond) {
     return absl::InvalidArgumentError(
-        absl::StrCat("start_time is no time: ", start.seconds(), " s and ",
+        absl::StrCat("start_time is not a time: ", start.seconds(), " s and ",
                      start.nanos(), " ns"));
   }
   const auto& given = request.duration();
@@ -62,7 +62,7 @@ absl::Status CheckTimes(const v1::CreateReservationRequest& request) {
   if (is_sane) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("duration is ", given.seconds(), " s and ", given.nanos(),
-                   " ns; it must be 1 second at least and at most ",
+                   " ns; it must be at least 1 second and at most ",
                    absl::ToInt64Hours(kLongestReservation) / 24, " days"));
 }
 

@@ -66,8 +66,8 @@ absl::Status CheckWantedDevice(const scheduler::State& state,
       absl::StrJoin(names, ", "),
       others > 0 ? absl::StrCat(" and ", others, " more") : "",
       "; write one of these, or `any` to take whichever is free",
-      is_gpu ? "; why a GPU of the machine is not among them, the server's log "
-               "and `gpupool doctor` say"
+      is_gpu ? "; the server's log and `gpupool doctor` say why a GPU of the "
+               "machine is missing"
              : ""));
 }
 

@@ -137,10 +137,10 @@ absl::Status CheckWindow(absl::Time start, absl::Time now) {
         TimeText(now), "; leave it out to begin now"));
   }
   if (start - now > kLongestReservation) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "start_time is ", TimeText(start), ", which lies more than ",
-        absl::ToInt64Hours(kLongestReservation) / 24,
-        " days ahead; choose an earlier one"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("start_time is ", TimeText(start), ", which is more than ",
+                     absl::ToInt64Hours(kLongestReservation) / 24,
+                     " days ahead; choose an earlier one"));
   }
   return absl::OkStatus();
 }
@@ -160,8 +160,8 @@ absl::Status CheckFree(const Ledger& ledger, const Request& request,
   if (others < scheduler::kMostReservations) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat(others,
-                   " reservations have not ended, the most that there "
-                   "may be; cancel one, or wait for an end"));
+                   " reservations have not ended, which is the limit; cancel "
+                   "one, or wait until one ends"));
 }
 
 absl::StatusOr<std::vector<scheduler::DeviceId>> FindDevices(

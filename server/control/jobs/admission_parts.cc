@@ -26,7 +26,8 @@ namespace gpupool::server {
 
 absl::Status Draining() {
   return absl::UnavailableError(
-      "the server is draining and takes no jobs; try again after its restart");
+      "the server is draining and accepts no jobs; try again after its "
+      "restart");
 }
 
 absl::Status CheckRoom(const ControlContext& context, Transaction& transaction,

@@ -201,11 +201,11 @@ absl::Status FindPlans(const ControlContext& context, Submission& submission) {
     if (plan == nullptr) submission.unplanned.push_back(i);
   }
   if (submission.plans.size() <= kMaxArrayPlans) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the tasks of the array need ", submission.plans.size(),
-      " different plans, at most ", kMaxArrayPlans,
-      " are made for one array; those that differ in names, seeds and learning "
-      "rates alone share theirs"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the tasks of the array need ", submission.plans.size(),
+                   " different plans, at most ", kMaxArrayPlans,
+                   " are made for one array; tasks that differ only in names, "
+                   "seeds and learning rates share a plan"));
 }
 
 }  // namespace

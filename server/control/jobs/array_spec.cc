@@ -218,9 +218,9 @@ absl::Status SetField(Message& spec, const std::string& path,
     }
     message = reflection.MutableRepeatedMessage(message, field, position);
   }
-  return Wrong("values", absl::StrCat("\"", path,
-                                      "\" is not one number, string or "
-                                      "switch"));
+  return Wrong(
+      "values",
+      absl::StrCat("\"", path, "\" is not one number, string or boolean"));
 }
 
 // Checks that each field has one value for all tasks or one for each.
@@ -256,8 +256,8 @@ absl::StatusOr<std::vector<uint32_t>> ParseIndices(absl::string_view text) {
         "indices",
         absl::StrCat("\"", text.substr(0, 64), "\" at \"", part.substr(0, 64),
                      "\": numbers of 0 .. ", kMaxArrayIndex,
-                     " and ranges in rising order are wanted, as in "
-                     "\"0-99\", \"0-99:4\" or \"1,3,7-9\""));
+                     " and ascending ranges are expected, as in \"0-99\", "
+                     "\"0-99:4\" or \"1,3,7-9\""));
   }
   return indices;
 }

@@ -87,7 +87,7 @@ void AnswerWithForecast(const ControlContext& context, const v1::JobSpec& spec,
         const size_t jobs = transaction.ledger().state.jobs().size();
         if (jobs > Forecaster::kMostJobs) {
           response.mutable_start()->set_why_unknown(absl::StrCat(
-              jobs, " jobs are there; the server looks ahead over at most ",
+              "there are ", jobs, " jobs; starts are predicted for at most ",
               Forecaster::kMostJobs));
           return callback(response);
         }
@@ -101,7 +101,7 @@ void AnswerWithForecast(const ControlContext& context, const v1::JobSpec& spec,
             });
         if (asked) return;
         response.mutable_start()->set_why_unknown(
-            "the server is looking ahead for others; ask again");
+            "the server is making other predictions; try again");
         callback(response);
       });
 }

@@ -55,8 +55,8 @@ void VersionWaiters::Check(Ledger& ledger,
     it = waiters_.erase(it);
     const v1::ModelVersion* version = ledger.FindVersion(waiter.ids.back());
     if (version == nullptr) {
-      waiter.callback(absl::NotFoundError(
-          "the version was deleted while it was waited for"));
+      waiter.callback(
+          absl::NotFoundError("the version was deleted during the wait"));
     } else {
       waiter.callback(*version);
     }

@@ -77,7 +77,7 @@ std::vector<std::string> QueueWarnings(const scheduler::State& state) {
     if (has_one) continue;
     warnings.push_back(absl::StrCat(
         "queue '", entry.queue.name, "' may use ", DevicesText(entry.queue),
-        ", of which there is none here: its jobs will not start"));
+        ", none of which exists here: its jobs will not start"));
   }
   absl::btree_map<std::string, size_t> lost;
   for (const auto& [id, job] : state.jobs()) {
@@ -86,7 +86,7 @@ std::vector<std::string> QueueWarnings(const scheduler::State& state) {
   }
   for (const auto& [name, jobs] : lost) {
     warnings.push_back(
-        absl::StrCat("queue '", name, "' is not configured any more: ", jobs,
+        absl::StrCat("queue '", name, "' is no longer configured: ", jobs,
                      jobs == 1 ? " job" : " jobs", " of it wait in 'default'"));
   }
   return warnings;

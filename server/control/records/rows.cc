@@ -266,7 +266,7 @@ v1::JobError ErrorOf(absl::string_view reason, uint64_t step) {
   error.set_message(std::string(reason));
   error.set_hint(
       absl::StartsWith(reason, "is to blame")
-          ? "see the logs of the workers for what its work does to devices"
+          ? "see the logs of the workers for the faults that its work causes"
           : "see `gpupool devices` for restarts and the worker's log; raise "
             "retry.max_attempts to try more often");
   error.set_step(step);

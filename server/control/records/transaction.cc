@@ -109,7 +109,7 @@ void Transaction::Mirror(const scheduler::Preemption& preemption) {
   v1::LogLine& log = *event.mutable_log();
   log.set_severity(v1::LogLine::INFO);
   log.set_text(absl::StrCat(PreemptionText(preemption),
-                            ": checkpoints and gives its devices back"));
+                            ": checkpoints and frees its devices"));
   AppendEvent(*row, std::move(event));
 }
 
@@ -136,7 +136,7 @@ std::string Transaction::PreemptionText(
   if (version == nullptr) return "preempted";
   return absl::StrCat("preempted by model ", LabelOf(*version),
                       version->under_load ? ", which is under load"
-                                          : ", which needs its bytes");
+                                          : ", which needs its memory");
 }
 
 // Mirrors what else the scheduler has changed of the job.

@@ -20,7 +20,7 @@ std::string Varint(size_t number) {
   return bytes + static_cast<char>(number);
 }
 
-// A length-delimited field.
+// Returns a length-delimited field.
 std::string Field(size_t number, const std::string& content) {
   return Varint((number << 3) | 2) + Varint(content.size()) + content;
 }
@@ -53,7 +53,7 @@ TEST(OnnxLocationsTest, LocationsLeadDownFromTheModel) {
     SCOPED_TRACE(location);
     const auto found = ExternalLocations(Field(7, Field(5, Tensor(location))));
     EXPECT_THAT(found.status().message(),
-                HasSubstr("does not lead down from the model's folder"));
+                HasSubstr("is outside of the model's folder"));
   }
 }
 

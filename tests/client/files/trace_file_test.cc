@@ -55,7 +55,7 @@ TEST(TraceFileTest, ACutOrBrokenGzipFileIsRefused) {
     const absl::Status status = Refusal(whole.substr(0, size));
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << size;
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr("not a whole gzip file"));
+                HasSubstr("not a complete gzip file"));
   }
   std::string broken = whole;
   broken[broken.size() - 5] ^= 1;  // its checksum

@@ -11,9 +11,9 @@
 namespace gpupool::client {
 namespace {
 
-// Sends `count` times the signal to this process. Waits for the token after the
-// first and for the end of the process after the second.
-// Ends with 7 when the token asked for a stop.
+// Sends the signal to this process `count` times. Waits for the token after the
+// first, and for the end of the process after the second. Ends with 7 when the
+// token requests a stop.
 [[noreturn]] void SignalMyself(int signal, int count) {
   Interrupt interrupt;
   for (int i = 0; i < count; ++i) {
@@ -23,7 +23,7 @@ namespace {
   _exit(interrupt.stop().stop_requested() ? 7 : 8);
 }
 
-// Each case is a process of its own, so that only its threads get the signal.
+// Each case is a separate process, so that only its own threads get the signal.
 TEST(InterruptDeathTest, ASignalAsksForAStop) {
   EXPECT_EXIT(SignalMyself(SIGINT, 1), ::testing::ExitedWithCode(7), "");
   EXPECT_EXIT(SignalMyself(SIGTERM, 1), ::testing::ExitedWithCode(7), "");

@@ -57,8 +57,8 @@ TEST_F(DeviceViewTest, ADeviceThatCoolsDownSaysUntilWhenAndWhy) {
   const std::string text = Print(devices, false);
   EXPECT_THAT(text, HasSubstr("cpu:0\tcooling\t"));
   EXPECT_THAT(text, HasSubstr("cpu:0 starts no jobs until 1970-01-01T"));
-  EXPECT_THAT(text,
-              HasSubstr("after 2 faults in a row, the last: illegal address"));
+  EXPECT_THAT(
+      text, HasSubstr("after 2 consecutive faults, the last: illegal address"));
 }
 
 TEST_F(DeviceViewTest, AReservedDeviceSaysForWhomAndUntilWhen) {
@@ -113,7 +113,7 @@ TEST_F(DeviceViewTest, WhatIsNotToldIsBlank) {
   readings().set_power_limit_watts(700);
   readings().set_ecc_corrected(0);
   EXPECT_THAT(Print(devices_, false), HasSubstr("\t-/700 W\t0/-\t-\t"));
-  // A CPU device beside a GPU.
+  // A CPU device in addition to the GPU.
   devices_.add_devices()->set_name("cpu:0");
   EXPECT_THAT(Print(devices_, false),
               HasSubstr("\t0%\t-\t-\t-\t-\t-\t-\t0\t-\t-\t-\n"));

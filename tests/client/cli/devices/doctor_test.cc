@@ -1,4 +1,4 @@
-// gpupool doctor with a script in the worker's place.
+// gpupool doctor with a script instead of the worker.
 #include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 class DoctorTest : public CommandTest {
  protected:
-  // Runs the verb with a worker that does this.
+  // Runs the verb with a worker that runs `script`.
   int Doctor(const std::string& script, std::vector<std::string> more = {}) {
     const std::string worker = WriteFile("worker", "#!/bin/sh\n" + script);
     ::chmod(worker.c_str(), 0700);
@@ -104,7 +104,7 @@ TEST_F(DoctorTest, PortsAndFoldersThatCannotBeAreNamed) {
   refused("--ports", "", "is not a port");
   refused("--ports", "1,,2", "'' in '1,,2' is not a port");
   refused("--ports", "-1", "'-1' in '-1' is not a port");
-  refused("--ports", "1,2,1", "the port 1 is twice");
+  refused("--ports", "1,2,1", "the port 1 occurs twice");
   refused("--ports", "1,2,3,4", "there are 4 ports");
   refused("--state-dir", "", "it is empty; name a folder");
   EXPECT_EQ(Doctor(Finding("ok"), {"--ports", "0,0,0"}), 0) << err();

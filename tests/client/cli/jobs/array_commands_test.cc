@@ -11,7 +11,7 @@ using ::testing::Not;
 
 class ArrayCommandsTest : public CommandTest {
  protected:
-  // Array 7 with tasks 8 and 9.
+  // Adds array 7 with tasks 8 and 9.
   void AddArray() {
     AddJob(8, "tune-0", v1::RUNNING);
     AddJob(9, "tune-1", v1::QUEUED);
@@ -65,7 +65,7 @@ TEST_F(ArrayCommandsTest, OneDatasetCannotBeThatOfEachTask) {
       "name: a\narray: {indices: 0-1}\ndata: {dataset: \"d${index}\"}\n");
   const std::string data = WriteFile("rows.csv", "1,2\n");
   EXPECT_EQ(Run({"submit", file, "--data", data}), 2);
-  EXPECT_THAT(err(), HasSubstr("names another one for each task"));
+  EXPECT_THAT(err(), HasSubstr("names a different one for each task"));
 }
 
 TEST_F(ArrayCommandsTest, GetShowsItsCountsAndATaskItsPlace) {

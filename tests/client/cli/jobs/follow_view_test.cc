@@ -21,7 +21,7 @@ class FollowViewTest : public ::testing::Test {
     job_.mutable_create_time()->set_seconds(1000);
   }
 
-  // What `f` prints.
+  // Returns the output of `f`.
   template <typename F>
   std::string Printed(F f) {
     out_.str("");

@@ -170,8 +170,9 @@ TEST_F(RunTest, DetachesWhenInterruptedAndSaysHowToComeBack) {
     stop.request_stop();
   });
   EXPECT_EQ(Run({"run", file_}, stop.get_token()), 130);
-  EXPECT_THAT(err(), HasSubstr("detached; job 1 goes on. Come back: gpupool "
-                               "watch 1"));
+  EXPECT_THAT(
+      err(),
+      HasSubstr("detached; job 1 continues. Follow it: gpupool watch 1"));
   absl::MutexLock lock(&server_.state.mutex);
   EXPECT_EQ(server_.state.jobs[1].state(), v1::RUNNING);
 }
@@ -188,7 +189,7 @@ TEST_F(WatchCommandTest, SeesTheWholeHistoryThroughABreak) {
   }
   EXPECT_EQ(Run({"watch", "digits"}), 0);
   EXPECT_THAT(out(), StartsWith("one\ntwo\nsucceeded\n"));
-  EXPECT_THAT(err(), HasSubstr("connection lost, trying again"));
+  EXPECT_THAT(err(), HasSubstr("connection lost, retrying"));
 }
 
 TEST_F(WatchCommandTest, PrintsOneJsonObjectALine) {

@@ -17,7 +17,7 @@ class SimTest : public CommandTest {
     return nlohmann::json::parse(out());
   }
 
-  // Two long jobs on one device, then a short one.
+  // Returns two long jobs for one device, then a short one.
   std::string Trace() {
     return WriteFile("trace.csv",
                      "job_id,submit_s,gpus,duration_s\n"

@@ -30,7 +30,8 @@ class AutocastTest : public testing::PassTest {
     return Emit(Op::kMatMul, {x, Weight(weight, {inner, columns})},
                 MatMulAttributes{});
   }
-  // Element types of the first outputs of the nodes of that op, in order.
+  // Returns the element types of the first outputs of the nodes with that op,
+  // in order.
   std::vector<DType> TypesOf(Op op) const {
     std::vector<DType> types;
     for (const Node& node : graph_.nodes()) {
@@ -195,7 +196,7 @@ TEST_F(AutocastTest, CastsOfTheModelGiveWhatTheySay) {
   EXPECT_THAT(TypesOf(Op::kAdd), ElementsAre(kWide));
 }
 
-// In a program that serves, a weight is there as 16 bits when it is loaded.
+// In an inference program, a weight has 16 bits from the load on.
 TEST_F(AutocastTest, CastsOfWeightsAreHoisted) {
   const ValueId x = Emit(Op::kRelu, {Product(Input("x", {4, 8}), "w1", 8)});
   graph_.AddOutput("y", Product(x, "w2", 2));

@@ -71,7 +71,7 @@ TEST_P(ImageBlocksLayoutTest, NothingIsConvertedBetweenConvolutions) {
   std::vector<std::string> converted;
   for (const Node& node : graph.nodes()) {
     if (node.op != Op::kLayoutConvert) continue;
-    // What has the same bytes in both layouts costs nothing.
+    // A conversion that does not move bytes costs nothing.
     const Value& x = graph.value(node.inputs[0]);
     if (!SameBytesInAnyLayout(x.shape)) converted.push_back(x.name);
   }

@@ -37,8 +37,8 @@ class NarrowWeightsTest : public testing::PassTest {
   DType TypeOf(const std::string& name) {
     return graph_.FindValue(name)->dtype;
   }
-  // Outputs for weights that both types hold: the interpreter's casts do not
-  // round.
+  // Returns the outputs for weights that both types can hold, because the
+  // interpreter's casts do not round.
   reference::NamedNumbers Outputs() {
     reference::NamedNumbers state;
     for (auto& [name, numbers] : testing::RandomPersistents(graph_, 5)) {

@@ -20,7 +20,7 @@ class FoldBatchNormTest : public testing::PassTest {
         NormAttributes{});
   }
 
-  // The pass must keep the output of random weights and inputs.
+  // Checks that the pass keeps the output, with random weights and inputs.
   void RunAndCompare() {
     auto state = testing::RandomPersistents(graph_, 1);
     const auto inputs = testing::RandomInputs(graph_, 2);

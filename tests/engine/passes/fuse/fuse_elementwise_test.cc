@@ -50,7 +50,7 @@ TEST_F(FuseElementwiseTest, WhatOthersReadBecomesAResultToo) {
   EXPECT_EQ(graph_.nodes()[0].outputs.size(), 2u);
 }
 
-// softmax reads y and is read by the sum: y must be there before.
+// softmax reads y, and the sum reads softmax, so y must be computed before.
 TEST_F(FuseElementwiseTest, NeverWaitsForItself) {
   const ValueId y = Sine(Input("x", {2, 3}));
   graph_.AddOutput("out", Emit(Op::kAdd, {y, Softmax(y)}));
@@ -73,7 +73,8 @@ TEST_F(FuseElementwiseTest, TwoIslandsMeet) {
   EXPECT_THAT(Ops(), ElementsAre("fused"));
 }
 
-// Waiting for the softmax would keep a and b alive in place of their product.
+// If it waited for the softmax, a and b would stay alive instead of their
+// product.
 TEST_F(FuseElementwiseTest, DoesNotKeepMoreAlive) {
   const ValueId a = Softmax(Input("a", {2, 3}));
   const ValueId b = Softmax(Input("b", {2, 3}));

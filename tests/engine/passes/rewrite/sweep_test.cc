@@ -18,7 +18,7 @@ absl::Status DropRelu(Sweep& sweep, Node& node) {
   return absl::OkStatus();
 }
 
-// tanh(x) becomes relu(sigmoid(x)) where nobody else reads x.
+// Replaces tanh(x) by relu(sigmoid(x)) if x has no other reader.
 absl::Status ReplaceTanh(Sweep& sweep, Node& node) {
   if (node.op != Op::kTanh || !sweep.IsOnlyReaderOf(node.inputs[0])) {
     return absl::OkStatus();

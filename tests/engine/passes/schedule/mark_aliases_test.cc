@@ -25,7 +25,7 @@ TEST_F(MarkAliasesTest, AnElementwiseResultTakesADyingInput) {
   const ValueId b = Emit(Op::kTanh, {a});
   graph_.AddOutput("out", b);
   Run(MarkAliases);
-  EXPECT_EQ(KindOf(a), AliasKind::kNone);  // the input is the caller's
+  EXPECT_EQ(KindOf(a), AliasKind::kNone);  // the caller owns the input
   EXPECT_EQ(KindOf(b), AliasKind::kInPlace);
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using namespace testing;  // NOLINT: the fixtures of this tree
 
-// Blocks whose activations outweigh everything else.
+// Returns blocks whose activations take more bytes than everything else.
 Graph DeepTraining() {
   v1::ModelSpec spec = ModelFromText("input_shape: [ 16 ]");
   for (int i = 0; i < 6; ++i) {
@@ -61,7 +61,7 @@ TEST(RecomputeTest, NamedLayersNeedLessAndComputeTheSame) {
   const Graph again = WithPasses(plain, {.layers = {"block1.*", "block2.*"}});
   EXPECT_GT(again.nodes().size(), kept.nodes().size());
   EXPECT_LT(LiveBytes(again), LiveBytes(kept));
-  // Not nearly: the same numbers, dropout included.
+  // The numbers must be exactly the same, including dropout.
   ExpectSame(RunOnce(again, 3), RunOnce(kept, 3), 1e-300);
 }
 

@@ -22,7 +22,7 @@ class ScheduleAllReducesTest : public testing::PassTest {
   }
 };
 
-// Starts and waits stand at the end, as they are made.
+// Starts and waits are first added at the end.
 TEST_F(ScheduleAllReducesTest, StartsFollowTheirGradientsAndWaitsComeLast) {
   const ValueId x = Input("x", {3});
   const ValueId v = Weight("v", {3}), w = Weight("w", {3});
@@ -76,7 +76,7 @@ TEST_F(ScheduleAllReducesTest, AnUpdateStaysBehindReadersOfTheOldValue) {
   const ValueId flat = Start({x});
   const ValueId mean = Wait(flat, {3});
   ASSERT_TRUE(builder_.Update(Emit(Op::kAdd, {mean, v}), w).ok());
-  // Reads no mean, but must not overwrite what the sum above reads.
+  // This node reads no mean, but must not overwrite an input of the sum above.
   ASSERT_TRUE(builder_.Update(Emit(Op::kTanh, {v}), v).ok());
   const std::vector<int> order =
       AllReduceOrder(graph_).Arrange({0, 1, 2, 3}, 0);

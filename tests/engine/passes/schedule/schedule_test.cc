@@ -20,7 +20,7 @@ class ScheduleTest : public testing::PassTest {
   }
 };
 
-// Two wide values that could live one after the other.
+// Two wide values need not be live at the same time.
 TEST_F(ScheduleTest, WideValuesDoNotWaitForEachOther) {
   const ValueId a = Wide(Input("a", {1, 64}));
   const ValueId b = Wide(Input("b", {1, 64}));

@@ -83,7 +83,7 @@ TEST_F(SimplifyProductsTest, ANumberPerChannelIsTheBiasOfAConvolution) {
   EXPECT_TRUE(graph_.nodes()[1].get<Conv2dAttributes>().epilogue.bias);
 }
 
-// x W1 + b1, ReLU, W2 + b2, + x: what a transformer block is made of.
+// x W1 + b1, ReLU, W2 + b2, + x: a block of a transformer.
 TEST_F(SimplifyProductsTest, ABlockWorksOnTheRowsOfItsProducts) {
   const ValueId x = Input("x", {2, 3, 4});
   ValueId y = Sum(Product(x, Weight("w1", {4, 8})), Weight("b1", {8}));

@@ -10,7 +10,7 @@ namespace {
 class Stream : public OpenStream {
  public:
   explicit Stream(StreamRegistry* registry) : registry_(registry) {}
-  // As a real stream may: ends, and leaves the registry, from within.
+  // Ends and leaves the registry from within, as a real stream may.
   void Stop(const absl::Status& status) override {
     stops.push_back(status);
     registry_->Remove(this);

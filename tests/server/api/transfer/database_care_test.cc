@@ -56,7 +56,7 @@ TEST_F(DatabaseCareTest, WhatIsAtWorkRefusesOthersAndEndsWithStop) {
   auto store = Store::Open(path_);
   ASSERT_TRUE(store.ok());
   {
-    // Seconds of work, unless it is told to stop.
+    // Works for seconds, unless it is told to stop.
     SQLite::Database database(path_, SQLite::OPEN_READWRITE);
     database.exec(
         "CREATE TABLE filler(bytes);"

@@ -11,7 +11,7 @@ namespace {
 
 class MemoryDumpTest : public ApiFixture {
  protected:
-  // The chunks of a dump, put together.
+  // Returns the concatenated chunks of a dump.
   grpc::Status Dump(const std::string& device, std::string& bytes) {
     grpc::ClientContext context;
     v1::DumpMemoryRequest request;
@@ -35,7 +35,7 @@ TEST_F(MemoryDumpTest, TheFileComesInChunksAndIsNotKept) {
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(bytes, file);
   EXPECT_FALSE(blobs_->Contains(*blob));
-  // Gone: the next one must be written anew.
+  // The file is gone, so the next dump must be written anew.
   EXPECT_EQ(Dump("cpu:0", bytes).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 

@@ -253,7 +253,7 @@ TEST(CheckModelSpecTest, AnOnnxModelNamesItsFiles) {
        {"", "/etc/passwd", "../x", "a//b", "a/.", "a\\b"}) {
     SCOPED_TRACE(location);
     file.set_location(location);
-    EXPECT_THAT(error(), HasSubstr("must lead down"));
+    EXPECT_THAT(error(), HasSubstr("must be inside"));
   }
   file.set_location("w");
   file.set_sha256("B");

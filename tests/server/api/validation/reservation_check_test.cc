@@ -59,13 +59,13 @@ TEST(ReservationCheckTest, NamesWhatIsWrong) {
               HasSubstr("device_kind is \"tpu\""));
   EXPECT_THAT(
       Refusal([](Request& r) { r.mutable_start_time()->set_nanos(-1); }),
-      HasSubstr("start_time is no time"));
+      HasSubstr("start_time is not a time"));
   for (int64_t seconds : {int64_t{0}, int64_t{-5}, int64_t{366} * 86400 + 1,
                           std::numeric_limits<int64_t>::max()}) {
     EXPECT_THAT(Refusal([&](Request& r) {
                   r.mutable_duration()->set_seconds(seconds);
                 }),
-                HasSubstr("1 second at least and at most 366 days"));
+                HasSubstr("at least 1 second and at most 366 days"));
   }
 }
 

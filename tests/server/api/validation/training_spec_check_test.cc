@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A good spec, overwritten by the text.
+// Returns a valid spec, overwritten by the text.
 v1::TrainingSpec Training(const std::string& text) {
   v1::TrainingSpec training, change;
   training.mutable_cross_entropy();

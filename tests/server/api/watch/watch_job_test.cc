@@ -40,7 +40,7 @@ bool IsSuccess(const v1::JobEvent& event) {
 TEST_F(WatchJobTest, StreamsEveryEventInOrderAndEndsAfterTheLast) {
   const auto job = StartJob();
   auto watch = Begin(job.job_id(), 0);
-  // More than a page while the stream runs.
+  // Writes more than a page of events while the stream runs.
   std::thread worker([&] {
     for (uint64_t step = 1; step <= 300; ++step) ReportProgress(job, step);
     ReportSuccess(job);
@@ -121,7 +121,7 @@ TEST_F(WatchJobTest, CancelledWatchGivesItsPlaceBack) {
   const auto job = StartJob();
   v1::JobEvent event;
   for (int round = 0; round < 20; ++round) {
-    // The server hears of a cancelled watch a moment later.
+    // The server notices a cancelled watch a moment later.
     std::unique_ptr<Watch> watch;
     ASSERT_TRUE(WaitUntil([&] {
       watch = Begin(job.job_id(), 0);

@@ -13,7 +13,7 @@ namespace {
 
 class AskWorkerTest : public ::testing::Test {
  protected:
-  // Asks a worker for its memory and keeps what it says, or the error.
+  // Asks a worker for its memory and keeps the answer, or the error.
   void AskForMemory() {
     WorkerQuestion question{.device = "cpu:0", .timeout = absl::Seconds(1)};
     question.message.mutable_get_memory()->set_with_summary(true);

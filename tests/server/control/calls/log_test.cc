@@ -12,7 +12,7 @@
 namespace gpupool::server {
 namespace {
 
-// Catches what is logged while it lives.
+// Captures the log during its lifetime.
 class LogTest : public ::testing::Test {
  protected:
   LogTest() {

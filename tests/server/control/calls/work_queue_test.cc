@@ -20,7 +20,7 @@ TEST(WorkQueueTest, RefusesClientsAtTheLimit) {
   EXPECT_EQ(queue.TryPush(Nothing()), WorkQueue::Result::kTaken);
   EXPECT_EQ(queue.TryPush(Nothing()), WorkQueue::Result::kTaken);
   EXPECT_EQ(queue.TryPush(Nothing()), WorkQueue::Result::kFull);
-  // What must not be lost still gets in.
+  // Events that must not be lost are still accepted.
   EXPECT_EQ(queue.Push(Nothing()), WorkQueue::Result::kTaken);
   EXPECT_EQ(queue.PopBatch(10, absl::Now()).size(), 3u);
 }

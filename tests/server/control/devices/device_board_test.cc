@@ -63,7 +63,7 @@ TEST_F(DeviceBoardTest, ShowsWhatAGpuIsAndTellsUntilItsWorkerIsLost) {
   worker::v1::Heartbeat heartbeat;
   heartbeat.mutable_readings()->set_power_watts(300);
   board.TakeHeartbeat("cpu:0", heartbeat, now);
-  Beat(false);  // they come less often than heartbeats
+  Beat(false);  // less often than heartbeats
   EXPECT_EQ(board.Find("cpu:0").gpu().uuid(), "GPU-1");
   EXPECT_EQ(board.Find("cpu:0").readings().power_watts(), 300);
   EXPECT_EQ(board.List()[0].readings().power_watts(), 300);

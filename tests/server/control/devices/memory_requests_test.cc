@@ -1,4 +1,4 @@
-// What is asked of a device's memory goes to its worker, and its answer back.
+// Requests about a device's memory go to its worker, and its answers come back.
 #include "server/control/devices/memory_requests.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,8 @@ class MemoryRequestsTest : public ControlTest {
     ControlTest::SetUp();
     Hello("cpu:0");
   }
-  // What the worker was sent, after it has answered with `reply`.
+  // Returns the message that the worker got, after it has answered with
+  // `reply`.
   ToWorker Serve(absl::StatusOr<FromWorker> reply) {
     FakeWorkers::Pending send;
     EXPECT_TRUE(workers->NextSend(send));

@@ -223,7 +223,7 @@ TEST_F(ReservationRequestsTest, AJobOfAnotherTenantIsToldWhy) {
   }
   EXPECT_THAT(texts, AllOf(HasSubstr("device cpu:0 is reserved for lab until"),
                            HasSubstr("waits to resume from step 7")));
-  // It goes on when the devices are given back.
+  // The job starts again when the devices are free.
   ASSERT_TRUE(Cancel(1).ok());
   ASSERT_TRUE(workers->NextPost(post));
   EXPECT_EQ(post.message.start_job().attempt(), 2u);

@@ -113,7 +113,7 @@ TEST_F(AdmissionTest, AJobLikeAnEarlierOneIsNotPlannedAgain) {
   EXPECT_EQ(plans, 1);
   EXPECT_EQ(job->memory().planned_peak_bytes(), planned_bytes);
   EXPECT_EQ(job->progress().total_steps(), 20u);
-  // Another meta worker may plan otherwise.
+  // Another meta worker may make a different plan.
   Hello(kMetaDevice);
   ASSERT_TRUE(Submit(Request("r3")).ok());
   EXPECT_EQ(plans, 2);
@@ -184,9 +184,8 @@ TEST_F(AdmissionTest, ADeviceThatThePoolDoesNotHaveIsRefusedWithThoseItHas) {
                            "write one of these, or `any` to take whichever is "
                            "free",
                            absl::StartsWith(device, "cuda")
-                               ? "; why a GPU of the machine is not among "
-                                 "them, the server's log and `gpupool doctor` "
-                                 "say"
+                               ? "; the server's log and `gpupool doctor` say "
+                                 "why a GPU of the machine is missing"
                                : ""));
     Answer<v1::PlanJobResponse> plan;
     PlanJob(control(), request.spec(), plan.callback());

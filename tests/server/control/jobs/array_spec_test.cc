@@ -28,7 +28,8 @@ TEST(ParseIndices, NamesThePartThatIsWrong) {
   for (const char* text :
        {"", "a", "-1", "3-1", "1,1", "2,1", "0-9:0", "0-9:", "1:2", "1--2",
         "1-2-3", "0-9:2:2", "1000000", "1,,2", " 1", "99999999999999999999"}) {
-    EXPECT_THAT(ErrorOf(ParseIndices(text).status()), HasSubstr("rising order"))
+    EXPECT_THAT(ErrorOf(ParseIndices(text).status()),
+                HasSubstr("ascending ranges"))
         << text;
   }
 }
@@ -101,7 +102,7 @@ TEST_F(TasksOfTest, UnknownFieldsAndWrongValuesAreNamed) {
   EXPECT_THAT(Error(), HasSubstr("\"training.seed\" cannot be \"-1\""));
   spec_.mutable_array()->clear_values();
   Set("training.adam", {"1"});
-  EXPECT_THAT(Error(), HasSubstr("is not one number, string or switch"));
+  EXPECT_THAT(Error(), HasSubstr("is not one number, string or boolean"));
   spec_.mutable_array()->clear_values();
   Set("model.layers.1.name", {"1"});
   EXPECT_THAT(Error(), HasSubstr("layers has 1 entries"));

@@ -1,4 +1,4 @@
-// Predicted starts, as clients see them.
+// Predicted starts as clients see them.
 #include "server/control/jobs/forecaster.h"
 
 #include <gmock/gmock.h>

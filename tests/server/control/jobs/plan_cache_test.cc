@@ -78,7 +78,7 @@ TEST(PlanCache, SeedsAndRatesAreNoPartOfTheKey) {
             PlanCache::KeyOf(WithRate(0.2), 1));
 }
 
-// Planning is what refuses them.
+// Planning refuses them, so they must be planned.
 TEST(PlanCache, RatesThatMayBeRefusedAre) {
   const std::string key = PlanCache::KeyOf(WithRate(0.1), 1);
   for (const double rate : {0.0, -1.0, std::numeric_limits<double>::infinity(),

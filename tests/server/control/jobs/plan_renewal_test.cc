@@ -22,7 +22,7 @@ class PlanRenewalTest : public ControlTest {
     AddDataset("digits");
   }
 
-  // The meta worker plans so many bytes from now on, and counts.
+  // Makes the meta worker plan these bytes from now on, and counts plans.
   void PlanFor(uint64_t training, uint64_t inference) {
     workers->meta = [=, this](const worker::v1::ToWorker&)
         -> absl::StatusOr<worker::v1::FromWorker> {
@@ -38,7 +38,7 @@ class PlanRenewalTest : public ControlTest {
     options.planner = planner;
     Restart();
   }
-  // What was sent to the control thread before has been done.
+  // Waits until the control thread has done everything that was sent before.
   void Barrier() {
     Answer<v1::Job> answer;
     CancelJob(control(), 999, answer.callback());

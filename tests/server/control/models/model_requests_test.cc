@@ -207,7 +207,7 @@ TEST_F(ModelRequestsTest, WaitingAnswersWhenTheVersionIsReady) {
   EXPECT_FALSE(answer.CameTooEarly());
   AnswerLoad("cpu:0");
   EXPECT_EQ(answer.Wait()->state(), v1::READY);
-  // Loading what is ready is a no-op and answers at once.
+  // Loading a version that is ready does nothing and answers at once.
   EXPECT_EQ(Load(1, true).Wait()->state(), v1::READY);
 }
 

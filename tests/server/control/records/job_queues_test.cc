@@ -80,12 +80,11 @@ TEST(JobQueuesTest, WarnsOfQueuesWithoutDevicesAndOfJobsWithoutQueues) {
     job.queue_name = "former";
     state.RestoreJob(std::move(job));
   }
-  EXPECT_THAT(
-      QueueWarnings(state),
-      ElementsAre("queue 'big' may use cuda, of which there is none here: its "
-                  "jobs will not start",
-                  "queue 'former' is not configured any more: 2 jobs of it "
-                  "wait in 'default'"));
+  EXPECT_THAT(QueueWarnings(state),
+              ElementsAre("queue 'big' may use cuda, none of which exists "
+                          "here: its jobs will not start",
+                          "queue 'former' is no longer configured: 2 jobs of "
+                          "it wait in 'default'"));
 }
 
 }  // namespace

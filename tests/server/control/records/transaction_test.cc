@@ -27,7 +27,7 @@ class TransactionTest : public ::testing::Test {
     store.reset();
     std::filesystem::remove_all(folder);
   }
-  // A row and the scheduler's word for it; as admission does.
+  // Adds a row and tells the scheduler, like admission.
   uint64_t AddJob(Transaction& transaction, bool publish = false) {
     v1::Job job;
     job.set_id(store->AllocateId(IdKind::kJob));

@@ -23,7 +23,7 @@ class BlobJanitorTest : public ::testing::Test {
     store.reset();
     std::filesystem::remove_all(folder);
   }
-  // A checkpoint of job 1 whose manifest has this text.
+  // Adds a checkpoint of job 1 whose manifest has this text.
   std::string Checkpoint(const std::string& manifest) {
     WriteBatch batch;
     v1::Job job;

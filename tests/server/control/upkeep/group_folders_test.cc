@@ -26,7 +26,7 @@ class GroupFoldersTest : public ::testing::Test {
     job.ranks = {{device}};
     state.RestoreJob(job);
   }
-  // A file that a rank left there.
+  // Makes a file that a rank has left there.
   void Leave(const std::string& folder) {
     fs::create_directories(folder);
     std::ofstream(folder + "/rank-0") << "here";

@@ -21,7 +21,7 @@ class RetentionTest : public ::testing::Test {
     store_ = *std::move(opened);
   }
 
-  // Jobs that ended an hour after each other, the last one at kNow.
+  // Adds jobs that ended an hour after each other, the last one at kNow.
   void AddEndedJobs(int count, int events = 3) {
     WriteBatch batch;
     for (int i = 0; i < count; ++i) {
@@ -42,7 +42,7 @@ class RetentionTest : public ::testing::Test {
     ASSERT_TRUE(store_->Commit(batch).ok());
   }
 
-  // Turns of the control thread until nothing more is to be dropped.
+  // Runs turns of the control thread until there is nothing more to delete.
   void RunAt(absl::Time now) {
     for (int turn = 0; turn < 100; ++turn) {
       Transaction transaction(&ledger_, store_.get(), now);

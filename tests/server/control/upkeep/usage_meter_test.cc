@@ -15,7 +15,7 @@ namespace {
 using scheduler::DeviceId;
 using scheduler::JobId;
 
-// Turns of the control thread at times that the test says.
+// Runs turns of the control thread at times that the test chooses.
 class UsageMeterTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -23,7 +23,7 @@ bool Same(double got, double wanted) {
   return std::abs(got - exact) <= 2e-6 * (1 + std::abs(exact));
 }
 
-// Runs the one node on both back ends; compares element by element.
+// Runs the node on both back ends and compares all elements.
 void ExpectSame(Op op, const Attributes& attributes,
                 const std::vector<reference::Numbers>& operands) {
   Graph graph;
@@ -91,7 +91,7 @@ TEST(TileProgramTest, PowersWithOneExponentAreExact) {
   }
 }
 
-// x [2, 5, 3, 4] plus b [1, 5, 1, 1] in the layout of convolutions.
+// Adds b [1, 5, 1, 1] to x [2, 5, 3, 4] in the layout of convolutions.
 TEST(TileProgramTest, ChannelsAreBroadcastInBothLayouts) {
   for (const Layout layout : {Layout::kRowMajor, Layout::kChannelsLast}) {
     Graph graph;

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kBehind = 7;
 
-// Every pattern of 16 bits, and then back: NaN stays NaN, all others the same.
+// Every pattern of 16 bits is converted and back: NaN stays NaN, all others are
+// unchanged.
 TEST(HalfRowsTest, EveryNumberComesBack) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     std::vector<uint16_t> bits(1 << 16);
@@ -38,7 +39,7 @@ TEST(HalfRowsTest, EveryNumberComesBack) {
   }
 }
 
-// Ties, what rounds up to infinity, what vanishes, what is no number.
+// Ties, numbers that round to infinity or to 0, and NaN.
 TEST(HalfRowsTest, RoundsAsTheScalarFunctions) {
   std::vector<float> floats = {0.0f,
                                -0.0f,

@@ -1,5 +1,5 @@
 // Convolutions that are large enough for oneDNN's Winograd kernels, with an
-// activation that ours leave to them.
+// activation that our Winograd kernels do not support.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// Convolutions of 3x3 windows and their gradients by images against the
-// reference, in double precision. The error of a result is that of sums of as
-// many products in float32, times about two: with 2304 normal products to sum,
-// it is 1.5e-6 of the results' root mean square where plain sums have 0.9e-6.
+// Compares convolutions with 3x3 windows, and their gradients by images, with
+// the reference in double precision. The error of a result is about twice that
+// of a float32 sum of as many products: with 2304 normal products it is 1.5e-6
+// of the results' root mean square, and 0.9e-6 for plain sums.
 #include "engine/backends/cpu/product/winograd.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr double kTolerance = 5e-6;  // of the largest result
+constexpr double kTolerance = 5e-6;  // relative to the largest result
 
 struct Sizes {
   int64_t images, channels, filters, height, width;
@@ -62,7 +62,7 @@ void ExpectNear(const reference::Numbers& got,
   EXPECT_LE(difference, kTolerance * largest);
 }
 
-// Whether Winograd's algorithm is chosen for the graph's node.
+// Returns whether Winograd's algorithm is chosen for the graph's node.
 bool IsChosen(const Graph& graph) {
   const Node& node = graph.nodes()[0];
   const CpuContext context(1);
@@ -74,7 +74,7 @@ bool IsChosen(const Graph& graph) {
   return kernel.ok() && *kernel != nullptr;
 }
 
-// The numbers are right with one thread, and the same bits with more.
+// Expects the right numbers with one thread, and the same bits with more.
 void ExpectRight(OpCase& at) {
   at.UseChannelsLast();
   ASSERT_TRUE(IsChosen(at.graph()));
@@ -138,8 +138,8 @@ INSTANTIATE_TEST_SUITE_P(
         Sizes{6, 64, 64, 6, 12, {Extent{0, 1}, Extent{2, 1}}},
         Sizes{32, 32, 112, 1, 3, {2, 1}}, Sizes{8, 32, 32, 2, 5, {3, 3}}));
 
-// So many images that their tiles are transformed in several groups and
-// multiplied in several parts: each image comes out as it does alone.
+// There are enough images that their tiles are transformed in several groups
+// and multiplied in several parts. Each image must come out as it does alone.
 TEST(WinogradTest, AnImageDoesNotDependOnItsNeighbours) {
   constexpr int64_t kImages = 60, kEdge = 9, kChannels = 256;
   const auto run = [](int64_t images, int64_t filters) {
@@ -160,7 +160,7 @@ TEST(WinogradTest, AnImageDoesNotDependOnItsNeighbours) {
     }
     return ResultsOf(at, 2);
   };
-  for (const int64_t filters : {32, 128}) {  // few kernels and many
+  for (const int64_t filters : {32, 128}) {  // few kernels and many kernels
     const reference::Numbers one = run(1, filters);
     const reference::Numbers all = run(kImages, filters);
     ASSERT_EQ(all.size(), one.size() * kImages);

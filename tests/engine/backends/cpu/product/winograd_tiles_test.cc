@@ -65,7 +65,7 @@ TEST(WinogradTilesTest, GroupsAreOfOneSizeAndWithinTheBytes) {
   EXPECT_EQ(tiles.group(64, 1 << 20, 1), 60);  // at most 113
   EXPECT_EQ(tiles.group(64, 8 << 20, 1), 120);
   EXPECT_EQ(tiles.group(64, 8 << 20, 2), 60);
-  EXPECT_EQ(tiles.group(64, 1, 1), 15);  // at least 16 but for the last
+  EXPECT_EQ(tiles.group(64, 1, 1), 15);  // at least 16, except for the last
 }
 
 TEST(WinogradTilesTest, TilesCoverTheResultAndReadFromThePadding) {

@@ -1,4 +1,4 @@
-// Gradients of convolutions by their weights against the reference.
+// Compares gradients of convolutions by their weights with the reference.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace gpupool::engine {
 namespace {
 
-constexpr double kTolerance = 5e-6;  // of the largest gradient
+constexpr double kTolerance = 5e-6;  // relative to the largest gradient
 
 struct Sizes {
   int64_t images, channels, filters, height, width;
@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
         Sizes{6, 64, 64, 6, 12, {Extent{0, 1}, Extent{2, 1}}, false},
         Sizes{32, 32, 112, 1, 3, {2, 1}, true}));
 
-// So many tiles that they are transformed in several groups.
+// There are enough tiles that they are transformed in several groups.
 TEST(WinogradWeightsTest, AddUpOverGroups) {
   constexpr int64_t kImages = 64;
   const auto run = [](int64_t images) {
@@ -103,7 +103,8 @@ TEST(WinogradWeightsTest, AddUpOverGroups) {
   };
   reference::Numbers wanted = run(1);
   for (double& number : wanted) number *= kImages;
-  // Equal addends are the worst case: all are rounded the same way.
+  // Equal addends are the worst case, because all are rounded in the same
+  // direction.
   ExpectNear(run(kImages), wanted, 2e-5);
 }
 

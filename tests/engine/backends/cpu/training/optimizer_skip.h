@@ -1,5 +1,5 @@
-// A clip coefficient that is not a number leaves parameters and states as they
-// are, to the bit, whatever the gradient is: on every back end.
+// Checks that a NaN clip coefficient changes no bit of parameters and states,
+// whatever the gradient is. For every back end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,8 @@ inline OpCaseMaker FindOpCase(const std::string& name) {
   return {};
 }
 
-// `run` computes a graph from inputs and persistent values, which it changes.
+// Checks one case. `run` computes a graph from inputs and persistent values,
+// which it changes.
 template <typename Run>
 void ExpectSkips(const char* optimizer, const Run& run) {
   const OpCaseMaker maker = FindOpCase(optimizer);
@@ -33,7 +34,7 @@ void ExpectSkips(const char* optimizer, const Run& run) {
     OpCase at(seed);
     maker.build(at);
     if (!UndefineClip(at)) continue;
-    // The gradient is input 1 of the node.
+    // Input 1 of the node is the gradient.
     const ValueId gradient = at.graph().nodes()[0].inputs[1];
     at.inputs.at(at.graph().value(gradient).name)[0] = HUGE_VAL;
     SCOPED_TRACE(::testing::Message() << "seed " << seed);

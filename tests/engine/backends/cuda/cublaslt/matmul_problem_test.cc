@@ -47,7 +47,7 @@ float At(const std::vector<float>& data, const ProductMatrix& m, int64_t row,
   return data[static_cast<size_t>(from + row + column * m.leading)];
 }
 
-// What the library computes from a description, in plain loops.
+// Computes in plain loops what the library computes from a description.
 std::vector<float> Compute(const MatmulProblem& p, const std::vector<float>& a,
                            const std::vector<float>& b, size_t size) {
   std::vector<float> y(size, NAN);
@@ -215,7 +215,7 @@ TEST(MatmulProblemTest, TheTextTellsProblemsApart) {
   EXPECT_NE(plain, text({3, 4, 8}, {3, 8, 8}, false, false));
 }
 
-// A kept algorithm that loads 16 bytes at once is of no use where the second
+// A kept algorithm that loads 16 bytes at a time is useless if the second
 // call's rows begin at any element.
 TEST(MatmulProblemTest, CallsBetweenAlignedAddressesAreAnotherProblem) {
   const auto describe = [](Shape a, Shape b) {

@@ -1,7 +1,7 @@
-// Whether the real cuDNN recognises the graphs whose kernels it compiles when a
-// plan is made, and compiles them. They are loaded by the driver: NVIDIA's stub
-// of it, which comes with the toolkit, is enough to get as far as the loading.
-// A process of its own, since the stub stays.
+// Checks that the real cuDNN recognises the graphs whose kernels it compiles
+// when a plan is made, and compiles them. The driver loads compiled kernels.
+// NVIDIA's stub of the driver, which comes with the toolkit, is enough to reach
+// the loading. Runs in a separate process, since the stub stays loaded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,8 @@ using ::testing::HasSubstr;
 class CompiledPlansTest : public CudnnPlansTest {
  protected:
   void SetUp() override {
-    // Whoever asks for "libcuda.so.1" gets what is loaded under that name.
+    // A later request for "libcuda.so.1" gets the library that is loaded under
+    // that name.
     if (!SharedLibrary::Open("libcuda.so.1", "").ok() &&
         !SharedLibrary::Open("libcuda.so", GPUPOOL_CUDA_STUBS).ok()) {
       GTEST_SKIP() << "there is neither a driver nor NVIDIA's stub of it";
@@ -37,7 +38,7 @@ class CompiledPlansTest : public CudnnPlansTest {
   }
 };
 
-// Attention and its gradient on a GPU of either generation.
+// Attention and its gradient on GPUs of both generations.
 class CudnnAttentionPlansTest
     : public CompiledPlansTest,
       public ::testing::WithParamInterface<absl::string_view> {
@@ -46,7 +47,7 @@ class CudnnAttentionPlansTest
     CompiledPlansTest::SetUp();
     if (!IsSkipped()) Describe(GetParam());
   }
-  // Node 0: attention, node 1: its gradient.
+  // Makes node 0, the attention, or node 1, its gradient.
   portable::KernelOr Make(const AttentionCase& at, size_t node) {
     graph_ = testing::AttentionGraph(at);
     return MakeCudnnAttention(library_.get(), RequestFor(node), {});
@@ -100,7 +101,7 @@ TEST_P(CudnnAttentionPlansTest, SoAreOtherSizes) {
   }
 }
 
-// The gradient of queries is then no sum whose order is open.
+// The gradient of queries is then not a sum in any order.
 TEST_P(CudnnAttentionPlansTest, SoAreDeterministicGradients) {
   options_.deterministic = true;
   AttentionCase at = Large();
@@ -136,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, CudnnAttentionPlansTest,
                            return info.index == 0 ? "H200" : "A100";
                          });
 
-// What only the newer of them takes.
+// Cases that only the newer generation supports.
 class LargeHeadPlansTest : public CudnnAttentionPlansTest {};
 
 TEST_P(LargeHeadPlansTest, GradientsNeedAnEngine) {
@@ -167,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, LargeHeadPlansTest,
                            return info.index == 0 ? "H200" : "A100";
                          });
 
-// A planner asks for their size; nothing is compiled or loaded.
+// A planner asks for the kernels' size. Nothing is compiled or loaded.
 TEST_F(CompiledPlansTest, AttentionIsSizedWithoutBeingCompiled) {
   const auto planner = CudnnLibrary::ForPlanning(
       library_->functions(), kH200Description, "H200", &cache_);
@@ -200,7 +201,7 @@ struct NormCase {
 
 class CudnnNormPlansTest : public CompiledPlansTest {
  protected:
-  // Node 0: training, node 1: its gradient.
+  // Builds node 0, the training op, and node 1, its gradient.
   void Build(const NormCase& at, DType side) {
     graph_ = Graph();
     GraphBuilder builder(&graph_);
@@ -271,7 +272,7 @@ TEST_F(CudnnNormPlansTest, SoAreOtherRanks) {
   }
 }
 
-// No engine takes them; the portable kernels do.
+// No engine supports them, so the portable kernels run.
 TEST_F(CudnnNormPlansTest, OddChannelsAreRefused) {
   Build({DType::kFloat32, {5, 3, 7, 9}}, DType::kFloat32);
   for (const size_t node : {0, 1}) {

@@ -1,4 +1,4 @@
-// The real cuDNN, asked for plans for a GPU that is not there.
+// Asks the real cuDNN for plans for a GPU that does not exist here.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace gpupool::engine::cuda {
 
-// Skips where cuDNN is not, or is too old to take a description.
+// Skips its tests if cuDNN is missing or is too old to take a description.
 class CudnnPlansTest : public ::testing::Test {
  protected:
   CudnnPlansTest() : cache_("") {}

@@ -1,5 +1,5 @@
-// Whether the real cuDNN takes the graphs that the makers build: it is asked
-// for plans for an H200 that is not there. Skipped where cuDNN is not.
+// Checks that the real cuDNN takes the graphs that the makers build: it is
+// asked for plans for a described H200. Skipped if cuDNN is missing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -168,7 +168,7 @@ TEST_F(CudnnConvolutionPlans, AKeptPlanIsTakenBack) {
     const auto second = RestorePlan(*library_, key);
     ASSERT_TRUE(first.ok()) << first.status();
     ASSERT_TRUE(second.ok()) << second.status();
-    // Layers that are alike share it, as long as one of them is there.
+    // Identical layers share the plan as long as one of them exists.
     EXPECT_EQ(first->descriptor(), second->descriptor());
     EXPECT_EQ(first->workspace_bytes(), second->workspace_bytes());
   }

@@ -32,7 +32,7 @@ DeviceFacts Gpu(const std::string& name, const std::string& capability,
 
 DeviceFacts T4() { return Gpu("Tesla T4", "7.5", 40, 1024, 15); }
 
-// As their drivers describe them.
+// Returns devices as their drivers describe them.
 std::vector<DeviceFacts> Cards() {
   return {T4(),
           Gpu("NVIDIA L4", "8.9", 58, 1536, 22),
@@ -50,8 +50,8 @@ TEST(DeviceLimitsTest, ResidentThreadsAreThoseOfAllMultiprocessors) {
   }
 }
 
-// 64 channels of 32 images of 56 x 56: a third of a T4's share would leave a
-// B200 idle, and a B200's share on a T4 would be written and read in vain.
+// 64 channels of 32 images of 56 x 56. Parts for a T4 would leave two thirds of
+// a B200 idle, and parts for a B200 would be written and read in vain on a T4.
 TEST(DeviceLimitsTest, LongSumsFillEveryCardOnce) {
   for (const DeviceFacts& card : Cards()) {
     const int64_t threads = ResidentThreads(card);
@@ -94,7 +94,7 @@ TEST(DeviceLimitsTest, WhatIsMissingIsSaidInWords) {
   }
 }
 
-// One change at a time: another card, a part of a card, another driver.
+// One change at a time: a different card, a part of a card, a different driver.
 TEST(DeviceLimitsTest, PlansOfOneDeviceAreNotAnothers) {
   std::vector<DeviceFacts> all = Cards();
   const DeviceFacts whole = all[3];
@@ -113,7 +113,7 @@ TEST(DeviceLimitsTest, PlansOfOneDeviceAreNotAnothers) {
   EXPECT_EQ(keys.size(), all.size());
 }
 
-// Two cards of one kind share what one of them measured.
+// Two cards of the same kind share the measurements of one of them.
 TEST(DeviceLimitsTest, PlansAreSharedByCardsThatAreAlike) {
   DeviceFacts other = T4();
   other.uuid = "GPU-2";

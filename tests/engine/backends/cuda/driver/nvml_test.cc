@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr char kFake[] = GPUPOOL_FAKE_NVML;
 
-// Sets a variable for the fake library while it lives.
+// Sets a variable for the fake library during its lifetime.
 class Asking {
  public:
   explicit Asking(const char* name) : name_(name) { setenv(name, "1", 1); }
@@ -70,7 +70,7 @@ TEST(NvmlTest, ReadsWhatTheManagementToolShows) {
   ASSERT_EQ(readings->processes.size(), 2u);
   EXPECT_EQ(readings->processes[0].pid, 42u);
   EXPECT_EQ(readings->processes[0].bytes, 300u);
-  EXPECT_EQ(readings->processes[1].bytes, 0u);  // the driver does not tell
+  EXPECT_EQ(readings->processes[1].bytes, 0u);  // the driver does not report it
 }
 
 TEST(NvmlTest, KeepsTheNewestErrorReports) {
@@ -135,8 +135,8 @@ TEST(NvmlTest, UnknownGpusAreRefused) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-// Readings of a GPU that has read well once, when the fake library then does
-// what the file says.
+// Returns the status of a reading after the GPU was read once without faults
+// and the fake library then does what the file says.
 absl::Status ReadAfter(const std::string& fault) {
   const testing::TestInfo& test =
       *testing::UnitTest::GetInstance()->current_test_info();
@@ -146,7 +146,7 @@ absl::Status ReadAfter(const std::string& fault) {
   auto nvml = Nvml::Open(kFake);
   absl::Status status = nvml.status();
   if (status.ok()) status = (*nvml)->Watch("GPU-fake");
-  // Two readings take what the fake library reports in any case.
+  // Two readings take the reports that the fake library always has.
   for (int i = 0; i < 2 && status.ok(); ++i) status = (*nvml)->Read().status();
   EXPECT_TRUE(status.ok()) << status;
   std::ofstream(path) << fault;

@@ -1,5 +1,5 @@
-// The composition with portable products instead of cuBLASLt's, against the
-// reference: which operands, transpositions, offsets and scratch memory.
+// Compares the composition, with portable products instead of cuBLASLt's, with
+// the reference: operands, transpositions, offsets and scratch memory.
 #include "engine/backends/cuda/kernels/composed_attention.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,8 @@ portable::KernelOr PortableProduct(const CompileRequest& request) {
   return MakeSingleOp(single, {});
 }
 
-// Attention is composed, everything else portable.
+// A back end that composes attention and runs everything else on portable
+// kernels.
 class ComposingBackend : public DeviceBackend {
  public:
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(
@@ -70,7 +71,7 @@ TEST_F(ComposedAttentionTest, AgreesWithTheReferenceInEveryForm) {
   }
 }
 
-// One head at a time: every operand begins elsewhere in each part.
+// With one head at a time, every operand begins at another place in each part.
 TEST_F(ComposedAttentionTest, PartsGiveWhatTheWholeGives) {
   for (AttentionCase at : testing::AttentionCases(DType::kFloat32)) {
     SCOPED_TRACE(at.Text());
@@ -87,7 +88,7 @@ TEST_F(ComposedAttentionTest, ScratchMemoryIsThatOfTheScores) {
   const AttentionCase at{.sizes = {2, 4, 64, 96, 16, 16}};
   const auto kernel = Make({.least_work = 1}, at);
   ASSERT_TRUE(kernel.ok()) << kernel.status();
-  // And room to begin at a multiple of 256.
+  // 256 bytes more, so that it can begin at a multiple of 256.
   EXPECT_EQ((*kernel)->workspace_bytes(), 2 * 4 * 64 * 96 * 4 + 256);
 }
 

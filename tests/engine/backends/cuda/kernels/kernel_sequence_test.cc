@@ -10,7 +10,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// y = x + 1, both of two numbers, with `workspace` bytes that it fills.
+// Returns a kernel for y = x + 1, both of two numbers, that fills `workspace`
+// bytes.
 std::unique_ptr<Kernel> AddOne(uint64_t workspace) {
   return MakeKernel(
       [workspace](const KernelArguments& at) {
@@ -31,7 +32,8 @@ TEST(KernelSequenceTest, StepsMeetInScratchMemory) {
                    {OperandPlace::Scratch(0)},
                    {OperandPlace::Output(0, sizeof(float))}});
   KernelSequence sequence(std::move(steps), 2 * sizeof(float));
-  // Scratch memory begins at a multiple of 256, and so does what steps use.
+  // Scratch memory begins at a multiple of 256, and so does the memory of each
+  // step.
   ASSERT_EQ(sequence.workspace_bytes(), 256 + 100 + 256);
   std::vector<float> x = {1, 2, 3, 4}, y(4, -1);
   std::vector<std::byte> workspace(sequence.workspace_bytes() + 1);

@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 
 constexpr char kFake[] = GPUPOOL_FAKE_LIBCUDA;
 
-// Sets a variable for the fake library while it lives.
+// Sets a variable for the fake library during its lifetime.
 class Asking {
  public:
   Asking(const char* name, const char* value) : name_(name) {

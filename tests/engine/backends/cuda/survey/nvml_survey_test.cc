@@ -12,7 +12,7 @@ using ::testing::IsEmpty;
 
 NvmlSurvey Survey() { return SurveyNvml(GPUPOOL_FAKE_NVML_DIR); }
 
-// Sets a variable for the fake library while it lives.
+// Sets a variable for the fake library during its lifetime.
 class Asking {
  public:
   Asking(const char* name, const char* value) : name_(name) {

@@ -1,5 +1,5 @@
-// How long sums are cut, and the functors that make and join the parts, by as
-// many lanes as a group has on a GPU or fewer.
+// Tests how long sums are cut, and the functors that make and join the parts,
+// with as many lanes as a group has on a GPU or fewer.
 #include "engine/backends/portable/arithmetic/parts.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(ChoosePartsTest, WhatIsWrittenIsFarLessThanWhatIsRead) {
   }
 }
 
-// Lanes, whether sums lie in rows, number of sums.
+// Number of lanes, whether sums are in rows, and number of sums.
 class LanesTest
     : public ::testing::TestWithParam<std::tuple<int, bool, int64_t>> {
  protected:
@@ -69,7 +69,7 @@ class LanesTest
     std::tie(lanes_, rows_, sums_) = GetParam();
     parts_ = ChooseParts(rows_ ? SumBy::kRow : SumBy::kColumns, sums_, kCount,
                          1 << 20);
-    // However short: to be joined.
+    // Short parts, so that there are parts to be joined.
     parts_.per_part = 60;
     parts_.parts = CeilDivide(kCount, parts_.per_part);
     for (int64_t i = 0; i < sums_ * kCount; ++i) {

@@ -28,7 +28,7 @@ TEST(FastDivisorTest, DividesEveryIndexOf31Bits) {
   }
 }
 
-// What a walk finds, counted out by loops.
+// Compares the results of a walk with those of plain loops.
 TEST(WalkTest, FindsWhatTheLoopsCount) {
   LoopNest loops;
   loops.sizes = {3, 4, 5};

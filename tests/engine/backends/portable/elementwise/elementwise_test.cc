@@ -1,5 +1,5 @@
-// What the random cases of all back ends do not reach: integers, bool, casts
-// between all types, special numbers, exact dropout.
+// Cases that the random cases of all back ends do not reach: integers, bool,
+// casts between all types, special numbers, exact dropout.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -93,7 +93,7 @@ TEST(ElementwiseTest, WhereOfEveryTypeBroadcasts) {
   }
 }
 
-// x, of special numbers only, through a function.
+// Applies a function to x, which has only special numbers.
 void ExpectSpecialNumbers(Op op, const Attributes& attributes, DType dtype) {
   OpCase at(0);
   const ValueId x = at.Integers({10}, dtype, 0, 0);
@@ -130,7 +130,7 @@ TEST(ElementwiseTest, ScalarsAndSingleElements) {
   ExpectAgreement(broadcast, 1e-6);
 }
 
-// Rows that a pack of elements divides, and others.
+// Rows whose length a pack of elements divides, and other rows.
 TEST(ElementwiseTest, EveryWayOfBroadcasting) {
   for (const int64_t width : {1, 3, 4, 8, 12, 16}) {
     for (const Shape& small :
@@ -149,7 +149,7 @@ TEST(ElementwiseTest, EveryWayOfBroadcasting) {
   }
 }
 
-// (a < b) as a number, times c: bool inside and out, two results.
+// Computes (a < b) as a number, times c: bool inside and outside, two results.
 TEST(ElementwiseTest, FusedStepsOfSeveralTypes) {
   for (const DType inner : {DType::kFloat32, DType::kInt32}) {
     OpCase at(2);

@@ -40,7 +40,7 @@ TEST(DeviceStatusTest, TheFirstErrorStays) {
   EXPECT_EQ(error.node, 7);
   EXPECT_EQ(error.value, 5);
   EXPECT_EQ(error.limit, 5);
-  EXPECT_EQ(ResolveIndex({}, 5, 5), -1);  // nobody asks
+  EXPECT_EQ(ResolveIndex({}, 5, 5), -1);  // no status to report to
 }
 
 }  // namespace

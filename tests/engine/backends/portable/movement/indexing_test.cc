@@ -1,4 +1,4 @@
-// What the random cases of all back ends do not reach: every reduction of
+// Cases that the random cases of all back ends do not reach: every reduction of
 // scatters, equal indices, batches, long top k, errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ TEST(IndexingTest, GatherElementsAlongEveryAxis) {
   }
 }
 
-// Many parts of the counting sort, and rows that nobody points to.
+// Many parts of the counting sort, and rows without an index.
 TEST(IndexingTest, GatherGradAddsUpManyRows) {
   for (const int axis : {0, 1}) {
     OpCase at(2);
@@ -140,7 +140,7 @@ TEST(IndexingTest, IndicesOutsideNameTheLayerAndTheLimit) {
 
 TEST(IndexingTest, EveryOpReportsIndicesOutside) {
   std::vector<OpCase> cases;
-  cases.reserve(5);  // a case must not move while it is built
+  cases.reserve(5);  // a case must not move while it is being built
   for (int i = 0; i < 5; ++i) cases.emplace_back(0);
   const auto indices = [](OpCase& at, const Shape& shape) {
     return at.Integers(shape, DType::kInt32, -5, -5);

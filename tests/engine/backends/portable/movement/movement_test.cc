@@ -1,4 +1,4 @@
-// What the random cases of all back ends do not reach: transpositions by
+// Cases that the random cases of all back ends do not reach: transpositions by
 // blocks, every width of words, padding of odd ranks.
 #include <gtest/gtest.h>
 

@@ -70,8 +70,8 @@ TYPED_TEST(AttentionPartsTest, MasksBecomeFiniteAndStayLow) {
   EXPECT_TRUE(std::isnan(y[4]));
 }
 
-// Of two queries the second sees no key; with the causal rule the first, too,
-// whose only key is hidden.
+// The second of two queries sees no key. With the causal rule neither does the
+// first, because its only key is hidden.
 TYPED_TEST(AttentionPartsTest, OnlyBlindRowsAreWritten) {
   for (const bool causal : {false, true}) {
     Graph graph;
@@ -110,8 +110,9 @@ TEST(AttentionLogarithmsTest, ExponentialsOfBlindRowsVanish) {
   EXPECT_EQ(std::exp(1000 - y[1]), 0);
 }
 
-// A kernel that, as libraries do, knows no -infinity in masks and logarithms.
-// Here the portable one; what stands around it makes it keep the op's promise.
+// A kernel that, like those of libraries, cannot handle -infinity in masks and
+// logarithms. It is the portable kernel here. The steps around it must make it
+// keep the op's contract.
 class FiniteAttention : public Kernel {
  public:
   explicit FiniteAttention(const CompileRequest& request)
@@ -177,7 +178,8 @@ TEST(FiniteAttentionTest, PartsAroundItKeepThePromiseOfTheOp) {
   }
 }
 
-// Lanes that do not divide the keys; the mask hides the last query's.
+// The number of lanes does not divide the keys. The mask hides the last query's
+// keys.
 class AttentionLanesTest : public ::testing::Test {
  protected:
   static constexpr int64_t kQueries = 3, kKeys = 7, kWidth = 5;

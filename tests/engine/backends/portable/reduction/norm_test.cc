@@ -1,5 +1,5 @@
-// What the random cases of all back ends do not reach: channels that are cut
-// into parts, numbers far from 0, and the variances of libraries.
+// Cases that the random cases of all back ends do not reach: channels that are
+// cut into parts, numbers far from 0, and the variances of libraries.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ struct Images {
   bool channels_last;
 };
 
-constexpr double kFar = 300;  // of numbers that spread by 1
+constexpr double kFar = 300;  // mean of numbers with a deviation of 1
 
 void PrintTo(const Images& images, std::ostream* out) {
   *out << images.shape.ToString() << (images.channels_last ? " last" : "");

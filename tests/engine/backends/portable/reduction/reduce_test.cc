@@ -1,5 +1,5 @@
-// What the random cases of all back ends do not reach: all functions of all
-// types, two stages, nothing to reduce, special numbers.
+// Cases that the random cases of all back ends do not reach: all functions of
+// all types, two stages, nothing to reduce, special numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -40,7 +40,7 @@ TEST(ReduceTest, ExtremesOfBool) {
   }
 }
 
-// Few results of many numbers go through two stages, in rows and in columns.
+// Few results of many numbers take two stages, in rows and in columns.
 TEST(ReduceTest, LargeReductionsInTwoStages) {
   for (const ReduceFunction function : kFunctions) {
     if (function == ReduceFunction::kProduct) continue;

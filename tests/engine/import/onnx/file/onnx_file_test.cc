@@ -49,7 +49,7 @@ TEST(OnnxFileTest, RefusesEveryTruncation) {
   const std::string bytes = AddModel();
   for (size_t length = 0; length < bytes.size(); ++length) {
     const auto file = OnnxFile::Parse(bytes.substr(0, length), {});
-    // Where a whole field is cut off the rest may still be sound.
+    // A cut between two fields may leave a valid file.
     if (file.ok()) continue;
     EXPECT_EQ(file.status().code(), absl::StatusCode::kInvalidArgument);
   }

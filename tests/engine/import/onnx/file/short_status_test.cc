@@ -31,7 +31,7 @@ TEST(ShortStatusTest, LongTextsAreCutAndPayloadsKept) {
 }
 
 TEST(ShortStatusTest, CharactersAreNotCutInHalf) {
-  // Two bytes each, and the cut would come between them.
+  // Characters of two bytes each, with the cut between the two bytes of one.
   std::string text = "a";
   while (text.size() < 2 * kMaxErrorBytes) text += "\xc3\xa9";
   const std::string cut(Shortened(absl::InvalidArgumentError(text)).message());

@@ -20,7 +20,7 @@ std::string Varint(uint64_t number) {
   return bytes + static_cast<char>(number);
 }
 
-// A length-delimited field.
+// Returns a length-delimited field.
 std::string Field(int number, const std::string& content) {
   return Varint(static_cast<uint64_t>(number) << 3 | 2) +
          Varint(content.size()) + content;
@@ -51,7 +51,7 @@ TEST(WireCheckTest, RefusesGroupsFieldZeroAndEndlessVarints) {
 }
 
 TEST(WireCheckTest, RefusesDeepNesting) {
-  // Graph in an attribute of a node of a graph ...
+  // A graph in an attribute of a node of a graph ...
   std::string graph;
   for (int i = 0; i < 40; ++i) graph = Field(1, Field(5, Field(6, graph)));
   const absl::Status status = CheckWire(Field(7, graph));
@@ -60,7 +60,7 @@ TEST(WireCheckTest, RefusesDeepNesting) {
 }
 
 TEST(WireCheckTest, RefusesFilesThatWouldGrowInMemory) {
-  // Two bytes per empty node.
+  // Empty nodes of two bytes each.
   std::string nodes;
   for (int i = 0; i < (2 << 20); ++i) nodes += Field(1, "");
   const absl::Status status = CheckWire(Field(7, nodes));

@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// x [2] is bound, so that the output is computed at import.
+// Runs a call. x [2] is bound, so that the output is computed at import.
 absl::StatusOr<std::vector<double>> Call(const std::string& call,
                                          const std::string& functions) {
   const auto file = OnnxFile::Parse(

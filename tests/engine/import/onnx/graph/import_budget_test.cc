@@ -20,7 +20,7 @@ TEST(ImportBudgetTest, OperationsAreTakenUntilTooFewAreLeft) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.message()),
               HasSubstr("41 element operations, but 40 are left"));
-  // A refusal takes nothing: smaller things may still be computed.
+  // A refused request takes nothing: smaller values can still be computed.
   EXPECT_TRUE(budget.Compute(40).ok());
   EXPECT_FALSE(budget.Compute(1).ok());
 }

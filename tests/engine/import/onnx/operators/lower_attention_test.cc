@@ -31,7 +31,7 @@ TEST(LowerAttentionTest, FlatHeadsAreOneNodeBetweenViews) {
 }
 
 TEST(LowerAttentionTest, TheFirstQuerySeesOnlyTheFirstKeyWhenCausal) {
-  // A soft cap so high that it does nothing takes the other way.
+  // A soft cap that is too high to matter takes the other code path.
   for (const char* cap : {"", ", softcap = 100000.0"}) {
     const auto y = RunLowering(
         {.opset = 23,

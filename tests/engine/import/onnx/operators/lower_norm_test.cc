@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Statistics that the model owns.
+// The model holds the statistics.
 constexpr char kBatchNorm[] =
     "(float[2, 1, 2] x, float[1] s = {1}, float[1] b = {0}, "
     "float[1] m = {1}, float[1] v = {4}) => (float[2, 1, 2] y) "

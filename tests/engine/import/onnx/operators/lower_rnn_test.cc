@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// One unit whose gates see only the input: h = tanh(x) at each step.
+// One unit whose gates depend only on the input: h = tanh(x) at each step.
 constexpr char kRnn[] =
     "(float[3, 2, 1] x, float[1, 1, 1] w, float[1, 1, 1] r, int32[2] n) => "
     "(float[3, 1, 2, 1] y, float[1, 2, 1] h) ";

@@ -1,5 +1,5 @@
-// Imports a few ONNX nodes written as text and runs them with the reference
-// interpreter, for the tests of lowerings.
+// Imports a few ONNX nodes that are written as text and runs them with the
+// reference interpreter, for the tests of lowerings.
 #pragma once
 
 #include <map>
@@ -12,28 +12,28 @@
 
 namespace gpupool::engine::onnx_import {
 
-// float32 of that shape.
+// Returns a float32 tensor of that shape.
 HostTensor Floats(std::vector<int64_t> dims, std::vector<double> numbers);
 HostTensor Ints(std::vector<int64_t> dims, std::vector<double> numbers);
 
 struct LoweringCase {
   int opset = 17;
-  // What follows "agraph" in ONNX's text format:
-  // "(float[2] x) => (float[2] y) { y = Relu(x) }".
+  // The part after "agraph" in ONNX's text format: "(float[2] x) => (float[2]
+  // y) { y = Relu(x) }".
   std::string graph;
-  // By name; all are inputs of the graph's program unless bound.
+  // Inputs by name. Those that are not bound are inputs of the graph's program.
   std::map<std::string, HostTensor> inputs;
   std::vector<std::string> bound;
   bool training = false;
-  // Beside "": "ai.onnx.preview.training" version 1.
+  // Whether the model also imports "ai.onnx.preview.training" version 1.
   bool training_domain = false;
 };
 
-// The outputs in the order of the text. Errors of the import pass through.
+// Returns the outputs in the order of the text, or the import's error.
 absl::StatusOr<std::vector<HostTensor>> RunLowering(const LoweringCase& one);
 absl::StatusOr<ModelGraph> ImportLowering(const LoweringCase& one);
 
-// How many nodes of the graph are of that op.
+// Returns the number of nodes of the graph with that op.
 int CountOps(const Graph& graph, Op op);
 
 }  // namespace gpupool::engine::onnx_import

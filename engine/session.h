@@ -22,10 +22,10 @@
 #include "absl/types/span.h"
 #include "engine/cuda_devices.h"
 #include "engine/data/label_facts.h"
-#include "engine/loaded_model.h"
 #include "engine/runtime/device_memory.h"
+#include "engine/served_model.h"
 #include "engine/tensor/device.h"
-#include "engine/train/trainer.h"
+#include "engine/train/training.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -126,10 +126,10 @@ class Session {
 
   // Reads the dataset, compiles, and sets the weights: initial, or those of
   // the checkpoint to resume from. ResourceExhausted when memory lacks.
-  absl::StatusOr<std::unique_ptr<TrainingRun>> StartTraining(
+  absl::StatusOr<std::unique_ptr<Training>> StartTraining(
       const TrainingRequest& request);
   // DataLoss when the checkpoint's bytes do not match their digests.
-  absl::StatusOr<std::unique_ptr<LoadedModel>> LoadModel(
+  absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
       const LoadRequest& request);
   // Batches whose tensors lie in `memory` go to the device and back without
   // being copied on the host. As Transfer::Register, whose object must go

@@ -4,7 +4,6 @@
 // Thread-safety: one thread at a time, any.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,9 +23,6 @@ class CheckpointCopy {
 
   // The name of the first tensor with a number that is not finite; else empty.
   std::string FirstNotFinite() const;
-
-  // Of the tensors.
-  uint64_t bytes() const;
 
   // Writes weights, optimizer state and manifest as blobs. When it returns, the
   // checkpoint survives a power cut. ResourceExhausted when the disk is full;

@@ -84,16 +84,16 @@ void CopyWhole(absl::Span<const float> from, absl::Span<T> to) {
 
 }  // namespace
 
-TrainingRun::Impl::Impl(const DeviceContext& device,
-                        const TrainingRequest& request)
+TrainingRun::TrainingRun(const DeviceContext& device,
+                         const TrainingRequest& request)
     : device_(device),
       request_(request),
       holder_(absl::StrCat("job ", request.job_id), device.allocator),
       history_(&request_.spec.training()) {}
 
-absl::StatusOr<std::unique_ptr<TrainingRun::Impl>> TrainingRun::Impl::Create(
+absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(
     const DeviceContext& device, const TrainingRequest& request) {
-  std::unique_ptr<Impl> run(new Impl(device, request));
+  std::unique_ptr<TrainingRun> run(new TrainingRun(device, request));
   RETURN_IF_ERROR(run->JoinGroup());
   RETURN_IF_ERROR(run->Share(run->Open()));
   return run;
@@ -101,14 +101,14 @@ absl::StatusOr<std::unique_ptr<TrainingRun::Impl>> TrainingRun::Impl::Create(
 
 // Kernels go before the collective that they use, and that before the memory
 // in which sums may still be on their way.
-TrainingRun::Impl::~Impl() {
+TrainingRun::~TrainingRun() {
   // A step that nobody finished still uses the memory.
   if (in_flight_.has_value()) executor().Finish().IgnoreError();
   for (auto* executor : {&train_, &accumulate_, &eval_}) executor->reset();
   link_.reset();
 }
 
-absl::Status TrainingRun::Impl::JoinGroup() {
+absl::Status TrainingRun::JoinGroup() {
   const uint32_t devices = DevicesOf(request_.spec);
   const int size = request_.group.has_value() ? request_.group->size : 1;
   if (static_cast<uint32_t>(size) != devices) {
@@ -121,7 +121,7 @@ absl::Status TrainingRun::Impl::JoinGroup() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::Impl::Open() {
+absl::Status TrainingRun::Open() {
   RETURN_IF_ERROR(holder_.SetLimit(request_.limit_bytes));
   RETURN_IF_ERROR(LoadData());
   RETURN_IF_ERROR(MakeExecutors());
@@ -132,12 +132,12 @@ absl::Status TrainingRun::Impl::Open() {
                           : link_->CheckSame(step(), *weights_);
 }
 
-absl::Status TrainingRun::Impl::Share(absl::Status error) {
+absl::Status TrainingRun::Share(absl::Status error) {
   if (!error.ok() && link_ != nullptr) link_->Abort(error.message());
   return error;
 }
 
-absl::Status TrainingRun::Impl::LoadData() {
+absl::Status TrainingRun::LoadData() {
   const v1::Dataset& dataset = request_.dataset;
   ASSIGN_OR_RETURN(table_,
                    ReadDataset(dataset.layout(),
@@ -150,7 +150,7 @@ absl::Status TrainingRun::Impl::LoadData() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::Impl::MakeExecutors() {
+absl::Status TrainingRun::MakeExecutors() {
   const DataFacts facts = {table_.rows, table_.feature_shape,
                            table_.label_facts};
   ASSIGN_OR_RETURN(source_,
@@ -202,7 +202,7 @@ absl::Status TrainingRun::Impl::MakeExecutors() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::Impl::StartFresh() {
+absl::Status TrainingRun::StartFresh() {
   const uint64_t seed = request_.spec.training().seed();
   RETURN_IF_ERROR(SetInitialWeights(*source_, persistents_, seed, *weights_));
   const v1::Scaling& scaling = request_.spec.data().scaling();
@@ -216,7 +216,7 @@ absl::Status TrainingRun::Impl::StartFresh() {
   return MakeSampler();
 }
 
-absl::Status TrainingRun::Impl::MakeSampler() {
+absl::Status TrainingRun::MakeSampler() {
   ASSIGN_OR_RETURN(
       sampler_, DistributedSampler::Create(
                     {.seed = request_.spec.training().seed(),
@@ -227,7 +227,7 @@ absl::Status TrainingRun::Impl::MakeSampler() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::Impl::CheckManifest(const Manifest& manifest) const {
+absl::Status TrainingRun::CheckManifest(const Manifest& manifest) const {
   const v1::TrainingSpec& training = request_.spec.training();
   auto differs = [](absl::string_view what, auto saved, auto wanted) {
     return absl::InvalidArgumentError(
@@ -254,7 +254,7 @@ absl::Status TrainingRun::Impl::CheckManifest(const Manifest& manifest) const {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::Impl::Resume() {
+absl::Status TrainingRun::Resume() {
   ASSIGN_OR_RETURN(
       const Manifest manifest,
       ReadManifest(device_.blob_dir, request_.resume_manifest_sha256));
@@ -276,9 +276,8 @@ absl::Status TrainingRun::Impl::Resume() {
   return absl::OkStatus();
 }
 
-void TrainingRun::Impl::FillBatch(const Graph& graph,
-                                  absl::Span<const uint32_t> rows,
-                                  InputBytes input) {
+void TrainingRun::FillBatch(const Graph& graph, absl::Span<const uint32_t> rows,
+                            InputBytes input) {
   const Value* value = graph.FindValue(input_name_);
   GPUPOOL_CHECK(value != nullptr);
   const absl::Span<std::byte> bytes = input(input_name_);
@@ -301,14 +300,14 @@ void TrainingRun::Impl::FillBatch(const Graph& graph,
   }
 }
 
-absl::Status TrainingRun::Impl::SendBatch(uint64_t number,
-                                          absl::Span<const uint32_t> rows) {
+absl::Status TrainingRun::SendBatch(uint64_t number,
+                                    absl::Span<const uint32_t> rows) {
   FillBatch(train_->program().graph(), rows,
             [this](absl::string_view name) { return landing_->input(name); });
   return landing_->Send(number);
 }
 
-absl::Status TrainingRun::Impl::BringBatch() {
+absl::Status TrainingRun::BringBatch() {
   Executor& program = executor();
   const uint64_t number = BatchNumber();
   if (landing_ != nullptr && landing_->Holds(number)) {
@@ -324,7 +323,7 @@ absl::Status TrainingRun::Impl::BringBatch() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::Impl::SendNextBatch() {
+absl::Status TrainingRun::SendNextBatch() {
   if (landing_ == nullptr) return absl::OkStatus();
   const uint64_t number = BatchNumber() + 1;
   if (!AtLastBatch()) {
@@ -336,7 +335,7 @@ absl::Status TrainingRun::Impl::SendNextBatch() {
   return SendBatch(number, BatchRows(sampler_->Peek(), 0));
 }
 
-absl::Status TrainingRun::Impl::StartStep() {
+absl::Status TrainingRun::StartStep() {
   RETURN_IF_ERROR(spoiled_);
   if (step() >= length_.total_steps) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -358,7 +357,7 @@ absl::Status TrainingRun::Impl::StartStep() {
   return spoiled_ = Share(started);
 }
 
-bool TrainingRun::Impl::StepIsDone() {
+bool TrainingRun::StepIsDone() {
   GPUPOOL_CHECK(in_flight_.has_value());
   while (in_flight_->failed.ok() && executor().IsDone()) {
     if (AtLastBatch()) return true;
@@ -367,7 +366,7 @@ bool TrainingRun::Impl::StepIsDone() {
   return !in_flight_->failed.ok();
 }
 
-absl::Status TrainingRun::Impl::FinishStep() {
+absl::Status TrainingRun::FinishStep() {
   GPUPOOL_CHECK(in_flight_.has_value());
   const absl::StatusOr<double> loss = FinishBatches();
   in_flight_.reset();
@@ -377,7 +376,7 @@ absl::Status TrainingRun::Impl::FinishStep() {
   return spoiled_ = CheckStep(*loss, skipped);
 }
 
-bool TrainingRun::Impl::NoteScale() {
+bool TrainingRun::NoteScale() {
   if (train_->output("loss_scale").empty()) return false;
   loss_scale_ = double{GetScalar<float>(*train_, "loss_scale")};
   const auto skipped =
@@ -385,7 +384,7 @@ bool TrainingRun::Impl::NoteScale() {
   return std::exchange(skipped_steps_, skipped) != skipped;
 }
 
-absl::Status TrainingRun::Impl::CheckStep(double loss, bool skipped) const {
+absl::Status TrainingRun::CheckStep(double loss, bool skipped) const {
   if (!skipped) {
     return std::isfinite(loss) ? absl::OkStatus()
                                : NotFinite(absl::StrCat("the loss is ", loss));
@@ -400,7 +399,7 @@ absl::Status TrainingRun::Impl::CheckStep(double loss, bool skipped) const {
       length_.base_learning_rate, "), or scale the features"));
 }
 
-uint64_t TrainingRun::Impl::ModelSeed() const {
+uint64_t TrainingRun::ModelSeed() const {
   const uint64_t seed = request_.spec.training().seed();
   if (rank() == 0) return seed;
   return Philox(seed, PhiloxStreamId(PhiloxStream::kGeneral,
@@ -408,7 +407,7 @@ uint64_t TrainingRun::Impl::ModelSeed() const {
       .NextDoubleWord();
 }
 
-absl::Status TrainingRun::Impl::StartBatch() {
+absl::Status TrainingRun::StartBatch() {
   Executor& program = executor();
   if (AtLastBatch()) {
     SetScalar<float>(program, "earlier_loss",
@@ -427,14 +426,14 @@ absl::Status TrainingRun::Impl::StartBatch() {
   return started;
 }
 
-absl::Status TrainingRun::Impl::NextBatch() {
+absl::Status TrainingRun::NextBatch() {
   RETURN_IF_ERROR(executor().Finish());
   in_flight_->sum += double{GetScalar<float>(executor(), "loss")};
   ++in_flight_->batch;
   return StartBatch();
 }
 
-absl::StatusOr<double> TrainingRun::Impl::FinishBatches() {
+absl::StatusOr<double> TrainingRun::FinishBatches() {
   while (in_flight_->failed.ok() && !AtLastBatch()) {
     in_flight_->failed = NextBatch();
   }
@@ -451,14 +450,14 @@ absl::StatusOr<double> TrainingRun::Impl::FinishBatches() {
   return sum / batches_per_step();
 }
 
-absl::Status TrainingRun::Impl::NotFinite(const std::string& what) const {
+absl::Status TrainingRun::NotFinite(const std::string& what) const {
   return absl::InvalidArgumentError(absl::StrCat(
       what, " at step ", step(), " of ", length_.total_steps,
       "; hint: lower the learning rate (it is ", length_.base_learning_rate,
       "), set clip_gradient_norm, add warm-up steps, or scale the features"));
 }
 
-absl::StatusOr<double> TrainingRun::Impl::Loss() const {
+absl::StatusOr<double> TrainingRun::Loss() {
   RETURN_IF_ERROR(spoiled_);
   if (!loss_.has_value()) {
     return absl::FailedPreconditionError("no step was made yet");
@@ -466,7 +465,7 @@ absl::StatusOr<double> TrainingRun::Impl::Loss() const {
   return *loss_;
 }
 
-Manifest TrainingRun::Impl::NewManifest() const {
+Manifest TrainingRun::NewManifest() const {
   Manifest manifest;
   manifest.job_id = request_.job_id;
   manifest.attempt = request_.attempt;
@@ -483,7 +482,7 @@ Manifest TrainingRun::Impl::NewManifest() const {
   return manifest;
 }
 
-absl::StatusOr<std::unique_ptr<CheckpointCopy>> TrainingRun::Impl::TakeState(
+absl::StatusOr<std::unique_ptr<CheckpointCopy>> TrainingRun::TakeState(
     absl::StatusOr<WeightView> (*take)(const WeightStore&)) {
   RETURN_IF_ERROR(spoiled_);
   if (!leads()) {
@@ -501,22 +500,24 @@ absl::StatusOr<std::unique_ptr<CheckpointCopy>> TrainingRun::Impl::TakeState(
              "\"", name, "\" holds infinite or undefined numbers"));
 }
 
-absl::StatusOr<std::unique_ptr<CheckpointCopy>>
-TrainingRun::Impl::CopyCheckpoint() {
-  return TakeState(&WeightView::Copy);
+absl::StatusOr<CheckpointWrite> TrainingRun::CopyCheckpoint() {
+  ASSIGN_OR_RETURN(std::unique_ptr<CheckpointCopy> taken,
+                   TakeState(&WeightView::Copy));
+  const std::shared_ptr<const CheckpointCopy> copy = std::move(taken);
+  return CheckpointWrite([copy] { return copy->Write(); });
 }
 
-absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
+absl::StatusOr<v1::Checkpoint> TrainingRun::SaveCheckpoint() {
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointCopy> state,
                    TakeState(&WeightView::Read));
   return state->Write();
 }
 
-uint64_t TrainingRun::Impl::checkpoint_bytes() const {
+uint64_t TrainingRun::checkpoint_bytes() const {
   return weights_->block(false).size() + weights_->block(true).size();
 }
 
-absl::StatusOr<v1::Evaluation> TrainingRun::Impl::Evaluate() {
+absl::StatusOr<v1::Evaluation> TrainingRun::Evaluate() {
   RETURN_IF_ERROR(spoiled_);
   if (eval_ == nullptr) {
     return absl::FailedPreconditionError(
@@ -537,7 +538,7 @@ absl::StatusOr<v1::Evaluation> TrainingRun::Impl::Evaluate() {
   return evaluation;
 }
 
-absl::StatusOr<EvaluationSums> TrainingRun::Impl::SumHeldOutRows() {
+absl::StatusOr<EvaluationSums> TrainingRun::SumHeldOutRows() {
   if (link_ != nullptr) RETURN_IF_ERROR(link_->ShareState(*weights_));
   RETURN_IF_ERROR(eval_->Load());
   const uint64_t all = held_out_rows_.size();
@@ -558,7 +559,7 @@ absl::StatusOr<EvaluationSums> TrainingRun::Impl::SumHeldOutRows() {
   return link_ == nullptr ? sums : link_->Sum(sums);
 }
 
-v1::MemoryUse TrainingRun::Impl::memory() const {
+v1::MemoryUse TrainingRun::memory() const {
   v1::MemoryUse use;
   use.set_planned_peak_bytes(planned_peak_bytes_);
   use.set_measured_peak_bytes(holder_.peak_bytes());

@@ -2,6 +2,9 @@
 // and the job runner are written against this, so that they are tested with a
 // deterministic stand-in. SessionEngine is the real one.
 //
+// Trainings and models are the engine's own interfaces: nothing stands between
+// them and the worker but the watch (watched_engine.h).
+//
 // Threads: as engine::Session. Everything is called from the compute thread,
 // but Engine's methods marked "any thread".
 #pragma once
@@ -12,93 +15,16 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/collective/abort_switch.h"
+#include "engine/served_model.h"
+#include "engine/train/training.h"
 #include "gpupool/worker/v1/worker.pb.h"
 
 namespace gpupool::server {
-
-// Ends a training that waits for the other ranks of its group, or will: from
-// any thread, at any time. The training's call then fails with Aborted.
-class GroupAbort {
- public:
-  virtual ~GroupAbort() = default;
-  virtual void Abort(const std::string& reason) = 0;
-};
-
-// A checkpoint in host memory, as engine::CheckpointCopy: on any thread, also
-// after its training is gone.
-class CheckpointCopy {
- public:
-  virtual ~CheckpointCopy() = default;
-  // When it returns, the checkpoint is on disk.
-  virtual absl::StatusOr<v1::Checkpoint> Write() = 0;
-};
-
-// One attempt of a job, or one rank of it, as engine::TrainingRun.
-class Training {
- public:
-  virtual ~Training() = default;
-  // One step, in three parts: between the first and the last the engine may be
-  // asked for inference, and nothing else of it.
-  virtual absl::Status StartStep() = 0;
-  virtual bool StepIsDone() = 0;  // at once
-  virtual absl::Status FinishStep() = 0;
-  virtual uint64_t step() const = 0;
-  virtual uint64_t total_steps() const = 0;
-  virtual uint32_t rows_per_step() const = 0;
-  virtual uint32_t epoch() const = 0;
-  virtual bool at_epoch_end() const = 0;
-  virtual absl::StatusOr<double> Loss() = 0;
-  // 0 without loss scaling.
-  virtual double loss_scale() const = 0;
-  virtual uint64_t skipped_steps() const = 0;
-  // When it returns, the checkpoint is on disk.
-  virtual absl::StatusOr<v1::Checkpoint> SaveCheckpoint() = 0;
-  // ResourceExhausted where the host has no room for a copy.
-  virtual absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint() = 0;
-  virtual absl::StatusOr<v1::Evaluation> Evaluate() = 0;
-  virtual bool has_held_out_rows() const = 0;
-  virtual uint64_t evaluated_step() const = 0;
-  virtual bool newest_evaluation_is_best() const = 0;
-  virtual bool stopped_early() const = 0;
-  virtual v1::MemoryUse memory() const = 0;
-  // Of a group: asks all ranks to stop after the same step, and whether they
-  // have.
-  virtual void RequestStop() = 0;
-  virtual bool stop_agreed() const = 0;
-};
-
-// One span per input and output, each of `rows` rows; as
-// engine::InferenceBatch.
-struct ServedBatch {
-  uint32_t rows = 1;
-  absl::Span<const int64_t> sizes;  // of ServedModel::dimensions
-  absl::Span<const absl::Span<const std::byte>> inputs;
-  absl::Span<const absl::Span<std::byte>> outputs;
-};
-
-struct ServedAnswer {
-  std::vector<std::vector<int64_t>> shapes;  // of the outputs, whole
-  uint32_t compiled = 0;                     // programs
-  uint32_t evicted = 0;
-};
-
-// A version that answers, as engine::LoadedModel.
-class ServedModel {
- public:
-  virtual ~ServedModel() = default;
-  virtual const std::vector<v1::TensorSpec>& inputs() const = 0;
-  virtual const std::vector<v1::TensorSpec>& outputs() const = 0;
-  // Names of those of several sizes, rising.
-  virtual const std::vector<std::string>& dimensions() const = 0;
-  virtual uint64_t measured_bytes() const = 0;
-  virtual absl::Status Infer(const ServedBatch& batch,
-                             ServedAnswer* answer) = 0;
-};
 
 class Engine {
  public:
@@ -112,12 +38,13 @@ class Engine {
       const worker::v1::ImportModel& request) = 0;
   virtual absl::StatusOr<worker::v1::ExportReply> ExportModel(
       const worker::v1::ExportModel& request) = 0;
-  // `abort` is of NewAbort; null: nobody aborts. A rank of a group returns when
-  // all of them have come.
-  virtual absl::StatusOr<std::unique_ptr<Training>> StartTraining(
+  // `abort` ends a training that waits for the other ranks of its group, or
+  // will: the training's call then fails with Aborted. Null: nobody aborts. A
+  // rank of a group returns when all of them have come.
+  virtual absl::StatusOr<std::unique_ptr<engine::Training>> StartTraining(
       const worker::v1::StartJob& request,
-      std::shared_ptr<GroupAbort> abort) = 0;
-  virtual absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
+      std::shared_ptr<engine::AbortSwitch> abort) = 0;
+  virtual absl::StatusOr<std::unique_ptr<engine::ServedModel>> LoadModel(
       const worker::v1::LoadVersion& request) = 0;
   // Lets the device copy tensors of batches that lie in `memory` from there and
   // to there itself, as long as somebody holds what is returned; it is dropped
@@ -140,7 +67,6 @@ class Engine {
   virtual int exit_code() const { return 0; }
 
   // Any thread.
-  virtual std::shared_ptr<GroupAbort> NewAbort() = 0;
   virtual absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
       const worker::v1::InspectDataset& request) = 0;
   virtual v1::Device info() const = 0;

@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "server/ipc/work_page.h"
+#include "server/worker/host_room.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -52,10 +53,10 @@ JobEnded EndedBy(const Engine* engine, const absl::Status& status,
 }
 
 // `report` has how long training stood still; reports the checkpoint.
-absl::Status WriteCopy(CheckpointCopy& copy, Report report,
+absl::Status WriteCopy(const engine::CheckpointWrite& write, Report report,
                        const JobRunner::ReportSink& sink) {
   const JobRunner::Clock::time_point start = JobRunner::Clock::now();
-  ASSIGN_OR_RETURN(v1::Checkpoint checkpoint, copy.Write());
+  ASSIGN_OR_RETURN(v1::Checkpoint checkpoint, write());
   report.set_write_seconds(Seconds(JobRunner::Clock::now() - start));
   checkpoint.set_save_seconds(report.checkpoint().save_seconds());
   checkpoint.set_job_id(report.job_id());
@@ -70,7 +71,7 @@ absl::Status WriteCopy(CheckpointCopy& copy, Report report,
 
 JobRunner::JobRunner(worker::v1::StartJob request, Engine* engine,
                      ReportSink sink, SideThread* writer,
-                     std::shared_ptr<GroupAbort> abort)
+                     std::shared_ptr<engine::AbortSwitch> abort)
     : request_(std::move(request)),
       engine_(engine),
       sink_(std::move(sink)),
@@ -104,17 +105,14 @@ bool JobRunner::Advance(absl::FunctionRef<void()> meanwhile) {
   if (ended_) return false;
   if (MustStop()) return EndStopped();
   if (training_ == nullptr) return Open();
-  if (training_->step() >= training_->total_steps() ||
-      training_->stopped_early()) {
-    return EndSucceeded();
-  }
+  if (training_->done()) return EndSucceeded();
   absl::Status status = MakeStep(meanwhile);
   if (status.ok()) status = FinishStep();
   return status.ok() ? true : EndFailed(status);
 }
 
 bool JobRunner::Open() {
-  absl::StatusOr<std::unique_ptr<Training>> training =
+  absl::StatusOr<std::unique_ptr<engine::Training>> training =
       engine_->StartTraining(request_, abort_);
   if (!training.ok()) return EndFailed(training.status());
   training_ = *std::move(training);
@@ -230,12 +228,20 @@ absl::Status JobRunner::SaveCheckpoint() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<engine::CheckpointWrite> JobRunner::CopyCheckpoint() {
+  const uint64_t bytes = training_->checkpoint_bytes();
+  const uint64_t room = RoomForCopy(FreeHostBytes());
+  if (bytes <= room) return training_->CopyCheckpoint();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a copy of the checkpoint takes ", bytes,
+                   " bytes of host memory; there is room for ", room));
+}
+
 absl::Status JobRunner::SaveBehind(size_t left) {
   if (!leads()) return SaveCheckpoint();
   const Clock::time_point start = Clock::now();
   writer_->WaitUntilLeft(left);
-  absl::StatusOr<std::unique_ptr<CheckpointCopy>> copied =
-      training_->CopyCheckpoint();
+  absl::StatusOr<engine::CheckpointWrite> copied = CopyCheckpoint();
   if (absl::IsResourceExhausted(copied.status())) {
     spdlog::warn("checkpoint written while training waits job={} reason=\"{}\"",
                  job_id(), copied.status().ToString());
@@ -249,10 +255,10 @@ absl::Status JobRunner::SaveBehind(size_t left) {
     absl::MutexLock lock(&written_->mutex);
     ++written_->left;
   }
-  std::shared_ptr<CheckpointCopy> copy = *std::move(copied);
-  writer_->Post([copy = std::move(copy), report = std::move(report),
+  writer_->Post([write = *std::move(copied), report = std::move(report),
                  sink = sink_, written = written_]() mutable {
-    const absl::Status status = WriteCopy(*copy, std::move(report), sink);
+    const absl::Status status = WriteCopy(write, std::move(report), sink);
+    write = nullptr;  // the copy's memory is free when the write counts as done
     absl::MutexLock lock(&written->mutex);
     written->newest = status;
     --written->left;

@@ -42,11 +42,11 @@ class JobRunner {
   // thread and on the writer's.
   using ReportSink = std::function<void(worker::v1::Report)>;
 
-  // `engine` must outlive the runner. `abort` is the engine's; once it has been
-  // used the job ends as one that was cancelled. `engine` and `writer` outlive
-  // all writes.
+  // `engine` must outlive the runner. Once `abort` has been used the job ends
+  // as one that was cancelled. `engine` and `writer` outlive all writes.
   JobRunner(worker::v1::StartJob request, Engine* engine, ReportSink sink,
-            SideThread* writer, std::shared_ptr<GroupAbort> abort = nullptr);
+            SideThread* writer,
+            std::shared_ptr<engine::AbortSwitch> abort = nullptr);
 
   // Does the next piece of work: opens the training, or makes one step with
   // what is due after it (reports, checkpoint, evaluation), or ends the job.
@@ -88,6 +88,8 @@ class JobRunner {
   // Copies it when the writer has at most `left` tasks, and has the copy
   // written. Where there is no room for a copy, as SaveCheckpoint.
   absl::Status SaveBehind(size_t left);
+  // ResourceExhausted where the host has no room for a copy.
+  absl::StatusOr<engine::CheckpointWrite> CopyCheckpoint();
   // What became of this attempt's checkpoints after all are written.
   absl::Status WaitForWrites();
   absl::Status Evaluate();
@@ -105,7 +107,7 @@ class JobRunner {
   Engine* const engine_;
   const ReportSink sink_;
   SideThread* const writer_;
-  const std::shared_ptr<GroupAbort> abort_;
+  const std::shared_ptr<engine::AbortSwitch> abort_;
   // What the runner knows of its writes, which may outlive it.
   struct Written {
     absl::Mutex mutex;
@@ -113,7 +115,7 @@ class JobRunner {
     int left ABSL_GUARDED_BY(mutex) = 0;
   };
   const std::shared_ptr<Written> written_ = std::make_shared<Written>();
-  std::unique_ptr<Training> training_;
+  std::unique_ptr<engine::Training> training_;
   worker::v1::StopJob::Reason stop_ = worker::v1::StopJob::REASON_UNSPECIFIED;
   bool ended_ = false;
   bool saves_ = false;

@@ -73,7 +73,7 @@ void Turnstile::Announce(uint64_t job_id, uint32_t attempt) {
   worker::v1::RunningAttempt announced;
   announced.set_job_id(job_id);
   announced.set_attempt(attempt);
-  std::shared_ptr<GroupAbort> abort = engine_->NewAbort();
+  auto abort = std::make_shared<engine::AbortSwitch>();
   absl::MutexLock lock(&mutex_);
   announced_.push_back(std::move(announced));
   // The same attempt again keeps what was aborted before.
@@ -81,12 +81,12 @@ void Turnstile::Announce(uint64_t job_id, uint32_t attempt) {
 }
 
 void Turnstile::AbortGroup(uint64_t job_id, uint32_t attempt) {
-  const std::shared_ptr<GroupAbort> abort = AbortOf(job_id, attempt);
+  const std::shared_ptr<engine::AbortSwitch> abort = AbortOf(job_id, attempt);
   if (abort != nullptr) abort->Abort("this rank was told to stop");
 }
 
-std::shared_ptr<GroupAbort> Turnstile::AbortOf(uint64_t job_id,
-                                               uint32_t attempt) const {
+std::shared_ptr<engine::AbortSwitch> Turnstile::AbortOf(
+    uint64_t job_id, uint32_t attempt) const {
   absl::MutexLock lock(&mutex_);
   const auto it = aborts_.find({job_id, attempt});
   return it == aborts_.end() ? nullptr : it->second;

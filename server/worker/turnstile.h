@@ -100,7 +100,8 @@ class Turnstile {
   void LetSave(std::shared_ptr<JobRunner> job);
   void WaitForWork();
   absl::Status TakeJob(worker::v1::StartJob request);
-  std::shared_ptr<GroupAbort> AbortOf(uint64_t job_id, uint32_t attempt) const;
+  std::shared_ptr<engine::AbortSwitch> AbortOf(uint64_t job_id,
+                                               uint32_t attempt) const;
   void ForgetAbort(uint64_t job_id, uint32_t attempt);
   void UpdateView();
   void Wake();
@@ -120,8 +121,8 @@ class Turnstile {
   TurnstileView view_ ABSL_GUARDED_BY(mutex_);
   std::vector<worker::v1::RunningAttempt> announced_ ABSL_GUARDED_BY(mutex_);
   // Of attempts that were announced or run here, by job and number.
-  std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<GroupAbort>> aborts_
-      ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<engine::AbortSwitch>>
+      aborts_ ABSL_GUARDED_BY(mutex_);
   Clock::time_point started_ ABSL_GUARDED_BY(mutex_);
   std::chrono::nanoseconds idle_time_ ABSL_GUARDED_BY(mutex_){0};
   Clock::time_point idle_since_ ABSL_GUARDED_BY(mutex_);  // max: not idle

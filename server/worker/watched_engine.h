@@ -1,7 +1,7 @@
 // An engine whose work can be seen from outside: each call is marked on a work
 // page while it runs, and an error that only a new process can get over, or
 // readings that make the device suspect, are noted there, whereupon the worker
-// ends.
+// ends. It is also where faults happen that tests ask for (injected_fault.h).
 //
 // Threads: as Engine.
 #pragma once

@@ -123,7 +123,7 @@ class SessionGpuTest : public SessionFixture {
     Serve(end->manifest_sha256(), outcome);
   }
 
-  std::unique_ptr<LoadedModel> Load(const std::string& manifest) {
+  std::unique_ptr<ServedModel> Load(const std::string& manifest) {
     auto model = session_->LoadModel({.version_id = 1,
                                       .name = "digits/1",
                                       .manifest_sha256 = manifest,
@@ -131,12 +131,12 @@ class SessionGpuTest : public SessionFixture {
     EXPECT_TRUE(model.ok()) << model.status();
     return model.ok() ? *std::move(model) : nullptr;
   }
-  static std::vector<float> Ask(LoadedModel& model, uint32_t rows) {
+  static std::vector<float> Ask(ServedModel& model, uint32_t rows) {
     std::vector<float> memory(rows * 74);
     return AskIn(model, rows, memory);
   }
   // Input and output lie at the beginning of `memory`.
-  static std::vector<float> AskIn(LoadedModel& model, uint32_t rows,
+  static std::vector<float> AskIn(ServedModel& model, uint32_t rows,
                                   std::vector<float>& memory) {
     const auto input = absl::MakeSpan(memory).first(rows * 64);
     const auto output = absl::MakeSpan(memory).subspan(rows * 64, rows * 10);
@@ -148,7 +148,8 @@ class SessionGpuTest : public SessionFixture {
     const absl::Status status =
         model.Infer({.rows = rows,
                      .inputs = absl::MakeConstSpan(&from, 1),
-                     .outputs = absl::MakeConstSpan(&to, 1)});
+                     .outputs = absl::MakeConstSpan(&to, 1)},
+                    nullptr);
     EXPECT_TRUE(status.ok()) << status;
     return {output.begin(), output.end()};
   }
@@ -166,7 +167,7 @@ class SessionGpuTest : public SessionFixture {
 
   // Trains for 10 steps; with a model, asks it again and again while the device
   // is at a step.
-  void Train(LoadedModel* model, Outcome& outcome) {
+  void Train(ServedModel* model, Outcome& outcome) {
     auto run = Start(Job());
     ASSERT_TRUE(run.ok()) << run.status();
     while ((*run)->step() < 10) {

@@ -26,7 +26,7 @@ PARAMETERS = {
 FRAGMENTS = {
     "benchmarks": 3,
     "client": 25,
-    "engine": 313,
+    "engine": 312,
     "scheduler": 130,
     "server": 154,
     "tests": 110,

@@ -441,6 +441,17 @@ TEST_F(WriteBehindTest, WithoutRoomForACopyTrainingWaitsForTheDisk) {
                           "checkpoint 3", "ended STOPPED"));
 }
 
+TEST_F(WriteBehindTest, ACopyTakesNoMoreOfTheHostThanIsFree) {
+  const StartJob request = Every2(100);
+  engine_ = std::make_unique<testing_engine::FakeEngine>(
+      testing_engine::FakeEngineSettings{.checkpoint_bytes = uint64_t{1}
+                                                             << 60});
+  JobRunner runner = Runner(request);
+  Advance(&runner, 1 + 3);
+  EXPECT_THAT(DescriptionsNow(),
+              ElementsAre("started 0", "progress 1", "checkpoint 2"));
+}
+
 // ------------------------------------------------------------ ranks of a group
 
 class RankTest : public JobRunnerTest {
@@ -509,7 +520,7 @@ TEST_F(RankTest, ACancelEndsARankAtOnceWithoutACheckpoint) {
 TEST_F(RankTest, AnAbortWhileItWaitsForOthersIsAStopAndNoFault) {
   StartJob request = RankRequest(0, 100);
   request.mutable_spec()->set_name("lonely");
-  const std::shared_ptr<GroupAbort> abort = engine_->NewAbort();
+  const auto abort = std::make_shared<engine::AbortSwitch>();
   JobRunner runner(
       request, engine_.get(),
       [this](Report report) { reports_.push_back(std::move(report)); },

@@ -1,8 +1,8 @@
-// TrainingRun: one attempt of one training job on one device. It owns the
-// compiled train and eval programs, the weights and optimizer state, the
-// dataset in memory and the sampler.
+// Training: one attempt of one training job on one device. TrainingRun is the
+// real one; the worker is written against this interface, so that its tests
+// script a training of their own.
 //
-// A job with several devices has a run on each of them: ranks of a group that
+// A job with several devices has one on each of them: ranks of a group that
 // take equal parts of every batch and hold the same weights. All ranks make
 // the same calls of Step and Evaluate in the same order, and each such call
 // waits for the others. So where a device runs steps of several groups, all
@@ -12,20 +12,15 @@
 // Made by Session::StartTraining; must be destroyed before its Session. Used
 // from the session's compute thread only, but memory() may be called from any
 // thread.
-//
-// Determinism: two runs with the same spec, dataset, seed, device kind and
-// threads hold bit-identical weights after the same step, whether or not one
-// of them was interrupted and resumed from a checkpoint.
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/train/checkpoint_copy.h"
 #include "engine/train/rank_group.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -42,13 +37,22 @@ struct TrainingRequest {
   std::optional<RankGroup> group;      // with several devices only
 };
 
-class TrainingRun {
- public:
-  ~TrainingRun();
-  TrainingRun(const TrainingRun&) = delete;
-  TrainingRun& operator=(const TrainingRun&) = delete;
+// Writes a checkpoint that was copied to host memory; once, from any thread,
+// also when its training is gone. When it returns, the checkpoint survives a
+// power cut. ResourceExhausted when the disk is full; Internal for its other
+// errors.
+using CheckpointWrite = std::function<absl::StatusOr<v1::Checkpoint>()>;
 
-  // One optimizer step on the next batch.
+class Training {
+ public:
+  virtual ~Training() = default;
+
+  // One optimizer step on the next batch, in three parts, for work that does
+  // not wait for the step: StartStep queues the work of its first batch.
+  // StepIsDone goes on with the next ones and returns at once, true when
+  // FinishStep would not wait for long. Between the first and the last nothing
+  // else is called; step() counts the step then. After an error of StartStep
+  // there is no step to finish.
   //   InvalidArgument     the loss is not finite, or with loss scaling the
   //                       gradients never are: the job's own fault, the
   //                       message names the step; the weights are spoiled,
@@ -57,60 +61,62 @@ class TrainingRun {
   //   Unavailable         another rank is lost or has failed; named
   //   Aborted             the group's switch was thrown
   //   other               the device's or our fault
-  absl::Status Step();
-  // The parts of Step, for work that does not wait for the step: the first
-  // queues the work of its first batch; the second goes on with the next ones
-  // and returns at once, true when FinishStep would not wait for long. Between
-  // the first and the last nothing else is called; step() counts the step then.
-  // After an error of StartStep there is no step to finish.
-  absl::Status StartStep();
-  bool StepIsDone();
-  absl::Status FinishStep();
+  virtual absl::Status StartStep() = 0;
+  virtual bool StepIsDone() = 0;
+  virtual absl::Status FinishStep() = 0;
+  // A whole step.
+  absl::Status Step() {
+    const absl::Status started = StartStep();
+    return started.ok() ? FinishStep() : started;
+  }
 
-  bool done() const { return step() >= total_steps() || stopped_early(); }
-  // Whether the evaluations so far end the job (training.early_stopping).
-  bool stopped_early() const;
   // Steps made since the beginning of the job, those before a resume counted.
-  uint64_t step() const;
-  uint64_t total_steps() const;
-  uint64_t steps_per_epoch() const;
+  virtual uint64_t step() const = 0;
+  virtual uint64_t total_steps() const = 0;
+  virtual uint64_t steps_per_epoch() const = 0;
   // Rows of one step: those of all its batches.
-  uint32_t rows_per_step() const;
+  virtual uint32_t rows_per_step() const = 0;
+  // Whether the evaluations so far end the job (training.early_stopping).
+  virtual bool stopped_early() const = 0;
+  bool done() const { return step() >= total_steps() || stopped_early(); }
   // The epoch of the last step made, from 1; 0 before the first step.
-  uint32_t epoch() const;
+  uint32_t epoch() const {
+    if (step() == 0) return 0;
+    return static_cast<uint32_t>((step() - 1) / steps_per_epoch() + 1);
+  }
   // Whether the last step was the last one of its epoch.
-  bool at_epoch_end() const;
+  bool at_epoch_end() const {
+    return step() > 0 && step() % steps_per_epoch() == 0;
+  }
 
-  // Whether this run has rank 0: it alone writes checkpoints.
-  bool leads() const;
   // Asks all ranks to stop after the same step: the next one that this run
   // makes. Nothing happens but that stop_agreed() is then true on all of them.
-  void RequestStop();
+  virtual void RequestStop() = 0;
   // Whether a rank had asked before the last step.
-  bool stop_agreed() const;
+  virtual bool stop_agreed() const = 0;
 
   // The scale of the next step's loss, and how many steps changed no weight
   // since the beginning of the job; 0 without loss scaling and before the
   // first step.
-  double loss_scale() const;
-  uint64_t skipped_steps() const;
+  virtual double loss_scale() const = 0;
+  virtual uint64_t skipped_steps() const = 0;
 
   // Loss of the last step made by this object, the mean over its batches and
   // all ranks; where the step was skipped and its loss is not finite, of the
   // last one before. FailedPrecondition before the first step.
-  absl::StatusOr<double> Loss();
+  virtual absl::StatusOr<double> Loss() = 0;
 
   // Writes weights, optimizer state and manifest as blobs. When it returns,
   // the checkpoint survives a power cut. Saving twice at one step is cheap.
   // InvalidArgument when a weight is not finite: nothing is written then.
   // FailedPrecondition on ranks that do not lead; the others need not wait.
-  absl::StatusOr<v1::Checkpoint> SaveCheckpoint();
+  virtual absl::StatusOr<v1::Checkpoint> SaveCheckpoint() = 0;
   // As SaveCheckpoint, but only into host memory: somebody else may write it,
   // on any thread, while this run goes on or is gone. ResourceExhausted when
   // the host has no memory for it.
-  absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint();
+  virtual absl::StatusOr<CheckpointWrite> CopyCheckpoint() = 0;
   // What CopyCheckpoint takes.
-  uint64_t checkpoint_bytes() const;
+  virtual uint64_t checkpoint_bytes() const = 0;
 
   // Loss and accuracy over all held-out rows with the weights as they are, or
   // with their averages where the job keeps those. It counts for the plateau
@@ -118,22 +124,16 @@ class TrainingRun {
   // steps in every attempt, and before SaveCheckpoint. Each rank evaluates a
   // part of the rows, with the running statistics of rank 0; all get the sums.
   // FailedPrecondition when the spec holds no rows out.
-  absl::StatusOr<v1::Evaluation> Evaluate();
-  bool has_held_out_rows() const;
+  virtual absl::StatusOr<v1::Evaluation> Evaluate() = 0;
+  virtual bool has_held_out_rows() const = 0;
   // The step of the newest evaluation, those before a resume counted; 0 when
   // there was none.
-  uint64_t evaluated_step() const;
+  virtual uint64_t evaluated_step() const = 0;
   // Whether that evaluation is among the training.keep_best_checkpoints best.
-  bool newest_evaluation_is_best() const;
+  virtual bool newest_evaluation_is_best() const = 0;
 
   // Planned and measured peak bytes of device memory of this run.
-  v1::MemoryUse memory() const;
-
-  class Impl;
-  explicit TrainingRun(std::unique_ptr<Impl> impl);
-
- private:
-  std::unique_ptr<Impl> impl_;
+  virtual v1::MemoryUse memory() const = 0;
 };
 
 }  // namespace gpupool::engine

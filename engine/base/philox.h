@@ -69,8 +69,6 @@ class Philox {
   float NextFloat();
   // Uniform in [0, 1) with 53 bits, two words.
   double NextDouble();
-  // Normal with mean 0 and deviation 1 (Box and Muller), four words.
-  double NextNormal();
   // Uniform in [0, bound) without bias (Lemire 2019); bound >= 1.
   uint64_t NextBelow(uint64_t bound);
 

@@ -6,8 +6,6 @@
 
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "engine/memory/statistics.h"
 
 namespace gpupool::engine {
@@ -20,10 +18,5 @@ enum class SnapshotForm : uint8_t {
 // `device` is the number of the device, 0 .. 63: the page lists events by it.
 std::string SnapshotPickle(const MemorySnapshot& snapshot, int device,
                            SnapshotForm form);
-
-// Writes a pickle beside `path` and renames it.
-//   any code of the file system, with the path
-absl::Status WriteSnapshotFile(absl::string_view pickle,
-                               const std::string& path);
 
 }  // namespace gpupool::engine

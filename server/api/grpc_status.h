@@ -1,4 +1,4 @@
-// absl::Status to and from grpc::Status. The codes are the same numbers; the
+// absl::Status to grpc::Status. The codes are the same numbers; the
 // table of what they mean to a client is in ARCHITECTURE.md.
 #pragma once
 
@@ -10,6 +10,5 @@ namespace gpupool::server {
 
 // Long texts are cut so that they pass gRPC's limit on trailers.
 grpc::Status ToGrpc(const absl::Status& status);
-absl::Status FromGrpc(const grpc::Status& status);
 
 }  // namespace gpupool::server

@@ -39,8 +39,8 @@ struct InferenceBatch {
 };
 
 struct InferenceAnswer {
-  // Of the outputs, whole; the first dimension is the rows where there is a
-  // batch.
+  // Shapes of the outputs, whole; the first dimension is the rows where there
+  // is a batch.
   std::vector<std::vector<int64_t>> shapes;
   // Programs that were made for this batch, and removed for them.
   uint32_t compiled = 0;

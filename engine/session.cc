@@ -138,7 +138,8 @@ class Session::Impl {
   // To be called first wherever something is compiled or computed.
   absl::Status Enter() const { return device_->MakeCurrent(); }
   DeviceContext context() const {
-    return {backend(), &allocator(), options_.blob_dir, device_->limit_bytes()};
+    return {backend(), &allocator(), options_.blob_dir, device_->limit_bytes(),
+            [device = device_.get()] { return device->timer(); }};
   }
   // What a job may take where it will run.
   uint64_t planned_limit() const {

@@ -50,6 +50,10 @@ class SessionDevice {
   const RecordingCounters* recordings() const {
     return module_ == nullptr ? nullptr : module_->recordings();
   }
+  // As ModuleDevice::timer; null on the host.
+  LaunchTimer* timer() {
+    return module_ == nullptr ? nullptr : module_->timer();
+  }
   // As ModuleDevice::Read; UNIMPLEMENTED on the host.
   absl::StatusOr<DeviceReadings> Read();
 

@@ -86,7 +86,8 @@ class Executor {
   // Whether Finish would not wait for long; returns at once.
   bool IsDone() { return program_.backend().RunIsDone(); }
   // As Run, slower: adds each node's time to `profile`, by the host's clock or,
-  // where there is one, by the device's timer.
+  // where there is one, by the device's timer; then the first node begins when
+  // the host had it queued, so that runs follow each other.
   absl::Status RunProfiled(Profile* profile, LaunchTimer* timer = nullptr);
 
   const Program& program() const { return program_; }

@@ -21,6 +21,7 @@ class LaunchTimer {
   virtual absl::Status Mark(int node) = 0;
   // The device has done everything. At most one time for each mark, in the
   // order of their beginnings; nodes that gave the device nothing have none.
+  // The clock is the timer's own and may begin anew with each timing.
   virtual absl::StatusOr<std::vector<NodeTime>> Stop() = 0;
 };
 

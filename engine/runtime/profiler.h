@@ -1,12 +1,13 @@
-// Times of a program's nodes over profiled runs, as a table of totals or as a
-// Chrome trace (chrome://tracing, Perfetto).
-// A plain value; belongs to one thread.
+// Times of a program's nodes over profiled runs, as a table of totals or, for
+// several programs together, as a Chrome trace (chrome://tracing, Perfetto).
+// Plain values; belong to one thread.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "engine/graph/graph.h"
 
 namespace gpupool::engine {
@@ -37,8 +38,8 @@ class Profile {
   std::vector<NodeTotal> Totals() const;
   // Lines "share, microseconds per run, GFLOP/s, op, layer".
   std::string Table(const Graph& graph) const;
-  // The trace event format: one complete event per node and traced run.
-  std::string ChromeTrace(const Graph& graph) const;
+  // Returns the times of the traced runs, in the order of Add.
+  const std::vector<NodeTime>& times() const { return times_; }
 
  private:
   int traced_runs_;
@@ -46,5 +47,16 @@ class Profile {
   std::vector<NodeTotal> totals_;  // by node
   std::vector<NodeTime> times_;
 };
+
+// A program of a trace. All times of a trace are of one clock.
+struct TracedProgram {
+  std::string name;
+  const Graph* graph = nullptr;
+  const Profile* profile = nullptr;
+};
+
+// Returns the trace event format: each program is a thread of that name, with
+// one complete event for each node and traced run. Times begin at 0.
+std::string ChromeTrace(absl::Span<const TracedProgram> programs);
 
 }  // namespace gpupool::engine

@@ -43,6 +43,12 @@ struct TrainingRequest {
 // errors.
 using CheckpointWrite = std::function<absl::StatusOr<v1::Checkpoint>()>;
 
+// Where the time of some steps went, as a blob: Chrome's trace events.
+struct StoredProfile {
+  std::string sha256;
+  uint64_t bytes = 0;
+};
+
 class Training {
  public:
   virtual ~Training() = default;
@@ -115,7 +121,7 @@ class Training {
   // on any thread, while this run goes on or is gone. ResourceExhausted when
   // the host has no memory for it.
   virtual absl::StatusOr<CheckpointWrite> CopyCheckpoint() = 0;
-  // What CopyCheckpoint takes.
+  // Returns the bytes of host memory that CopyCheckpoint takes.
   virtual uint64_t checkpoint_bytes() const = 0;
 
   // Loss and accuracy over all held-out rows with the weights as they are, or
@@ -131,6 +137,16 @@ class Training {
   virtual uint64_t evaluated_step() const = 0;
   // Whether that evaluation is among the training.keep_best_checkpoints best.
   virtual bool newest_evaluation_is_best() const = 0;
+
+  // Times each node of the steps that follow, at most `steps` of them. They are
+  // slower and have the same results; inference waits for them. What was timed
+  // before is forgotten. Not within a step.
+  //   InvalidArgument  so many steps have more times than a trace may hold; the
+  //                    text says how many steps it may hold
+  //   Unimplemented    the job runs on several devices
+  virtual absl::Status StartProfile(uint32_t steps) = 0;
+  // Ends that, and stores what was timed as a blob.
+  virtual absl::StatusOr<StoredProfile> TakeProfile() = 0;
 
   // Planned and measured peak bytes of device memory of this run.
   virtual v1::MemoryUse memory() const = 0;

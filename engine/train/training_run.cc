@@ -16,6 +16,7 @@
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
 #include "engine/import/precision.h"
+#include "engine/train/blob_file.h"
 #include "engine/train/checkpoint_tensors.h"
 #include "engine/train/initial_weights.h"
 #include "engine/train/label_check.h"
@@ -419,7 +420,9 @@ absl::Status TrainingRun::StartBatch() {
   SetScalar<int64_t>(program, "batch", static_cast<int64_t>(BatchNumber() + 1));
   SetScalar<int64_t>(program, "seed", std::bit_cast<int64_t>(ModelSeed()));
   absl::Status started = BringBatch();
-  if (started.ok()) started = program.Start();
+  if (started.ok()) {
+    started = profile_ == nullptr ? program.Start() : profile_->Run(program);
+  }
   if (started.ok()) started = SendNextBatch();
   // What was queued before the error must end, and its faults be forgotten.
   if (!started.ok()) program.Finish().IgnoreError();
@@ -557,6 +560,34 @@ absl::StatusOr<EvaluationSums> TrainingRun::SumHeldOutRows() {
     done += part.size();
   }
   return link_ == nullptr ? sums : link_->Sum(sums);
+}
+
+absl::Status TrainingRun::StartProfile(uint32_t steps) {
+  GPUPOOL_CHECK(!in_flight_.has_value());
+  if (link_ != nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat("the job runs on ", ranks(),
+                     " devices; only jobs on one device can be profiled"));
+  }
+  std::vector<StepProgram> programs = {{"step", train_.get()}};
+  if (accumulate_ != nullptr) {
+    programs.push_back(
+        {"accumulate", accumulate_.get(), batches_per_step() - 1});
+  }
+  ASSIGN_OR_RETURN(profile_,
+                   StepProfile::Create(
+                       steps, programs,
+                       device_.timer == nullptr ? nullptr : device_.timer()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StoredProfile> TrainingRun::TakeProfile() {
+  GPUPOOL_CHECK(profile_ != nullptr);
+  const std::string trace = profile_->Trace();
+  profile_.reset();
+  ASSIGN_OR_RETURN(const WrittenBlob blob,
+                   WriteBlob(device_.blob_dir, {absl::string_view(trace)}));
+  return StoredProfile{blob.sha256, blob.bytes};
 }
 
 v1::MemoryUse TrainingRun::memory() const {

@@ -28,6 +28,7 @@
 #include "engine/train/evaluation_history.h"
 #include "engine/train/programs.h"
 #include "engine/train/rank_link.h"
+#include "engine/train/step_profile.h"
 #include "engine/train/training.h"
 
 namespace gpupool::engine {
@@ -66,6 +67,8 @@ class TrainingRun final : public Training {
   bool newest_evaluation_is_best() const override {
     return history_.newest_is_best();
   }
+  absl::Status StartProfile(uint32_t steps) override;
+  absl::StatusOr<StoredProfile> TakeProfile() override;
   v1::MemoryUse memory() const override;
 
   // Whether this run has rank 0: it alone writes checkpoints.
@@ -172,6 +175,7 @@ class TrainingRun final : public Training {
   std::unique_ptr<Executor> accumulate_;
   std::unique_ptr<Executor> eval_;
   std::optional<StepInFlight> in_flight_;
+  std::unique_ptr<StepProfile> profile_;  // null: nothing is timed
   EvaluationHistory history_;
   std::optional<double> loss_;  // of the last step
   bool stop_requested_ = false;

@@ -119,6 +119,14 @@ class WatchedTraining : public engine::Training {
     return training_->newest_evaluation_is_best();
   }
   bool stopped_early() const override { return training_->stopped_early(); }
+  absl::Status StartProfile(uint32_t steps) override {
+    return watch_->Do(WorkPhase::kOther,
+                      [&] { return training_->StartProfile(steps); });
+  }
+  absl::StatusOr<engine::StoredProfile> TakeProfile() override {
+    return watch_->Do(WorkPhase::kOther,
+                      [&] { return training_->TakeProfile(); });
+  }
   v1::MemoryUse memory() const override { return training_->memory(); }
   void RequestStop() override { training_->RequestStop(); }
   bool stop_agreed() const override { return training_->stop_agreed(); }

@@ -366,6 +366,24 @@ TEST_F(NextBatchTest, CountsForTheBudgetOfTheJob) {
   EXPECT_THAT(plan.warnings(0), HasSubstr("recompute.budget_bytes"));
 }
 
+TEST_F(SessionGpuTest, StepsThatAreTimedHaveTheBitsOfThoseThatAreNot) {
+  UseGpu(0);
+  Outcome plain;
+  Train(nullptr, plain);
+  auto run = Start(Job());
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, 3);
+  ASSERT_TRUE((*run)->StartProfile(4).ok());
+  StepTo(**run, 7);
+  const auto profile = (*run)->TakeProfile();
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_GT(profile->bytes, 1000u);
+  StepTo(**run, 10);
+  const auto end = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(FilesOf(*end), plain.files);
+}
+
 TEST_F(SessionGpuTest, AStepThatNobodyFinishesIsOverBeforeItsMemoryGoes) {
   UseGpu(0);
   auto run = Start(Job());

@@ -26,9 +26,9 @@ PARAMETERS = {
 FRAGMENTS = {
     "benchmarks": 3,
     "client": 25,
-    "engine": 312,
+    "engine": 311,
     "scheduler": 130,
-    "server": 154,
+    "server": 151,
     "tests": 110,
 }
 

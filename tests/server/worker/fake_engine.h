@@ -188,6 +188,15 @@ class FakeTraining : public engine::Training {
   bool has_held_out_rows() const override {
     return request_.spec().data().has_held_out();
   }
+  absl::Status StartProfile(uint32_t steps) override {
+    if (steps > 50) return absl::InvalidArgumentError("at most 50 steps");
+    profiled_from_ = step_;
+    return absl::OkStatus();
+  }
+  // The digest says how many steps were made since.
+  absl::StatusOr<engine::StoredProfile> TakeProfile() override {
+    return engine::StoredProfile{DigestOfStep(step_ - profiled_from_), 12};
+  }
   v1::MemoryUse memory() const override {
     v1::MemoryUse use;
     use.set_measured_peak_bytes(1234);
@@ -210,6 +219,7 @@ class FakeTraining : public engine::Training {
   const FakeEngineSettings settings_;
   uint64_t step_ = 0;
   uint64_t evaluated_step_ = 0;
+  uint64_t profiled_from_ = 0;
 };
 
 // Takes any number of FLOAT32 rows of two numbers.

@@ -12,16 +12,22 @@ enum class ArrayRequest;
 
 namespace gpupool::server {
 
+class BlobStore;
 struct ControlContext;
 
 class JobService : public v1::JobService::CallbackService {
  public:
-  // `control` outlives the service. At most `watch_limit` WatchJob streams.
-  JobService(const ControlContext* control, size_t watch_limit)
-      : control_(control), watches_(watch_limit) {}
+  // `control` and `blobs` outlive the service. At most `watch_limit` WatchJob
+  // streams.
+  JobService(const ControlContext* control, const BlobStore* blobs,
+             size_t watch_limit)
+      : control_(control), blobs_(blobs), watches_(watch_limit) {}
 
-  // Ends all WatchJob streams with Unavailable: clients come back and resume.
-  void StopStreams() { watches_.StopAll(); }
+  // Ends all streams with Unavailable: clients come back, and WatchJob resumes.
+  void StopStreams() {
+    watches_.StopAll();
+    profiles_.StopAll();
+  }
 
   grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
                                       const v1::SubmitJobRequest* request,
@@ -75,6 +81,9 @@ class JobService : public v1::JobService::CallbackService {
   grpc::ServerWriteReactor<v1::JobArray>* WatchArray(
       grpc::CallbackServerContext* context,
       const v1::GetJobRequest* request) override;
+  grpc::ServerWriteReactor<v1::ProfileJobResponse>* ProfileJob(
+      grpc::CallbackServerContext* context,
+      const v1::ProfileJobRequest* request) override;
   grpc::ServerUnaryReactor* PlanJob(grpc::CallbackServerContext* context,
                                     const v1::PlanJobRequest* request,
                                     v1::PlanJobResponse* response) override;
@@ -94,8 +103,13 @@ class JobService : public v1::JobService::CallbackService {
                                        scheduler::ArrayRequest what,
                                        v1::JobArray* response);
 
+  // A profile holds a file that may be large.
+  static constexpr size_t kMaxProfiles = 16;
+
   const ControlContext* const control_;
+  const BlobStore* const blobs_;
   StreamRegistry watches_;
+  StreamRegistry profiles_{kMaxProfiles};
 };
 
 }  // namespace gpupool::server

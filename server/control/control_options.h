@@ -54,6 +54,7 @@ struct ControlOptions {
   absl::Duration load_timeout = absl::Minutes(5);
   absl::Duration export_timeout = absl::Minutes(5);
   absl::Duration memory_timeout = absl::Seconds(5);
+  absl::Duration profile_timeout = absl::Minutes(10);
   // Unreferenced blobs older than this are removed.
   absl::Duration sweep_min_age = absl::Hours(1);
   absl::Duration sweep_interval = absl::Minutes(10);

@@ -131,12 +131,55 @@ bool JobRunner::Open() {
 }
 
 absl::Status JobRunner::MakeStep(absl::FunctionRef<void()> meanwhile) {
+  StartProfile();
   const Clock::time_point start = Clock::now();
   RETURN_IF_ERROR(training_->StartStep());
   while (!training_->StepIsDone()) meanwhile();
   RETURN_IF_ERROR(training_->FinishStep());
   last_step_time_ = Clock::now() - start;
+  NoteProfiledStep();
   return absl::OkStatus();
+}
+
+void JobRunner::Profile(uint32_t steps, ProfileSink done) {
+  if (profile_.has_value()) {
+    return done(absl::FailedPreconditionError(
+        absl::StrCat("job ", job_id(), " is being profiled for ",
+                     profile_->steps, " steps; try again when they are made")));
+  }
+  profile_ = {.steps = steps, .done = std::move(done)};
+}
+
+void JobRunner::StartProfile() {
+  if (!profile_.has_value() || profile_->started) return;
+  const absl::Status started = training_->StartProfile(profile_->steps);
+  profile_->started = started.ok();
+  if (started.ok()) return;
+  profile_->done(started);
+  profile_.reset();
+}
+
+void JobRunner::NoteProfiledStep() {
+  if (!profile_.has_value()) return;
+  if (++profile_->made == profile_->steps) EndProfile();
+}
+
+void JobRunner::EndProfile() {
+  if (!profile_.has_value()) return;
+  const PendingProfile profile = *std::exchange(profile_, std::nullopt);
+  if (profile.made == 0) {
+    return profile.done(absl::FailedPreconditionError(
+        absl::StrCat("job ", job_id(), " ended before a step was profiled")));
+  }
+  const absl::StatusOr<engine::StoredProfile> stored = training_->TakeProfile();
+  if (!stored.ok()) return profile.done(stored.status());
+  spdlog::info("job profiled job={} attempt={} steps={} bytes={}", job_id(),
+               attempt(), profile.made, stored->bytes);
+  worker::v1::ProfileReply reply;
+  reply.set_sha256(stored->sha256);
+  reply.set_bytes(stored->bytes);
+  reply.set_steps(profile.made);
+  profile.done(std::move(reply));
 }
 
 // What is due after a step. The last step's evaluation and checkpoint belong
@@ -350,6 +393,7 @@ bool JobRunner::EndFailed(const absl::Status& status) {
 }
 
 bool JobRunner::End(JobEnded ended) {
+  EndProfile();
   if (training_ != nullptr) *ended.mutable_memory() = training_->memory();
   spdlog::info("job ended job={} attempt={} step={} outcome={} error=\"{}\"",
                job_id(), attempt(), step(),

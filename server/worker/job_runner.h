@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -66,6 +67,15 @@ class JobRunner {
   // not.
   void EndSaved();
 
+  // Has the next `steps` steps timed. `done` gets the trace after the last of
+  // them, or when the job has ended after some of them; FailedPrecondition when
+  // it ends before a step was made, or when a profile is being made already. It
+  // is called once, on the compute thread, unless a fault of the device ends
+  // the worker before.
+  using ProfileSink =
+      std::function<void(absl::StatusOr<worker::v1::ProfileReply>)>;
+  void Profile(uint32_t steps, ProfileSink done);
+
   uint64_t job_id() const { return request_.job_id(); }
   uint32_t attempt() const { return request_.attempt(); }
   uint64_t step() const;
@@ -93,6 +103,12 @@ class JobRunner {
   // What became of this attempt's checkpoints after all are written.
   absl::Status WaitForWrites();
   absl::Status Evaluate();
+  // Begins what was asked for; before a step.
+  void StartProfile();
+  // Answers once the steps are made; after a step.
+  void NoteProfiledStep();
+  // Answers with what there is; does nothing when nobody has asked.
+  void EndProfile();
   bool EndStopped();
   bool IsBeingWritten() const;
   bool EndSucceeded();
@@ -116,6 +132,13 @@ class JobRunner {
   };
   const std::shared_ptr<Written> written_ = std::make_shared<Written>();
   std::unique_ptr<engine::Training> training_;
+  struct PendingProfile {
+    uint32_t steps = 0;
+    uint32_t made = 0;
+    bool started = false;
+    ProfileSink done;
+  };
+  std::optional<PendingProfile> profile_;
   worker::v1::StopJob::Reason stop_ = worker::v1::StopJob::REASON_UNSPECIFIED;
   bool ended_ = false;
   bool saves_ = false;

@@ -26,6 +26,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/ipc/slot_ring_server.h"
@@ -89,6 +90,9 @@ class Turnstile {
   // NotFound when the job does not run here, Aborted when another attempt
   // does.
   absl::Status StopJob(const worker::v1::StopJob& request);
+  // As JobRunner::Profile. NotFound and Aborted as of StopJob.
+  void ProfileJob(const worker::v1::ProfileJob& request,
+                  JobRunner::ProfileSink done);
   ServedModels& models() { return models_; }
 
  private:
@@ -100,6 +104,8 @@ class Turnstile {
   void LetSave(std::shared_ptr<JobRunner> job);
   void WaitForWork();
   absl::Status TakeJob(worker::v1::StartJob request);
+  // NotFound when the job does not run here, Aborted when another attempt does.
+  absl::StatusOr<JobRunner*> FindJob(uint64_t job_id, uint32_t attempt) const;
   std::shared_ptr<engine::AbortSwitch> AbortOf(uint64_t job_id,
                                                uint32_t attempt) const;
   void ForgetAbort(uint64_t job_id, uint32_t attempt);

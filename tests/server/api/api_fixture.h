@@ -32,7 +32,7 @@ class FakeWorkers : public WorkerPort {
   void AcknowledgeReports(const std::string&, uint64_t) override {}
   WorkerStatus status(const std::string&) const override { return {}; }
 
-  // What exports and dumps answer; set before they are asked for.
+  // What exports, dumps and profiles answer; set before they are asked for.
   std::string exported;
   uint64_t exported_bytes = 0;
   worker::v1::PlanInference planned;  // the last one asked for

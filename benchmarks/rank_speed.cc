@@ -116,7 +116,7 @@ void RunRank(const Options& options, int rank, const std::string& folder,
   HostPageSource source;
   CachingAllocator allocator("cpu:0", uint64_t{1} << 30, &source);
   CpuBackend backend(options.threads);
-  const auto run = Value(TrainingRun::Impl::Create(
+  const auto run = Value(TrainingRun::Create(
       {&backend, &allocator, folder}, Request(options, rank, folder, data)));
   std::vector<double> times;
   const auto begin = Clock::now();

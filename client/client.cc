@@ -305,6 +305,14 @@ absl::StatusOr<v1::Device> Client::ResumeDevice(
                                 Connection::kRepeat);
 }
 
+absl::Status Client::StreamJobProfile(
+    const v1::ProfileJobRequest& request,
+    std::function<bool(const v1::ProfileJobResponse&)> on_message) {
+  return impl_->connection.ReadStream(*impl_->jobs,
+                                      &v1::JobService::Stub::ProfileJob,
+                                      request, std::stop_token(), on_message);
+}
+
 absl::Status Client::StreamMemoryDump(
     const v1::DumpMemoryRequest& request,
     std::function<bool(const v1::DumpMemoryResponse&)> on_message) {

@@ -160,7 +160,10 @@ class Client {
   absl::StatusOr<v1::Device> DrainDevice(const v1::DrainDeviceRequest& request);
   absl::StatusOr<v1::Device> ResumeDevice(
       const v1::ResumeDeviceRequest& request);
-  // Not retried: see memory_file.h.
+  // Not retried: see profile_file.h and memory_file.h.
+  absl::Status StreamJobProfile(
+      const v1::ProfileJobRequest& request,
+      std::function<bool(const v1::ProfileJobResponse&)> on_message);
   absl::Status StreamMemoryDump(
       const v1::DumpMemoryRequest& request,
       std::function<bool(const v1::DumpMemoryResponse&)> on_message);

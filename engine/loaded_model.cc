@@ -7,7 +7,6 @@
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/import/precision.h"
-#include "engine/loaded_model_impl.h"
 #include "engine/runtime/weight_view.h"
 #include "engine/session_convert.h"
 #include "engine/train/initial_weights.h"
@@ -24,16 +23,15 @@ absl::Status CheckBytes(absl::string_view what, const std::string& name,
                    " rows of ", row_bytes, " bytes need ", rows * row_bytes));
 }
 
-// Returns the specs and row sizes of ports.
-LoadedModel::Impl::Ports Describe(const std::vector<ServedPort>& ports,
-                                  const InferencePrograms& planned,
-                                  const ServedSizes& served) {
-  LoadedModel::Impl::Ports described;
+// Returns the specs of ports.
+std::vector<v1::TensorSpec> Describe(const std::vector<ServedPort>& ports,
+                                     const InferencePrograms& planned,
+                                     const ServedSizes& served) {
+  std::vector<v1::TensorSpec> specs;
   for (const ServedPort& port : ports) {
-    described.specs.push_back(ToProto(port, planned.batched, served));
-    described.row_bytes.push_back(port.port.shape.bytes(port.port.dtype));
+    specs.push_back(ToProto(port, planned.batched, served));
   }
-  return described;
+  return specs;
 }
 
 // Returns whether the output's shape follows from the sizes in a way that only
@@ -46,14 +44,15 @@ bool IsOpen(const ServedPort& port) {
 
 }  // namespace
 
-LoadedModel::Impl::Impl(const DeviceContext& device, const LoadRequest& request)
+LoadedModel::LoadedModel(const DeviceContext& device,
+                         const LoadRequest& request)
     : device_(device),
       request_(request),
       holder_(absl::StrCat("model ", request.name), device.allocator) {}
 
-absl::StatusOr<std::unique_ptr<LoadedModel::Impl>> LoadedModel::Impl::Create(
+absl::StatusOr<std::unique_ptr<LoadedModel>> LoadedModel::Create(
     const DeviceContext& device, const LoadRequest& request) {
-  std::unique_ptr<Impl> model(new Impl(device, request));
+  std::unique_ptr<LoadedModel> model(new LoadedModel(device, request));
   ASSIGN_OR_RETURN(model->manifest_,
                    ReadManifest(device.blob_dir, request.manifest_sha256));
   ASSIGN_OR_RETURN(const auto source,
@@ -63,7 +62,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel::Impl>> LoadedModel::Impl::Create(
   return model;
 }
 
-absl::Status LoadedModel::Impl::Plan(const ModelSource& source) {
+absl::Status LoadedModel::Plan(const ModelSource& source) {
   const uint32_t max_programs = request_.max_programs == 0
                                     ? kDefaultServingPrograms
                                     : request_.max_programs;
@@ -89,7 +88,7 @@ absl::Status LoadedModel::Impl::Plan(const ModelSource& source) {
   return holder_.SetLimit(limit_bytes_);
 }
 
-absl::Status LoadedModel::Impl::LoadPrograms(const ModelSource& source) {
+absl::Status LoadedModel::LoadPrograms(const ModelSource& source) {
   arena_bytes_ = ArenaBytesOf(planned_);
   ASSIGN_OR_RETURN(
       weights_,
@@ -113,7 +112,7 @@ absl::Status LoadedModel::Impl::LoadPrograms(const ModelSource& source) {
   return absl::OkStatus();
 }
 
-absl::Status LoadedModel::Impl::SetWeights(const ModelSource& source) {
+absl::Status LoadedModel::SetWeights(const ModelSource& source) {
   if (manifest_.FindFile("weights") == nullptr && manifest_.model.has_onnx()) {
     return SetInitialWeights(source, planned_.persistents, manifest_.seed,
                              *weights_);
@@ -133,7 +132,7 @@ absl::Status LoadedModel::Impl::SetWeights(const ModelSource& source) {
   return view.Commit();
 }
 
-absl::StatusOr<ProgramCache::Entry*> LoadedModel::Impl::Insert(
+absl::StatusOr<ProgramCache::Entry*> LoadedModel::Insert(
     InferenceProgram program) {
   // The shared arena cannot grow: the addresses of other programs point into
   // it.
@@ -157,7 +156,7 @@ absl::StatusOr<ProgramCache::Entry*> LoadedModel::Impl::Insert(
                       .executor = std::move(executor)});
 }
 
-void LoadedModel::Impl::MakeRoomFor(const Program& program) {
+void LoadedModel::MakeRoomFor(const Program& program) {
   const auto& residents = program.bytes().residents;
   while (limit_bytes_ > 0 && device_.allocator->HolderBytes(holder_.name()) +
                                      weights_->MissingBytes(residents) >
@@ -166,7 +165,7 @@ void LoadedModel::Impl::MakeRoomFor(const Program& program) {
   }
 }
 
-absl::StatusOr<ProgramCache::Entry*> LoadedModel::Impl::FindOrMake(
+absl::StatusOr<ProgramCache::Entry*> LoadedModel::FindOrMake(
     const ProgramKey& key, InferenceAnswer* answer) {
   if (ProgramCache::Entry* entry = cache_->Find(key)) return entry;
   // Opens the model again; keeping it open would hold the file's weights in
@@ -185,8 +184,8 @@ absl::StatusOr<ProgramCache::Entry*> LoadedModel::Impl::FindOrMake(
   return entry;
 }
 
-uint64_t LoadedModel::Impl::RowBytes(const ServedPort& port,
-                                     absl::Span<const int64_t> sizes) const {
+uint64_t LoadedModel::RowBytes(const ServedPort& port,
+                               absl::Span<const int64_t> sizes) const {
   uint64_t bytes = SizeOf(port.port.dtype);
   size_t next = 0;
   for (int axis = 0; axis < port.port.shape.rank(); ++axis) {
@@ -202,7 +201,7 @@ uint64_t LoadedModel::Impl::RowBytes(const ServedPort& port,
   return bytes;
 }
 
-absl::Status LoadedModel::Impl::CheckSizes(const InferenceBatch& batch) const {
+absl::Status LoadedModel::CheckSizes(const InferenceBatch& batch) const {
   if (batch.rows < 1 || batch.rows > planned_.max_batch_size) {
     return absl::InvalidArgumentError(
         absl::StrCat("a batch of ", batch.rows, " rows; ", request_.name,
@@ -222,30 +221,30 @@ absl::Status LoadedModel::Impl::CheckSizes(const InferenceBatch& batch) const {
   return absl::OkStatus();
 }
 
-absl::Status LoadedModel::Impl::CheckBatch(const InferenceBatch& batch) const {
+absl::Status LoadedModel::CheckBatch(const InferenceBatch& batch) const {
   RETURN_IF_ERROR(CheckSizes(batch));
-  if (batch.inputs.size() != inputs_.specs.size() ||
-      batch.outputs.size() != outputs_.specs.size()) {
+  if (batch.inputs.size() != inputs_.size() ||
+      batch.outputs.size() != outputs_.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat(batch.inputs.size(), " inputs and ", batch.outputs.size(),
-                     " outputs came; ", request_.name, " has ",
-                     inputs_.specs.size(), " and ", outputs_.specs.size()));
+                     " outputs came; ", request_.name, " has ", inputs_.size(),
+                     " and ", outputs_.size()));
   }
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
     const uint64_t row_bytes = RowBytes(planned_.inputs[i], batch.sizes);
-    RETURN_IF_ERROR(CheckBytes("input", inputs_.specs[i].name(), batch.rows,
+    RETURN_IF_ERROR(CheckBytes("input", inputs_[i].name(), batch.rows,
                                row_bytes, batch.inputs[i].size()));
   }
   for (size_t i = 0; i < batch.outputs.size(); ++i) {
     if (IsOpen(planned_.outputs[i])) continue;
     const uint64_t row_bytes = RowBytes(planned_.outputs[i], batch.sizes);
-    RETURN_IF_ERROR(CheckBytes("output", outputs_.specs[i].name(), batch.rows,
+    RETURN_IF_ERROR(CheckBytes("output", outputs_[i].name(), batch.rows,
                                row_bytes, batch.outputs[i].size()));
   }
   return absl::OkStatus();
 }
 
-ProgramKey LoadedModel::Impl::KeyOf(const InferenceBatch& batch) const {
+ProgramKey LoadedModel::KeyOf(const InferenceBatch& batch) const {
   ProgramKey key;
   const std::vector<int64_t> buckets = BatchBuckets(planned_.max_batch_size);
   // The smallest bucket that holds the rows.
@@ -261,22 +260,22 @@ ProgramKey LoadedModel::Impl::KeyOf(const InferenceBatch& batch) const {
   return key;
 }
 
-LoadedModel::Impl::HostInputs LoadedModel::Impl::InputsOf(
+LoadedModel::HostInputs LoadedModel::InputsOf(
     const InferenceBatch& batch) const {
   HostInputs inputs;
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
     if (planned_.inputs[i].bound) continue;
-    inputs.push_back({inputs_.specs[i].name(), batch.inputs[i]});
+    inputs.push_back({inputs_[i].name(), batch.inputs[i]});
   }
   return inputs;
 }
 
-absl::StatusOr<LoadedModel::Impl::HostOutputs> LoadedModel::Impl::OutputsOf(
+absl::StatusOr<LoadedModel::HostOutputs> LoadedModel::OutputsOf(
     const InferenceBatch& batch, const ProgramCache::Entry& entry,
     InferenceAnswer* answer) const {
   HostOutputs outputs;
   for (size_t i = 0; i < batch.outputs.size(); ++i) {
-    const std::string& name = outputs_.specs[i].name();
+    const std::string& name = outputs_[i].name();
     std::vector<int64_t> shape(entry.outputs[i].dims().begin(),
                                entry.outputs[i].dims().end());
     uint64_t bytes = entry.outputs[i].bytes(planned_.outputs[i].port.dtype);
@@ -299,8 +298,8 @@ absl::StatusOr<LoadedModel::Impl::HostOutputs> LoadedModel::Impl::OutputsOf(
   return outputs;
 }
 
-absl::Status LoadedModel::Impl::Infer(const InferenceBatch& batch,
-                                      InferenceAnswer* answer) {
+absl::Status LoadedModel::Infer(const InferenceBatch& batch,
+                                InferenceAnswer* answer) {
   RETURN_IF_ERROR(CheckBatch(batch));
   ASSIGN_OR_RETURN(ProgramCache::Entry* const entry,
                    FindOrMake(KeyOf(batch), answer));
@@ -312,32 +311,6 @@ absl::Status LoadedModel::Impl::Infer(const InferenceBatch& batch,
   }
   ASSIGN_OR_RETURN(const HostOutputs outputs, OutputsOf(batch, *entry, answer));
   return entry->executor->RunOn(InputsOf(batch), outputs);
-}
-
-LoadedModel::LoadedModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-LoadedModel::~LoadedModel() = default;
-
-const std::vector<v1::TensorSpec>& LoadedModel::inputs() const {
-  return impl_->inputs().specs;
-}
-const std::vector<v1::TensorSpec>& LoadedModel::outputs() const {
-  return impl_->outputs().specs;
-}
-const std::vector<std::string>& LoadedModel::dimensions() const {
-  return impl_->dimensions();
-}
-const std::vector<uint64_t>& LoadedModel::input_row_bytes() const {
-  return impl_->inputs().row_bytes;
-}
-const std::vector<uint64_t>& LoadedModel::output_row_bytes() const {
-  return impl_->outputs().row_bytes;
-}
-uint32_t LoadedModel::max_batch_size() const { return impl_->max_batch_size(); }
-uint64_t LoadedModel::measured_bytes() const { return impl_->measured_bytes(); }
-
-absl::Status LoadedModel::Infer(const InferenceBatch& batch,
-                                InferenceAnswer* answer) {
-  return impl_->Infer(batch, answer);
 }
 
 }  // namespace gpupool::engine

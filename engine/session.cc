@@ -10,7 +10,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/data/dataset_reader.h"
 #include "engine/import/precision.h"
-#include "engine/loaded_model_impl.h"
+#include "engine/loaded_model.h"
 #include "engine/memory/snapshot_file.h"
 #include "engine/serving/inference_programs.h"
 #include "engine/session_convert.h"
@@ -143,7 +143,8 @@ class Session::Impl {
   // computed.
   absl::Status Enter() const { return device_->MakeCurrent(); }
   DeviceContext context() const {
-    return {backend(), &allocator(), options_.blob_dir, device_->limit_bytes()};
+    return {backend(), &allocator(), options_.blob_dir, device_->limit_bytes(),
+            [device = device_.get()] { return device->timer(); }};
   }
   // Returns the bytes that a job may take where it will run.
   uint64_t planned_limit() const {
@@ -320,25 +321,21 @@ absl::StatusOr<DatasetFacts> Session::InspectDataset(
   return DatasetFacts{table.rows, table.feature_shape, table.label_facts};
 }
 
-absl::StatusOr<std::unique_ptr<TrainingRun>> Session::StartTraining(
+absl::StatusOr<std::unique_ptr<Training>> Session::StartTraining(
     const TrainingRequest& request) {
   RETURN_IF_ERROR(impl_->RefuseMeta("train"));
   RETURN_IF_ERROR(impl_->Enter());
-  ASSIGN_OR_RETURN(std::unique_ptr<TrainingRun::Impl> run,
-                   TrainingRun::Impl::Create(impl_->context(), request));
-  return std::make_unique<TrainingRun>(std::move(run));
+  return TrainingRun::Create(impl_->context(), request);
 }
 
-absl::StatusOr<std::unique_ptr<LoadedModel>> Session::LoadModel(
+absl::StatusOr<std::unique_ptr<ServedModel>> Session::LoadModel(
     const LoadRequest& request) {
   RETURN_IF_ERROR(impl_->RefuseMeta("serve"));
   RETURN_IF_ERROR(impl_->Enter());
   // Serving has its own back end, so that requests do not wait for a step.
   DeviceContext context = impl_->context();
   ASSIGN_OR_RETURN(context.backend, impl_->device().ServingBackend());
-  ASSIGN_OR_RETURN(std::unique_ptr<LoadedModel::Impl> model,
-                   LoadedModel::Impl::Create(context, request));
-  return std::make_unique<LoadedModel>(std::move(model));
+  return LoadedModel::Create(context, request);
 }
 
 absl::StatusOr<std::unique_ptr<HostRegistration>> Session::RegisterHostMemory(

@@ -22,10 +22,10 @@
 #include "absl/types/span.h"
 #include "engine/cuda_devices.h"
 #include "engine/data/label_facts.h"
-#include "engine/loaded_model.h"
 #include "engine/runtime/device_memory.h"
+#include "engine/served_model.h"
 #include "engine/tensor/device.h"
-#include "engine/train/trainer.h"
+#include "engine/train/training.h"
 #include "gpupool/v1/dataset.pb.h"
 #include "gpupool/v1/device.pb.h"
 #include "gpupool/v1/job.pb.h"
@@ -131,11 +131,11 @@ class Session {
   // Reads the dataset, compiles, and sets the weights: initial ones, or those
   // of the checkpoint to resume from. RESOURCE_EXHAUSTED when memory is not
   // enough.
-  absl::StatusOr<std::unique_ptr<TrainingRun>> StartTraining(
+  absl::StatusOr<std::unique_ptr<Training>> StartTraining(
       const TrainingRequest& request);
   // Loads a version for serving. DATA_LOSS when the checkpoint's bytes do not
   // match their digests.
-  absl::StatusOr<std::unique_ptr<LoadedModel>> LoadModel(
+  absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
       const LoadRequest& request);
   // Registers `memory`, so that batches whose tensors are in it are not copied
   // on the host. As Transfer::Register; the result must be destroyed before the

@@ -51,6 +51,10 @@ class SessionDevice {
   const RecordingCounters* recordings() const {
     return module_ == nullptr ? nullptr : module_->recordings();
   }
+  // Returns ModuleDevice::timer; null on the host.
+  LaunchTimer* timer() {
+    return module_ == nullptr ? nullptr : module_->timer();
+  }
   // Returns ModuleDevice::Read; UNIMPLEMENTED on the host.
   absl::StatusOr<DeviceReadings> Read();
 

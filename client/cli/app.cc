@@ -76,6 +76,7 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddLogs(app, invocation);
   AddWait(app, invocation);
   AddWhy(app, invocation);
+  AddProfile(app, invocation);
   AddCancel(app, invocation);
   AddHold(app, invocation);
   AddRelease(app, invocation);

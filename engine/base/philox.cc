@@ -1,7 +1,5 @@
 #include "engine/base/philox.h"
 
-#include <cmath>
-#include <numbers>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -28,12 +26,6 @@ float Philox::NextFloat() { return PhiloxUniformFloat(NextWord()); }
 
 double Philox::NextDouble() {
   return static_cast<double>(NextDoubleWord() >> 11) * 0x1p-53;
-}
-
-double Philox::NextNormal() {
-  // 1 - u is in (0, 1], so the logarithm is finite.
-  const double radius = std::sqrt(-2.0 * std::log(1.0 - NextDouble()));
-  return radius * std::cos(2.0 * std::numbers::pi * NextDouble());
 }
 
 uint64_t Philox::NextBelow(uint64_t bound) {

@@ -70,9 +70,6 @@ class Philox {
   float NextFloat();
   // Returns a uniform number in [0, 1) with 53 bits; takes two words.
   double NextDouble();
-  // Returns a normal number with mean 0 and deviation 1 (Box and Muller); takes
-  // four words.
-  double NextNormal();
   // Returns a uniform number in [0, bound) without bias (Lemire 2019). `bound`
   // must be at least 1.
   uint64_t NextBelow(uint64_t bound);

@@ -1,10 +1,6 @@
 #include "engine/memory/snapshot_file.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <fstream>
-
-#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "engine/base/check.h"
 #include "engine/memory/pickle_writer.h"
 
@@ -158,22 +154,6 @@ std::string SnapshotPickle(const MemorySnapshot& snapshot, int device,
   writer.EndList();
   writer.EndDictionary();
   return writer.Take();
-}
-
-absl::Status WriteSnapshotFile(absl::string_view pickle,
-                               const std::string& path) {
-  // A reader never finds half a file under the final name.
-  const std::string part = path + ".part";
-  std::ofstream file(part, std::ios::binary);
-  file.write(pickle.data(), static_cast<std::streamsize>(pickle.size()));
-  file.close();
-  if (file.good() && std::rename(part.c_str(), path.c_str()) == 0) {
-    return absl::OkStatus();
-  }
-  const absl::Status status = absl::ErrnoToStatus(
-      errno, absl::StrCat("cannot write the snapshot '", path, "'"));
-  std::remove(part.c_str());
-  return status;
 }
 
 }  // namespace gpupool::engine

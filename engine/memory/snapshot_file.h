@@ -6,8 +6,6 @@
 
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "engine/memory/statistics.h"
 
 namespace gpupool::engine {
@@ -21,10 +19,5 @@ enum class SnapshotForm : uint8_t {
 // page lists events.
 std::string SnapshotPickle(const MemorySnapshot& snapshot, int device,
                            SnapshotForm form);
-
-// Writes a pickle to a temporary file next to `path` and renames it.
-//   any code of the file system, with the path
-absl::Status WriteSnapshotFile(absl::string_view pickle,
-                               const std::string& path);
 
 }  // namespace gpupool::engine

@@ -299,6 +299,7 @@ absl::Status Executor::RunTimed(Profile* profile, LaunchTimer* timer) {
   program_.backend().BeginRun();
   RETURN_IF_ERROR(QueueInputs());
   RETURN_IF_ERROR(timer->Start());
+  const int64_t begin = absl::GetCurrentTimeNanos();
   for (const Launch& launch : program_.launches()) {
     const Node& node =
         program_.graph().nodes()[static_cast<size_t>(launch.node)];
@@ -310,8 +311,9 @@ absl::Status Executor::RunTimed(Profile* profile, LaunchTimer* timer) {
   RETURN_IF_ERROR(QueueOutputs());
   RETURN_IF_ERROR(Finish());
   ASSIGN_OR_RETURN(const std::vector<NodeTime> times, timer->Stop());
+  const int64_t shift = times.empty() ? 0 : begin - times.front().begin_nanos;
   for (const NodeTime& time : times) {
-    profile->Add(time.node, time.begin_nanos, time.end_nanos);
+    profile->Add(time.node, time.begin_nanos + shift, time.end_nanos + shift);
   }
   profile->EndRun();
   return absl::OkStatus();

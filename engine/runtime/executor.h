@@ -86,7 +86,9 @@ class Executor {
   // Returns at once whether Finish would not wait for long.
   bool IsDone() { return program_.backend().RunIsDone(); }
   // Runs once, more slowly, and adds each node's time to `profile`: by the
-  // device's timer if there is one, else by the host's clock.
+  // device's timer if there is one, else by the host's clock. With a timer the
+  // first node begins when the host had it queued, so that the times of runs
+  // follow each other.
   absl::Status RunProfiled(Profile* profile, LaunchTimer* timer = nullptr);
 
   const Program& program() const { return program_; }

@@ -23,6 +23,7 @@ class LaunchTimer {
   // Ends the timing when the device has finished everything. Returns at most
   // one time for each mark, in the order of their beginnings. Nodes that gave
   // the device no work have none.
+  // The clock is the timer's own and may begin anew with each timing.
   virtual absl::StatusOr<std::vector<NodeTime>> Stop() = 0;
 };
 

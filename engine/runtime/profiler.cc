@@ -1,6 +1,7 @@
 #include "engine/runtime/profiler.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -70,20 +71,33 @@ std::string Profile::Table(const Graph& graph) const {
   return text;
 }
 
-std::string Profile::ChromeTrace(const Graph& graph) const {
+std::string ChromeTrace(absl::Span<const TracedProgram> programs) {
+  int64_t origin = std::numeric_limits<int64_t>::max();
+  for (const TracedProgram& program : programs) {
+    for (const NodeTime& time : program.profile->times()) {
+      origin = std::min(origin, time.begin_nanos);
+    }
+  }
   std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
-  const int64_t origin = times_.empty() ? 0 : times_.front().begin_nanos;
   const char* separator = "\n";
-  for (const NodeTime& time : times_) {
-    const Node& node = graph.nodes()[static_cast<size_t>(time.node)];
-    absl::StrAppendFormat(
-        &text,
-        "%s{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"name\":%s,\"cat\":%s,"
-        "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"run\":%d,\"node\":%d}}",
-        separator, Quote(node.source), Quote(OpName(node.op)),
-        (time.begin_nanos - origin) / 1e3,
-        (time.end_nanos - time.begin_nanos) / 1e3, time.run, time.node);
+  for (size_t thread = 0; thread < programs.size(); ++thread) {
+    absl::StrAppendFormat(&text,
+                          "%s{\"ph\":\"M\",\"pid\":0,\"tid\":%u,"
+                          "\"name\":\"thread_name\",\"args\":{\"name\":%s}}",
+                          separator, thread, Quote(programs[thread].name));
     separator = ",\n";
+    for (const NodeTime& time : programs[thread].profile->times()) {
+      const Graph& graph = *programs[thread].graph;
+      const Node& node = graph.nodes()[static_cast<size_t>(time.node)];
+      absl::StrAppendFormat(
+          &text,
+          "%s{\"ph\":\"X\",\"pid\":0,\"tid\":%u,\"name\":%s,\"cat\":%s,"
+          "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"run\":%d,\"node\":%d}}",
+          separator, thread,
+          Quote(node.source.empty() ? OpName(node.op) : node.source),
+          Quote(OpName(node.op)), (time.begin_nanos - origin) / 1e3,
+          (time.end_nanos - time.begin_nanos) / 1e3, time.run, time.node);
+    }
   }
   return text + "\n]}\n";
 }

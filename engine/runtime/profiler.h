@@ -1,12 +1,13 @@
-// Times of a program's nodes in profiled runs, as a table of totals or as a
-// Chrome trace (chrome://tracing, Perfetto). A plain value; belongs to one
-// thread.
+// Times of a program's nodes in profiled runs, as a table of totals or, for
+// several programs together, as a Chrome trace (chrome://tracing, Perfetto).
+// Plain values; each belongs to one thread.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "engine/graph/graph.h"
 
 namespace gpupool::engine {
@@ -38,9 +39,8 @@ class Profile {
   std::vector<NodeTotal> Totals() const;
   // Returns lines "share, microseconds per run, GFLOP/s, op, layer".
   std::string Table(const Graph& graph) const;
-  // Returns the trace event format: one complete event for each node and traced
-  // run.
-  std::string ChromeTrace(const Graph& graph) const;
+  // Returns the times of the traced runs, in the order of Add.
+  const std::vector<NodeTime>& times() const { return times_; }
 
  private:
   int traced_runs_;
@@ -48,5 +48,16 @@ class Profile {
   std::vector<NodeTotal> totals_;  // by node
   std::vector<NodeTime> times_;
 };
+
+// A program of a trace. All times of a trace must be of one clock.
+struct TracedProgram {
+  std::string name;
+  const Graph* graph = nullptr;
+  const Profile* profile = nullptr;
+};
+
+// Returns the trace event format. Each program is a thread of its name, with
+// one complete event for each node and traced run. Times begin at 0.
+std::string ChromeTrace(absl::Span<const TracedProgram> programs);
 
 }  // namespace gpupool::engine

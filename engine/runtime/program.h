@@ -48,6 +48,7 @@ class Program {
   }
   // Returns the launches in execution order; load nodes first.
   std::vector<Launch>& launches() { return launches_; }
+  const std::vector<Launch>& launches() const { return launches_; }
   size_t load_launches() const { return load_launches_; }
 
  private:

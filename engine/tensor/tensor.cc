@@ -77,17 +77,4 @@ std::string Tensor::Describe(absl::string_view name) const {
                       " on ", ToString(device_), ", ", bytes(), " bytes");
 }
 
-absl::Status CheckSameDevice(absl::string_view operation,
-                             absl::Span<const Tensor> tensors) {
-  for (size_t i = 1; i < tensors.size(); ++i) {
-    if (tensors[i].device() == tensors[0].device()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "Expected all tensors to be on the same device, but found at least "
-        "two devices, ",
-        ToString(tensors[0].device()), " and ", ToString(tensors[i].device()),
-        "! (argument ", i, " of ", operation, ")"));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace gpupool::engine

@@ -67,9 +67,4 @@ class Tensor {
   std::shared_ptr<std::byte> storage_;
 };
 
-// Returns INVALID_ARGUMENT unless all tensors are on one device. The text is
-// PyTorch's, with the operation and the argument added.
-absl::Status CheckSameDevice(absl::string_view operation,
-                             absl::Span<const Tensor> tensors);
-
 }  // namespace gpupool::engine

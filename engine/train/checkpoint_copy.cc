@@ -42,14 +42,6 @@ std::string CheckpointCopy::FirstNotFinite() const {
   return "";
 }
 
-uint64_t CheckpointCopy::bytes() const {
-  uint64_t bytes = 0;
-  for (const auto* tensors : {&model_, &optimizer_}) {
-    for (const TensorBytes& tensor : *tensors) bytes += tensor.bytes.size();
-  }
-  return bytes;
-}
-
 absl::StatusOr<v1::Checkpoint> CheckpointCopy::Write() const {
   Manifest manifest = manifest_;
   ASSIGN_OR_RETURN(CheckpointFile model,

@@ -4,7 +4,6 @@
 // Thread-safety: any thread, one at a time.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,9 +24,6 @@ class CheckpointCopy {
   // Returns the name of the first tensor with a number that is not finite, or
   // an empty text.
   std::string FirstNotFinite() const;
-
-  // Returns the bytes of the tensors.
-  uint64_t bytes() const;
 
   // Writes weights, optimizer state and manifest as blobs. When it returns, the
   // checkpoint survives a power cut. RESOURCE_EXHAUSTED when the disk is full;

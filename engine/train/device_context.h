@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
 #include "engine/memory/caching_allocator.h"
 #include "engine/runtime/device_backend.h"
+#include "engine/runtime/launch_timer.h"
 
 namespace gpupool::engine {
 
@@ -16,6 +18,9 @@ struct DeviceContext {
   CachingAllocator* allocator = nullptr;
   std::string blob_dir;
   uint64_t limit_bytes = 0;  // the device's; 0: unknown
+  // Makes the device's timer when it is first called. Null: the device has
+  // none, and profiles use the host's clock.
+  std::function<LaunchTimer*()> timer = nullptr;
 };
 
 // The name under which the allocator counts the memory of a run or a model. It

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -16,10 +15,12 @@
 #include "engine/data/scaling.h"
 #include "engine/data/split.h"
 #include "engine/import/precision.h"
+#include "engine/train/blob_file.h"
 #include "engine/train/checkpoint_tensors.h"
 #include "engine/train/initial_weights.h"
 #include "engine/train/label_check.h"
 #include "engine/train/lr_schedule.h"
+#include "engine/train/program_scalars.h"
 
 namespace gpupool::engine {
 namespace {
@@ -27,30 +28,6 @@ namespace {
 template <typename T>
 absl::Span<T> As(absl::Span<std::byte> bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
-}
-
-// Sets an input. Does nothing when the program has none of that name.
-template <typename T>
-void SetScalar(const Executor& executor, absl::string_view name, T value) {
-  const absl::Span<std::byte> bytes = executor.input(name);
-  if (bytes.empty()) return;
-  GPUPOOL_CHECK(bytes.size() == sizeof(T));
-  std::memcpy(bytes.data(), &value, sizeof(T));
-}
-
-// Reads an output, which the program must have.
-template <typename T>
-T GetScalar(const Executor& executor, absl::string_view name) {
-  const absl::Span<const std::byte> bytes = executor.output(name);
-  GPUPOOL_CHECK(bytes.size() == sizeof(T));
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof(T));
-  return value;
-}
-
-// Reads an output; returns 0 when the program has none of that name.
-int64_t CountOf(const Executor& executor, absl::string_view name) {
-  return executor.output(name).empty() ? 0 : GetScalar<int64_t>(executor, name);
 }
 
 // Adds the outputs of an evaluation of `rows` rows.
@@ -84,16 +61,16 @@ void CopyWhole(absl::Span<const float> from, absl::Span<T> to) {
 
 }  // namespace
 
-TrainingRun::Impl::Impl(const DeviceContext& device,
-                        const TrainingRequest& request)
+TrainingRun::TrainingRun(const DeviceContext& device,
+                         const TrainingRequest& request)
     : device_(device),
       request_(request),
       holder_(absl::StrCat("job ", request.job_id), device.allocator),
       history_(&request_.spec.training()) {}
 
-absl::StatusOr<std::unique_ptr<TrainingRun::Impl>> TrainingRun::Impl::Create(
+absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(
     const DeviceContext& device, const TrainingRequest& request) {
-  std::unique_ptr<Impl> run(new Impl(device, request));
+  std::unique_ptr<TrainingRun> run(new TrainingRun(device, request));
   RETURN_IF_ERROR(run->JoinGroup());
   // The other ranks wait for this one already and must learn of an error.
   RETURN_IF_ERROR(run->Share(run->Open()));
@@ -102,14 +79,14 @@ absl::StatusOr<std::unique_ptr<TrainingRun::Impl>> TrainingRun::Impl::Create(
 
 // Destroys kernels before the collective that they use, and the collective
 // before the memory in which sums may still arrive.
-TrainingRun::Impl::~Impl() {
+TrainingRun::~TrainingRun() {
   // An unfinished step still uses the memory.
   if (in_flight_.has_value()) executor().Finish().IgnoreError();
   for (auto* executor : {&train_, &accumulate_, &eval_}) executor->reset();
   link_.reset();
 }
 
-absl::Status TrainingRun::Impl::JoinGroup() {
+absl::Status TrainingRun::JoinGroup() {
   const uint32_t devices = DevicesOf(request_.spec);
   const int size = request_.group.has_value() ? request_.group->size : 1;
   if (static_cast<uint32_t>(size) != devices) {
@@ -122,7 +99,7 @@ absl::Status TrainingRun::Impl::JoinGroup() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::Impl::Open() {
+absl::Status TrainingRun::Open() {
   // Set first, so that the limit covers everything below.
   RETURN_IF_ERROR(holder_.SetLimit(request_.limit_bytes));
   RETURN_IF_ERROR(LoadData());
@@ -134,12 +111,12 @@ absl::Status TrainingRun::Impl::Open() {
                           : link_->CheckSame(step(), *weights_);
 }
 
-absl::Status TrainingRun::Impl::Share(absl::Status error) {
+absl::Status TrainingRun::Share(absl::Status error) {
   if (!error.ok() && link_ != nullptr) link_->Abort(error.message());
   return error;
 }
 
-absl::Status TrainingRun::Impl::LoadData() {
+absl::Status TrainingRun::LoadData() {
   const v1::Dataset& dataset = request_.dataset;
   ASSIGN_OR_RETURN(table_,
                    ReadDataset(dataset.layout(),
@@ -152,7 +129,7 @@ absl::Status TrainingRun::Impl::LoadData() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::Impl::MakeExecutors() {
+absl::Status TrainingRun::MakeExecutors() {
   const DataFacts facts = {table_.rows, table_.feature_shape,
                            table_.label_facts};
   ASSIGN_OR_RETURN(source_,
@@ -206,7 +183,7 @@ absl::Status TrainingRun::Impl::MakeExecutors() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::Impl::StartFresh() {
+absl::Status TrainingRun::StartFresh() {
   const uint64_t seed = request_.spec.training().seed();
   RETURN_IF_ERROR(SetInitialWeights(*source_, persistents_, seed, *weights_));
   const v1::Scaling& scaling = request_.spec.data().scaling();
@@ -223,7 +200,7 @@ absl::Status TrainingRun::Impl::StartFresh() {
 
 // Makes a sampler whose batch is a whole step of this rank. BatchRows cuts it
 // into the batches of the step.
-absl::Status TrainingRun::Impl::MakeSampler() {
+absl::Status TrainingRun::MakeSampler() {
   ASSIGN_OR_RETURN(
       sampler_, DistributedSampler::Create(
                     {.seed = request_.spec.training().seed(),
@@ -234,7 +211,7 @@ absl::Status TrainingRun::Impl::MakeSampler() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::Impl::CheckManifest(const Manifest& manifest) const {
+absl::Status TrainingRun::CheckManifest(const Manifest& manifest) const {
   const v1::TrainingSpec& training = request_.spec.training();
   auto differs = [](absl::string_view what, auto saved, auto wanted) {
     return absl::InvalidArgumentError(
@@ -262,7 +239,7 @@ absl::Status TrainingRun::Impl::CheckManifest(const Manifest& manifest) const {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::Impl::Resume() {
+absl::Status TrainingRun::Resume() {
   ASSIGN_OR_RETURN(
       const Manifest manifest,
       ReadManifest(device_.blob_dir, request_.resume_manifest_sha256));
@@ -285,9 +262,8 @@ absl::Status TrainingRun::Impl::Resume() {
   return absl::OkStatus();
 }
 
-void TrainingRun::Impl::FillBatch(const Graph& graph,
-                                  absl::Span<const uint32_t> rows,
-                                  InputBytes input) {
+void TrainingRun::FillBatch(const Graph& graph, absl::Span<const uint32_t> rows,
+                            InputBytes input) {
   const Value* value = graph.FindValue(input_name_);
   GPUPOOL_CHECK(value != nullptr);
   const absl::Span<std::byte> bytes = input(input_name_);
@@ -310,14 +286,14 @@ void TrainingRun::Impl::FillBatch(const Graph& graph,
   }
 }
 
-absl::Status TrainingRun::Impl::SendBatch(uint64_t number,
-                                          absl::Span<const uint32_t> rows) {
+absl::Status TrainingRun::SendBatch(uint64_t number,
+                                    absl::Span<const uint32_t> rows) {
   FillBatch(train_->program().graph(), rows,
             [this](absl::string_view name) { return landing_->input(name); });
   return landing_->Send(number);
 }
 
-absl::Status TrainingRun::Impl::BringBatch() {
+absl::Status TrainingRun::BringBatch() {
   Executor& program = executor();
   const uint64_t number = BatchNumber();
   // The batch was sent while the one before it ran.
@@ -334,7 +310,7 @@ absl::Status TrainingRun::Impl::BringBatch() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::Impl::SendNextBatch() {
+absl::Status TrainingRun::SendNextBatch() {
   if (landing_ == nullptr) return absl::OkStatus();
   const uint64_t number = BatchNumber() + 1;
   if (!AtLastBatch()) {
@@ -347,7 +323,7 @@ absl::Status TrainingRun::Impl::SendNextBatch() {
   return SendBatch(number, BatchRows(sampler_->Peek(), 0));
 }
 
-absl::Status TrainingRun::Impl::StartStep() {
+absl::Status TrainingRun::StartStep() {
   RETURN_IF_ERROR(spoiled_);
   if (step() >= length_.total_steps) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -371,7 +347,7 @@ absl::Status TrainingRun::Impl::StartStep() {
   return spoiled_ = Share(started);
 }
 
-bool TrainingRun::Impl::StepIsDone() {
+bool TrainingRun::StepIsDone() {
   GPUPOOL_CHECK(in_flight_.has_value());
   while (in_flight_->failed.ok() && executor().IsDone()) {
     if (AtLastBatch()) return true;
@@ -380,7 +356,7 @@ bool TrainingRun::Impl::StepIsDone() {
   return !in_flight_->failed.ok();
 }
 
-absl::Status TrainingRun::Impl::FinishStep() {
+absl::Status TrainingRun::FinishStep() {
   GPUPOOL_CHECK(in_flight_.has_value());
   const absl::StatusOr<double> loss = FinishBatches();
   in_flight_.reset();
@@ -391,7 +367,7 @@ absl::Status TrainingRun::Impl::FinishStep() {
   return spoiled_ = CheckStep(*loss, skipped);
 }
 
-bool TrainingRun::Impl::NoteScale() {
+bool TrainingRun::NoteScale() {
   if (train_->output("loss_scale").empty()) return false;
   loss_scale_ = double{GetScalar<float>(*train_, "loss_scale")};
   const auto skipped =
@@ -399,7 +375,7 @@ bool TrainingRun::Impl::NoteScale() {
   return std::exchange(skipped_steps_, skipped) != skipped;
 }
 
-absl::Status TrainingRun::Impl::CheckStep(double loss, bool skipped) const {
+absl::Status TrainingRun::CheckStep(double loss, bool skipped) const {
   if (!skipped) {
     return std::isfinite(loss) ? absl::OkStatus()
                                : NotFinite(absl::StrCat("the loss is ", loss));
@@ -416,7 +392,7 @@ absl::Status TrainingRun::Impl::CheckStep(double loss, bool skipped) const {
       length_.base_learning_rate, "), or scale the features"));
 }
 
-uint64_t TrainingRun::Impl::ModelSeed() const {
+uint64_t TrainingRun::ModelSeed() const {
   const uint64_t seed = request_.spec.training().seed();
   // A job on one device draws the numbers of rank 0.
   if (rank() == 0) return seed;
@@ -425,7 +401,7 @@ uint64_t TrainingRun::Impl::ModelSeed() const {
       .NextDoubleWord();
 }
 
-absl::Status TrainingRun::Impl::StartBatch() {
+absl::Status TrainingRun::StartBatch() {
   Executor& program = executor();
   if (AtLastBatch()) {
     // Both scalars travel with the gradients of the last bucket (rank_mean.h).
@@ -438,7 +414,9 @@ absl::Status TrainingRun::Impl::StartBatch() {
   SetScalar<int64_t>(program, "batch", static_cast<int64_t>(BatchNumber() + 1));
   SetScalar<int64_t>(program, "seed", std::bit_cast<int64_t>(ModelSeed()));
   absl::Status started = BringBatch();
-  if (started.ok()) started = program.Start();
+  if (started.ok()) {
+    started = profile_ == nullptr ? program.Start() : profile_->Run(program);
+  }
   if (started.ok()) started = SendNextBatch();
   // Waits even after an error: work that was queued before it must end, and its
   // faults must not count for the next step.
@@ -446,14 +424,14 @@ absl::Status TrainingRun::Impl::StartBatch() {
   return started;
 }
 
-absl::Status TrainingRun::Impl::NextBatch() {
+absl::Status TrainingRun::NextBatch() {
   RETURN_IF_ERROR(executor().Finish());
   in_flight_->sum += double{GetScalar<float>(executor(), "loss")};
   ++in_flight_->batch;
   return StartBatch();
 }
 
-absl::StatusOr<double> TrainingRun::Impl::FinishBatches() {
+absl::StatusOr<double> TrainingRun::FinishBatches() {
   while (in_flight_->failed.ok() && !AtLastBatch()) {
     in_flight_->failed = NextBatch();
   }
@@ -471,14 +449,14 @@ absl::StatusOr<double> TrainingRun::Impl::FinishBatches() {
   return sum / batches_per_step();
 }
 
-absl::Status TrainingRun::Impl::NotFinite(const std::string& what) const {
+absl::Status TrainingRun::NotFinite(const std::string& what) const {
   return absl::InvalidArgumentError(absl::StrCat(
       what, " at step ", step(), " of ", length_.total_steps,
       "; hint: lower the learning rate (it is ", length_.base_learning_rate,
       "), set clip_gradient_norm, add warm-up steps, or scale the features"));
 }
 
-absl::StatusOr<double> TrainingRun::Impl::Loss() const {
+absl::StatusOr<double> TrainingRun::Loss() {
   RETURN_IF_ERROR(spoiled_);
   if (!loss_.has_value()) {
     return absl::FailedPreconditionError("no step was made yet");
@@ -486,7 +464,7 @@ absl::StatusOr<double> TrainingRun::Impl::Loss() const {
   return *loss_;
 }
 
-Manifest TrainingRun::Impl::NewManifest() const {
+Manifest TrainingRun::NewManifest() const {
   Manifest manifest;
   manifest.job_id = request_.job_id;
   manifest.attempt = request_.attempt;
@@ -503,7 +481,7 @@ Manifest TrainingRun::Impl::NewManifest() const {
   return manifest;
 }
 
-absl::StatusOr<std::unique_ptr<CheckpointCopy>> TrainingRun::Impl::TakeState(
+absl::StatusOr<std::unique_ptr<CheckpointCopy>> TrainingRun::TakeState(
     absl::StatusOr<WeightView> (*take)(const WeightStore&)) {
   RETURN_IF_ERROR(spoiled_);
   if (!leads()) {
@@ -522,22 +500,24 @@ absl::StatusOr<std::unique_ptr<CheckpointCopy>> TrainingRun::Impl::TakeState(
              "\"", name, "\" holds infinite or undefined numbers"));
 }
 
-absl::StatusOr<std::unique_ptr<CheckpointCopy>>
-TrainingRun::Impl::CopyCheckpoint() {
-  return TakeState(&WeightView::Copy);
+absl::StatusOr<CheckpointWrite> TrainingRun::CopyCheckpoint() {
+  ASSIGN_OR_RETURN(std::unique_ptr<CheckpointCopy> taken,
+                   TakeState(&WeightView::Copy));
+  const std::shared_ptr<const CheckpointCopy> copy = std::move(taken);
+  return CheckpointWrite([copy] { return copy->Write(); });
 }
 
-absl::StatusOr<v1::Checkpoint> TrainingRun::Impl::SaveCheckpoint() {
+absl::StatusOr<v1::Checkpoint> TrainingRun::SaveCheckpoint() {
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointCopy> state,
                    TakeState(&WeightView::Read));
   return state->Write();
 }
 
-uint64_t TrainingRun::Impl::checkpoint_bytes() const {
+uint64_t TrainingRun::checkpoint_bytes() const {
   return weights_->block(false).size() + weights_->block(true).size();
 }
 
-absl::StatusOr<v1::Evaluation> TrainingRun::Impl::Evaluate() {
+absl::StatusOr<v1::Evaluation> TrainingRun::Evaluate() {
   RETURN_IF_ERROR(spoiled_);
   if (eval_ == nullptr) {
     return absl::FailedPreconditionError(
@@ -558,7 +538,7 @@ absl::StatusOr<v1::Evaluation> TrainingRun::Impl::Evaluate() {
   return evaluation;
 }
 
-absl::StatusOr<EvaluationSums> TrainingRun::Impl::SumHeldOutRows() {
+absl::StatusOr<EvaluationSums> TrainingRun::SumHeldOutRows() {
   if (link_ != nullptr) RETURN_IF_ERROR(link_->ShareState(*weights_));
   RETURN_IF_ERROR(eval_->Load());
   const uint64_t all = held_out_rows_.size();
@@ -580,7 +560,35 @@ absl::StatusOr<EvaluationSums> TrainingRun::Impl::SumHeldOutRows() {
   return link_ == nullptr ? sums : link_->Sum(sums);
 }
 
-v1::MemoryUse TrainingRun::Impl::memory() const {
+absl::Status TrainingRun::StartProfile(uint32_t steps) {
+  GPUPOOL_CHECK(!in_flight_.has_value());
+  if (link_ != nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat("the job runs on ", ranks(),
+                     " devices; only jobs on one device can be profiled"));
+  }
+  std::vector<StepProgram> programs = {{"step", train_.get()}};
+  if (accumulate_ != nullptr) {
+    programs.push_back(
+        {"accumulate", accumulate_.get(), batches_per_step() - 1});
+  }
+  ASSIGN_OR_RETURN(profile_,
+                   StepProfile::Create(
+                       steps, programs,
+                       device_.timer == nullptr ? nullptr : device_.timer()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StoredProfile> TrainingRun::TakeProfile() {
+  GPUPOOL_CHECK(profile_ != nullptr);
+  const std::string trace = profile_->Trace();
+  profile_.reset();
+  ASSIGN_OR_RETURN(const WrittenBlob blob,
+                   WriteBlob(device_.blob_dir, {absl::string_view(trace)}));
+  return StoredProfile{blob.sha256, blob.bytes};
+}
+
+v1::MemoryUse TrainingRun::memory() const {
   v1::MemoryUse use;
   use.set_planned_peak_bytes(planned_peak_bytes_);
   use.set_measured_peak_bytes(holder_.peak_bytes());

@@ -1,4 +1,10 @@
-// The implementation of TrainingRun, with what the session needs to make one.
+// TrainingRun: the Training of the engine. It owns the compiled train and eval
+// programs, the weights and optimizer state, the dataset in memory and the
+// sampler. Threads and lifetime: as Training.
+//
+// Determinism: two runs with the same spec, dataset, seed, device kind and
+// threads hold bit-identical weights after the same step, even if one of them
+// was interrupted and resumed from a checkpoint.
 #pragma once
 
 #include <algorithm>
@@ -22,43 +28,52 @@
 #include "engine/train/evaluation_history.h"
 #include "engine/train/programs.h"
 #include "engine/train/rank_link.h"
-#include "engine/train/trainer.h"
+#include "engine/train/step_profile.h"
+#include "engine/train/training.h"
 
 namespace gpupool::engine {
 
-class TrainingRun::Impl {
+class TrainingRun final : public Training {
  public:
   // Reads the dataset, compiles, allocates, and sets the weights. Errors as
   // Session::StartTraining.
-  static absl::StatusOr<std::unique_ptr<Impl>> Create(
+  static absl::StatusOr<std::unique_ptr<TrainingRun>> Create(
       const DeviceContext& device, const TrainingRequest& request);
-  ~Impl();
+  ~TrainingRun() override;
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
 
-  absl::Status StartStep();
-  bool StepIsDone();
-  absl::Status FinishStep();
-  absl::StatusOr<v1::Checkpoint> SaveCheckpoint();
-  absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint();
-  uint64_t checkpoint_bytes() const;
-  absl::StatusOr<v1::Evaluation> Evaluate();
-  absl::StatusOr<double> Loss() const;
-  v1::MemoryUse memory() const;
-
-  uint64_t step() const { return sampler_->position(); }
-  const TrainingLength& length() const { return length_; }
-  // Returns the rows of a batch, over all ranks.
-  uint32_t batch_size() const { return request_.spec.training().batch_size(); }
-  uint32_t batches_per_step() const {
-    return std::max(request_.spec.training().accumulate_batches(), 1u);
+  absl::Status StartStep() override;
+  bool StepIsDone() override;
+  absl::Status FinishStep() override;
+  uint64_t step() const override { return sampler_->position(); }
+  uint64_t total_steps() const override { return length_.total_steps; }
+  uint64_t steps_per_epoch() const override { return length_.steps_per_epoch; }
+  uint32_t rows_per_step() const override {
+    return batch_size() * batches_per_step();
   }
-  const EvaluationHistory& history() const { return history_; }
-  const WeightStore& weights() const { return *weights_; }
-  bool has_held_out_rows() const { return eval_ != nullptr; }
+  bool stopped_early() const override { return history_.stopped(); }
+  void RequestStop() override { stop_requested_ = true; }
+  bool stop_agreed() const override { return stop_agreed_; }
+  double loss_scale() const override { return loss_scale_; }
+  uint64_t skipped_steps() const override { return skipped_steps_; }
+  absl::StatusOr<double> Loss() override;
+  absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override;
+  absl::StatusOr<CheckpointWrite> CopyCheckpoint() override;
+  uint64_t checkpoint_bytes() const override;
+  absl::StatusOr<v1::Evaluation> Evaluate() override;
+  bool has_held_out_rows() const override { return eval_ != nullptr; }
+  uint64_t evaluated_step() const override { return history_.state().step; }
+  bool newest_evaluation_is_best() const override {
+    return history_.newest_is_best();
+  }
+  absl::Status StartProfile(uint32_t steps) override;
+  absl::StatusOr<StoredProfile> TakeProfile() override;
+  v1::MemoryUse memory() const override;
+
+  // Returns whether this run has rank 0, which alone writes checkpoints.
   bool leads() const { return rank() == 0; }
-  void RequestStop() { stop_requested_ = true; }
-  bool stop_agreed() const { return stop_agreed_; }
-  double loss_scale() const { return loss_scale_; }
-  uint64_t skipped_steps() const { return skipped_steps_; }
+  const WeightStore& weights() const { return *weights_; }
 
  private:
   // A step between StartStep and FinishStep, and the batch that runs.
@@ -71,7 +86,7 @@ class TrainingRun::Impl {
     absl::Status failed;  // when set, no batch runs
   };
 
-  Impl(const DeviceContext& device, const TrainingRequest& request);
+  TrainingRun(const DeviceContext& device, const TrainingRequest& request);
 
   absl::Status Open();
   absl::Status JoinGroup();
@@ -81,6 +96,11 @@ class TrainingRun::Impl {
   absl::Status Resume();
   absl::Status MakeSampler();
   absl::Status CheckManifest(const Manifest& manifest) const;
+  // Returns the rows of a batch, over all ranks.
+  uint32_t batch_size() const { return request_.spec.training().batch_size(); }
+  uint32_t batches_per_step() const {
+    return std::max(request_.spec.training().accumulate_batches(), 1u);
+  }
   int rank() const { return link_ == nullptr ? 0 : link_->rank(); }
   uint32_t ranks() const {
     return link_ == nullptr ? 1 : static_cast<uint32_t>(link_->size());
@@ -160,6 +180,7 @@ class TrainingRun::Impl {
   std::unique_ptr<Executor> accumulate_;
   std::unique_ptr<Executor> eval_;
   std::optional<StepInFlight> in_flight_;
+  std::unique_ptr<StepProfile> profile_;  // null: nothing is timed
   EvaluationHistory history_;
   std::optional<double> loss_;  // the last step's
   bool stop_requested_ = false;

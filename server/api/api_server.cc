@@ -60,7 +60,8 @@ std::string AddressOf(const ApiOptions& options) {
 class ApiServer::Impl {
  public:
   Impl(const ApiOptions& options, ApiDependencies dependencies)
-      : jobs_(dependencies.control, options.limits.watch_streams),
+      : jobs_(dependencies.control, dependencies.blobs,
+              options.limits.watch_streams),
         models_(dependencies.control, dependencies.blobs, options.limits),
         datasets_(dependencies.control, dependencies.blobs, options.limits),
         devices_(MakeDeviceService(dependencies.control, dependencies.blobs,

@@ -45,8 +45,6 @@ constexpr char kDatasets[] = "SELECT row, checksum FROM datasets ORDER BY id";
 constexpr char kVersion[] =
     "SELECT row, checksum FROM versions WHERE model = ?1"
     " AND (version = ?2 OR ?2 = 0) ORDER BY version DESC LIMIT 1";
-constexpr char kVersionById[] =
-    "SELECT row, checksum FROM versions WHERE id = ?";
 constexpr char kVersionsOfModel[] =
     "SELECT row, checksum FROM versions WHERE model = ?"
     " ORDER BY version DESC";
@@ -371,12 +369,6 @@ absl::StatusOr<v1::ModelVersion> Store::GetVersion(absl::string_view model,
                                                  statement.BindId(2, version);
                                                }),
              missing);
-}
-
-absl::StatusOr<v1::ModelVersion> Store::GetVersionById(uint64_t id) const {
-  return One(reader_->Select<v1::ModelVersion>("versions", kVersionById,
-                                               BindOneId(id)),
-             absl::StrCat("there is no model version with id ", id));
 }
 
 absl::StatusOr<v1::Model> Store::GetModel(absl::string_view name) const {

@@ -160,7 +160,6 @@ class Store {
   // Returns the version; `version` 0 means the newest.
   absl::StatusOr<v1::ModelVersion> GetVersion(absl::string_view model,
                                               uint64_t version) const;
-  absl::StatusOr<v1::ModelVersion> GetVersionById(uint64_t id) const;
   // Returns NotFound when the model has no version.
   absl::StatusOr<v1::Model> GetModel(absl::string_view name) const;
   // Returns models by name.

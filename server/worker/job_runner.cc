@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "server/ipc/work_page.h"
+#include "server/worker/host_room.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -55,10 +56,10 @@ JobEnded EndedBy(const Engine* engine, const absl::Status& status,
 
 // Writes the copy and reports the checkpoint. `report` has the time for which
 // training paused.
-absl::Status WriteCopy(CheckpointCopy& copy, Report report,
+absl::Status WriteCopy(const engine::CheckpointWrite& write, Report report,
                        const JobRunner::ReportSink& sink) {
   const JobRunner::Clock::time_point start = JobRunner::Clock::now();
-  ASSIGN_OR_RETURN(v1::Checkpoint checkpoint, copy.Write());
+  ASSIGN_OR_RETURN(v1::Checkpoint checkpoint, write());
   report.set_write_seconds(Seconds(JobRunner::Clock::now() - start));
   checkpoint.set_save_seconds(report.checkpoint().save_seconds());
   checkpoint.set_job_id(report.job_id());
@@ -73,7 +74,7 @@ absl::Status WriteCopy(CheckpointCopy& copy, Report report,
 
 JobRunner::JobRunner(worker::v1::StartJob request, Engine* engine,
                      ReportSink sink, SideThread* writer,
-                     std::shared_ptr<GroupAbort> abort)
+                     std::shared_ptr<engine::AbortSwitch> abort)
     : request_(std::move(request)),
       engine_(engine),
       sink_(std::move(sink)),
@@ -107,10 +108,7 @@ bool JobRunner::Advance(absl::FunctionRef<void()> meanwhile) {
   if (ended_) return false;
   if (MustStop()) return EndStopped();
   if (training_ == nullptr) return Open();
-  if (training_->step() >= training_->total_steps() ||
-      training_->stopped_early()) {
-    return EndSucceeded();
-  }
+  if (training_->done()) return EndSucceeded();
   absl::Status status = MakeStep(meanwhile);
   if (status.ok()) status = FinishStep();
   return status.ok() ? true : EndFailed(status);
@@ -119,7 +117,7 @@ bool JobRunner::Advance(absl::FunctionRef<void()> meanwhile) {
 // Opens the training and reports the start with the time since the request,
 // which is the cost of a restart.
 bool JobRunner::Open() {
-  absl::StatusOr<std::unique_ptr<Training>> training =
+  absl::StatusOr<std::unique_ptr<engine::Training>> training =
       engine_->StartTraining(request_, abort_);
   if (!training.ok()) return EndFailed(training.status());
   training_ = *std::move(training);
@@ -138,12 +136,55 @@ bool JobRunner::Open() {
 }
 
 absl::Status JobRunner::MakeStep(absl::FunctionRef<void()> meanwhile) {
+  StartProfile();
   const Clock::time_point start = Clock::now();
   RETURN_IF_ERROR(training_->StartStep());
   while (!training_->StepIsDone()) meanwhile();
   RETURN_IF_ERROR(training_->FinishStep());
   last_step_time_ = Clock::now() - start;
+  NoteProfiledStep();
   return absl::OkStatus();
+}
+
+void JobRunner::Profile(uint32_t steps, ProfileSink done) {
+  if (profile_.has_value()) {
+    return done(absl::FailedPreconditionError(
+        absl::StrCat("job ", job_id(), " is being profiled for ",
+                     profile_->steps, " steps; try again when they are made")));
+  }
+  profile_ = {.steps = steps, .done = std::move(done)};
+}
+
+void JobRunner::StartProfile() {
+  if (!profile_.has_value() || profile_->started) return;
+  const absl::Status started = training_->StartProfile(profile_->steps);
+  profile_->started = started.ok();
+  if (started.ok()) return;
+  profile_->done(started);
+  profile_.reset();
+}
+
+void JobRunner::NoteProfiledStep() {
+  if (!profile_.has_value()) return;
+  if (++profile_->made == profile_->steps) EndProfile();
+}
+
+void JobRunner::EndProfile() {
+  if (!profile_.has_value()) return;
+  const PendingProfile profile = *std::exchange(profile_, std::nullopt);
+  if (profile.made == 0) {
+    return profile.done(absl::FailedPreconditionError(
+        absl::StrCat("job ", job_id(), " ended before a step was profiled")));
+  }
+  const absl::StatusOr<engine::StoredProfile> stored = training_->TakeProfile();
+  if (!stored.ok()) return profile.done(stored.status());
+  spdlog::info("job profiled job={} attempt={} steps={} bytes={}", job_id(),
+               attempt(), profile.made, stored->bytes);
+  worker::v1::ProfileReply reply;
+  reply.set_sha256(stored->sha256);
+  reply.set_bytes(stored->bytes);
+  reply.set_steps(profile.made);
+  profile.done(std::move(reply));
 }
 
 // Does what is due after a step. Evaluation comes before the checkpoint, so
@@ -237,13 +278,21 @@ absl::Status JobRunner::SaveCheckpoint() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<engine::CheckpointWrite> JobRunner::CopyCheckpoint() {
+  const uint64_t bytes = training_->checkpoint_bytes();
+  const uint64_t room = RoomForCopy(FreeHostBytes());
+  if (bytes <= room) return training_->CopyCheckpoint();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a copy of the checkpoint takes ", bytes,
+                   " bytes of host memory; there is room for ", room));
+}
+
 absl::Status JobRunner::SaveBehind(size_t left) {
   if (!leads()) return SaveCheckpoint();
   const Clock::time_point start = Clock::now();
   // Before the copy, so that the number of copies in host memory is bounded.
   writer_->WaitUntilLeft(left);
-  absl::StatusOr<std::unique_ptr<CheckpointCopy>> copied =
-      training_->CopyCheckpoint();
+  absl::StatusOr<engine::CheckpointWrite> copied = CopyCheckpoint();
   if (absl::IsResourceExhausted(copied.status())) {
     spdlog::warn("checkpoint written while training waits job={} reason=\"{}\"",
                  job_id(), copied.status().ToString());
@@ -257,10 +306,10 @@ absl::Status JobRunner::SaveBehind(size_t left) {
     absl::MutexLock lock(&written_->mutex);
     ++written_->left;
   }
-  std::shared_ptr<CheckpointCopy> copy = *std::move(copied);
-  writer_->Post([copy = std::move(copy), report = std::move(report),
+  writer_->Post([write = *std::move(copied), report = std::move(report),
                  sink = sink_, written = written_]() mutable {
-    const absl::Status status = WriteCopy(*copy, std::move(report), sink);
+    const absl::Status status = WriteCopy(write, std::move(report), sink);
+    write = nullptr;  // frees the copy before the write counts as done
     absl::MutexLock lock(&written->mutex);
     written->newest = status;
     --written->left;
@@ -355,6 +404,7 @@ bool JobRunner::EndFailed(const absl::Status& status) {
 }
 
 bool JobRunner::End(JobEnded ended) {
+  EndProfile();
   if (training_ != nullptr) *ended.mutable_memory() = training_->memory();
   spdlog::info("job ended job={} attempt={} step={} outcome={} error=\"{}\"",
                job_id(), attempt(), step(),

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -46,10 +47,10 @@ class JobRunner {
   using ReportSink = std::function<void(worker::v1::Report)>;
 
   // `engine` must outlive the runner; `engine` and `writer` must outlive all
-  // writes. `abort` is from the engine; once it has been used the job ends as
-  // if cancelled.
+  // writes. Once `abort` has been used the job ends as if cancelled.
   JobRunner(worker::v1::StartJob request, Engine* engine, ReportSink sink,
-            SideThread* writer, std::shared_ptr<GroupAbort> abort = nullptr);
+            SideThread* writer,
+            std::shared_ptr<engine::AbortSwitch> abort = nullptr);
 
   // Does the next piece of work: opens the training, or makes one step with the
   // reports, checkpoint and evaluation that are due after it, or ends the job.
@@ -69,6 +70,15 @@ class JobRunner {
   // Reports the end of the attempt, now that its checkpoint is on disk or has
   // failed.
   void EndSaved();
+
+  // Times the next `steps` steps. `done` gets the trace after the last of them,
+  // or when the job has ended after some of them. It gets FailedPrecondition
+  // when the job ends before the first of them, or is being profiled already.
+  // It is called once, on the compute thread, unless a fault of the device ends
+  // the worker before.
+  using ProfileSink =
+      std::function<void(absl::StatusOr<worker::v1::ProfileReply>)>;
+  void Profile(uint32_t steps, ProfileSink done);
 
   uint64_t job_id() const { return request_.job_id(); }
   uint32_t attempt() const { return request_.attempt(); }
@@ -92,9 +102,19 @@ class JobRunner {
   // Copies the checkpoint when the writer has at most `left` tasks, and posts
   // its writing. Without room for a copy does the same as SaveCheckpoint.
   absl::Status SaveBehind(size_t left);
+  // Copies the checkpoint. ResourceExhausted when the host has no room for a
+  // copy.
+  absl::StatusOr<engine::CheckpointWrite> CopyCheckpoint();
   // Returns the result of this attempt's checkpoints after all are written.
   absl::Status WaitForWrites();
   absl::Status Evaluate();
+  // Starts the requested profile, if there is one. Called before a step.
+  void StartProfile();
+  // Counts a step of the profile, and answers after the last one. Called after
+  // a step.
+  void NoteProfiledStep();
+  // Answers with the steps so far. Does nothing without a profile.
+  void EndProfile();
   bool EndStopped();
   bool IsBeingWritten() const;
   bool EndSucceeded();
@@ -109,7 +129,7 @@ class JobRunner {
   Engine* const engine_;
   const ReportSink sink_;
   SideThread* const writer_;
-  const std::shared_ptr<GroupAbort> abort_;
+  const std::shared_ptr<engine::AbortSwitch> abort_;
   // State of the runner's writes, which may outlive it.
   struct Written {
     absl::Mutex mutex;
@@ -117,7 +137,14 @@ class JobRunner {
     int left ABSL_GUARDED_BY(mutex) = 0;
   };
   const std::shared_ptr<Written> written_ = std::make_shared<Written>();
-  std::unique_ptr<Training> training_;
+  std::unique_ptr<engine::Training> training_;
+  struct PendingProfile {
+    uint32_t steps = 0;
+    uint32_t made = 0;
+    bool started = false;
+    ProfileSink done;
+  };
+  std::optional<PendingProfile> profile_;
   worker::v1::StopJob::Reason stop_ = worker::v1::StopJob::REASON_UNSPECIFIED;
   bool ended_ = false;
   bool saves_ = false;

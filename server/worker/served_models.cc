@@ -68,7 +68,7 @@ absl::Status TakeSizes(const SlotTensor& tensor, const v1::TensorSpec& spec,
 }
 
 // Reports the dimensions of outputs that are smaller than the slot's room.
-void SetOutputDims(const ServedAnswer& answer, SlotHeader& header) {
+void SetOutputDims(const engine::InferenceAnswer& answer, SlotHeader& header) {
   const size_t count =
       std::min<size_t>(answer.shapes.size(), header.output_count);
   for (size_t i = 0; i < count; ++i) {
@@ -92,7 +92,7 @@ absl::StatusOr<worker::v1::VersionReply> ServedModels::Load(
   if (loaded != models_.end()) {
     return Describe(request.version_id(), *loaded->second);
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<ServedModel> model,
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::ServedModel> model,
                    engine_->LoadModel(request));
   worker::v1::VersionReply reply = Describe(request.version_id(), *model);
   models_[request.version_id()] = std::move(model);
@@ -100,7 +100,7 @@ absl::StatusOr<worker::v1::VersionReply> ServedModels::Load(
 }
 
 worker::v1::VersionReply ServedModels::Describe(
-    uint64_t version_id, const ServedModel& model) const {
+    uint64_t version_id, const engine::ServedModel& model) const {
   worker::v1::VersionReply reply;
   reply.set_version_id(version_id);
   for (const v1::TensorSpec& spec : model.inputs()) *reply.add_inputs() = spec;
@@ -133,7 +133,7 @@ absl::Status ServedModels::Answer(SlotRequest* request) {
     return absl::NotFoundError(
         absl::StrCat("version ", header.version_id, " is not loaded here"));
   }
-  ServedModel& model = *found->second;
+  engine::ServedModel& model = *found->second;
   if (header.input_count != model.inputs().size() ||
       header.output_count != model.outputs().size()) {
     return absl::InvalidArgumentError(
@@ -146,7 +146,8 @@ absl::Status ServedModels::Answer(SlotRequest* request) {
 
 // Checks all tensors before any is computed on. The daemon is trusted no more
 // than a client: the slot is shared memory.
-absl::Status ServedModels::Compute(ServedModel& model, SlotRequest* request) {
+absl::Status ServedModels::Compute(engine::ServedModel& model,
+                                   SlotRequest* request) {
   SlotHeader& header = request->header;
   std::vector<int64_t> sizes(model.dimensions().size(), 0);
   Inputs inputs;
@@ -166,7 +167,7 @@ absl::Status ServedModels::Compute(ServedModel& model, SlotRequest* request) {
     outputs.push_back(request->payload.subspan(tensor.offset, tensor.bytes));
   }
   const Clock::time_point start = Clock::now();
-  ServedAnswer answer;
+  engine::InferenceAnswer answer;
   const absl::Status status =
       model.Infer({header.rows, sizes, inputs, outputs}, &answer);
   header.compute_nanos = std::chrono::nanoseconds(Clock::now() - start).count();

@@ -34,12 +34,12 @@ class ServedModels {
   absl::Status Answer(SlotRequest* request);
 
  private:
-  static absl::Status Compute(ServedModel& model, SlotRequest* request);
+  static absl::Status Compute(engine::ServedModel& model, SlotRequest* request);
   worker::v1::VersionReply Describe(uint64_t version_id,
-                                    const ServedModel& model) const;
+                                    const engine::ServedModel& model) const;
 
   Engine* const engine_;
-  std::map<uint64_t, std::unique_ptr<ServedModel>> models_;
+  std::map<uint64_t, std::unique_ptr<engine::ServedModel>> models_;
 };
 
 }  // namespace gpupool::server

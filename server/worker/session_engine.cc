@@ -12,137 +12,25 @@
 #include "engine/backends/cuda/driver/fault_class.h"
 #include "engine/base/elastic_devices.h"
 #include "engine/base/status_macros.h"
-#include "engine/collective/abort_switch.h"
 #include "engine/session.h"
 #include "engine/train/rank_group.h"
 #include "server/ipc/work_page.h"
 #include "server/worker/device_verbs.h"
 #include "server/worker/gpu_facts_text.h"
-#include "server/worker/host_room.h"
-#include "server/worker/injected_fault.h"
 
 namespace gpupool::server {
 namespace {
 
-class SessionAbort : public GroupAbort {
- public:
-  void Abort(const std::string& reason) override { thrown_->Abort(reason); }
-  const std::shared_ptr<engine::AbortSwitch>& thrown() const { return thrown_; }
-
- private:
-  const std::shared_ptr<engine::AbortSwitch> thrown_ =
-      std::make_shared<engine::AbortSwitch>();
-};
-
 engine::RankGroup ToRankGroup(const worker::v1::RankGroup& group,
-                              const std::shared_ptr<GroupAbort>& abort) {
+                              std::shared_ptr<engine::AbortSwitch> abort) {
   engine::RankGroup ranks;
   ranks.rank = static_cast<int>(group.rank());
   ranks.size = static_cast<int>(group.size());
   ranks.name = group.name();
   ranks.folder = group.folder();
-  if (abort != nullptr) {
-    // Safe cast, since every GroupAbort comes from NewAbort.
-    ranks.abort = static_cast<const SessionAbort&>(*abort).thrown();
-  }
+  ranks.abort = std::move(abort);
   return ranks;
 }
-
-class SessionCopy : public CheckpointCopy {
- public:
-  SessionCopy(std::unique_ptr<engine::CheckpointCopy> copy,
-              InjectedFault injected, uint64_t step)
-      : copy_(std::move(copy)), injected_(std::move(injected)), step_(step) {}
-  absl::StatusOr<v1::Checkpoint> Write() override {
-    RETURN_IF_ERROR(injected_.BeforeWrite(step_));
-    return copy_->Write();
-  }
-
- private:
-  const std::unique_ptr<engine::CheckpointCopy> copy_;
-  const InjectedFault injected_;
-  const uint64_t step_;
-};
-
-class SessionTraining : public Training {
- public:
-  explicit SessionTraining(std::unique_ptr<engine::TrainingRun> run)
-      : run_(std::move(run)) {}
-  absl::Status StartStep() override {
-    RETURN_IF_ERROR(injected_.BeforeStep(run_->step() + 1));
-    return run_->StartStep();
-  }
-  bool StepIsDone() override { return run_->StepIsDone(); }
-  absl::Status FinishStep() override { return run_->FinishStep(); }
-  uint64_t step() const override { return run_->step(); }
-  uint64_t total_steps() const override { return run_->total_steps(); }
-  uint32_t rows_per_step() const override { return run_->rows_per_step(); }
-  uint32_t epoch() const override { return run_->epoch(); }
-  bool at_epoch_end() const override { return run_->at_epoch_end(); }
-  absl::StatusOr<double> Loss() override { return run_->Loss(); }
-  double loss_scale() const override { return run_->loss_scale(); }
-  uint64_t skipped_steps() const override { return run_->skipped_steps(); }
-  absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override {
-    return run_->SaveCheckpoint();
-  }
-  absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint() override {
-    RETURN_IF_ERROR(injected_.BeforeCopy(run_->step()));
-    const uint64_t bytes = run_->checkpoint_bytes();
-    const uint64_t room = RoomForCopy(FreeHostBytes());
-    if (bytes > room) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("a copy of the checkpoint takes ", bytes,
-                       " bytes of host memory; there is room for ", room));
-    }
-    ASSIGN_OR_RETURN(auto copy, run_->CopyCheckpoint());
-    return std::make_unique<SessionCopy>(std::move(copy), injected_,
-                                         run_->step());
-  }
-  absl::StatusOr<v1::Evaluation> Evaluate() override {
-    return run_->Evaluate();
-  }
-  bool has_held_out_rows() const override { return run_->has_held_out_rows(); }
-  uint64_t evaluated_step() const override { return run_->evaluated_step(); }
-  bool newest_evaluation_is_best() const override {
-    return run_->newest_evaluation_is_best();
-  }
-  bool stopped_early() const override { return run_->stopped_early(); }
-  v1::MemoryUse memory() const override { return run_->memory(); }
-  void RequestStop() override { run_->RequestStop(); }
-  bool stop_agreed() const override { return run_->stop_agreed(); }
-
- private:
-  std::unique_ptr<engine::TrainingRun> run_;
-  const InjectedFault injected_;
-};
-
-class SessionModel : public ServedModel {
- public:
-  explicit SessionModel(std::unique_ptr<engine::LoadedModel> model)
-      : model_(std::move(model)) {}
-  const std::vector<v1::TensorSpec>& inputs() const override {
-    return model_->inputs();
-  }
-  const std::vector<v1::TensorSpec>& outputs() const override {
-    return model_->outputs();
-  }
-  uint64_t measured_bytes() const override { return model_->measured_bytes(); }
-  const std::vector<std::string>& dimensions() const override {
-    return model_->dimensions();
-  }
-  absl::Status Infer(const ServedBatch& batch, ServedAnswer* answer) override {
-    engine::InferenceAnswer given;
-    const absl::Status status = model_->Infer(
-        {batch.rows, batch.sizes, batch.inputs, batch.outputs}, &given);
-    answer->shapes = std::move(given.shapes);
-    answer->compiled = given.compiled;
-    answer->evicted = given.evicted;
-    return status;
-  }
-
- private:
-  std::unique_ptr<engine::LoadedModel> model_;
-};
 
 // Logs that a plan is outdated. The limit is the peak that was planned at
 // admission; another build or number of threads since then may have changed the
@@ -237,9 +125,9 @@ class SessionEngine : public Engine {
     return reply;
   }
 
-  absl::StatusOr<std::unique_ptr<Training>> StartTraining(
+  absl::StatusOr<std::unique_ptr<engine::Training>> StartTraining(
       const worker::v1::StartJob& request,
-      std::shared_ptr<GroupAbort> abort) override {
+      std::shared_ptr<engine::AbortSwitch> abort) override {
     engine::TrainingRequest training;
     training.job_id = request.job_id();
     training.attempt = request.attempt();
@@ -250,7 +138,7 @@ class SessionEngine : public Engine {
     if (request.has_group()) {
       // Check first: a group cannot be tried twice, since the place in it is
       // taken.
-      training.group = ToRankGroup(request.group(), abort);
+      training.group = ToRankGroup(request.group(), std::move(abort));
       RETURN_IF_ERROR(TakeOwnPlan(&training));
     }
     auto run = session_->StartTraining(training);
@@ -261,11 +149,10 @@ class SessionEngine : public Engine {
         run = session_->StartTraining(training);
       }
     }
-    RETURN_IF_ERROR(run.status());
-    return std::make_unique<SessionTraining>(*std::move(run));
+    return run;
   }
 
-  absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
+  absl::StatusOr<std::unique_ptr<engine::ServedModel>> LoadModel(
       const worker::v1::LoadVersion& request) override {
     engine::LoadRequest load;
     load.version_id = request.version_id();
@@ -282,8 +169,7 @@ class SessionEngine : public Engine {
       load.limit_bytes = 0;  // the plan made here is then the limit
       model = session_->LoadModel(load);
     }
-    RETURN_IF_ERROR(model.status());
-    return std::make_unique<SessionModel>(*std::move(model));
+    return model;
   }
 
   absl::StatusOr<std::shared_ptr<void>> RegisterMemory(
@@ -311,9 +197,6 @@ class SessionEngine : public Engine {
     return engine::ToJobError(status, step);
   }
 
-  std::shared_ptr<GroupAbort> NewAbort() override {
-    return std::make_shared<SessionAbort>();
-  }
   v1::Device info() const override { return session_->info(); }
   absl::StatusOr<v1::GpuReadings> Readings() const override {
     return session_->Read();

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/base/status_macros.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -75,7 +76,7 @@ void Turnstile::Announce(uint64_t job_id, uint32_t attempt) {
   worker::v1::RunningAttempt announced;
   announced.set_job_id(job_id);
   announced.set_attempt(attempt);
-  std::shared_ptr<GroupAbort> abort = engine_->NewAbort();
+  auto abort = std::make_shared<engine::AbortSwitch>();
   absl::MutexLock lock(&mutex_);
   announced_.push_back(std::move(announced));
   // emplace: a repeated attempt keeps its abort, which may be used already.
@@ -83,12 +84,12 @@ void Turnstile::Announce(uint64_t job_id, uint32_t attempt) {
 }
 
 void Turnstile::AbortGroup(uint64_t job_id, uint32_t attempt) {
-  const std::shared_ptr<GroupAbort> abort = AbortOf(job_id, attempt);
+  const std::shared_ptr<engine::AbortSwitch> abort = AbortOf(job_id, attempt);
   if (abort != nullptr) abort->Abort("this rank was told to stop");
 }
 
-std::shared_ptr<GroupAbort> Turnstile::AbortOf(uint64_t job_id,
-                                               uint32_t attempt) const {
+std::shared_ptr<engine::AbortSwitch> Turnstile::AbortOf(
+    uint64_t job_id, uint32_t attempt) const {
   absl::MutexLock lock(&mutex_);
   const auto it = aborts_.find({job_id, attempt});
   return it == aborts_.end() ? nullptr : it->second;
@@ -286,24 +287,38 @@ absl::Status Turnstile::TakeJob(worker::v1::StartJob request) {
   return absl::OkStatus();
 }
 
-absl::Status Turnstile::StopJob(const worker::v1::StopJob& request) {
-  const auto job =
-      std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& candidate) {
-        return candidate->job_id() == request.job_id();
-      });
+absl::StatusOr<JobRunner*> Turnstile::FindJob(uint64_t job_id,
+                                              uint32_t attempt) const {
+  const auto job = std::find_if(
+      jobs_.begin(), jobs_.end(),
+      [&](const auto& candidate) { return candidate->job_id() == job_id; });
   if (job == jobs_.end()) {
     return absl::NotFoundError(
-        absl::StrCat("job ", request.job_id(), " does not run here"));
+        absl::StrCat("job ", job_id, " does not run here"));
   }
-  if ((*job)->attempt() != request.attempt()) {
-    return absl::AbortedError(
-        absl::StrCat("attempt ", (*job)->attempt(), " of job ",
-                     request.job_id(), " runs here, not ", request.attempt()));
+  if ((*job)->attempt() != attempt) {
+    return absl::AbortedError(absl::StrCat("attempt ", (*job)->attempt(),
+                                           " of job ", job_id,
+                                           " runs here, not ", attempt));
   }
-  (*job)->Stop(request.reason() == worker::v1::StopJob::DRAIN
-                   ? worker::v1::StopJob::DRAIN
-                   : worker::v1::StopJob::CANCELLED);
+  return job->get();
+}
+
+absl::Status Turnstile::StopJob(const worker::v1::StopJob& request) {
+  ASSIGN_OR_RETURN(JobRunner* const job,
+                   FindJob(request.job_id(), request.attempt()));
+  job->Stop(request.reason() == worker::v1::StopJob::DRAIN
+                ? worker::v1::StopJob::DRAIN
+                : worker::v1::StopJob::CANCELLED);
   return absl::OkStatus();
+}
+
+void Turnstile::ProfileJob(const worker::v1::ProfileJob& request,
+                           JobRunner::ProfileSink done) {
+  const absl::StatusOr<JobRunner*> job =
+      FindJob(request.job_id(), request.attempt());
+  if (!job.ok()) return done(job.status());
+  (*job)->Profile(request.steps(), std::move(done));
 }
 
 }  // namespace gpupool::server

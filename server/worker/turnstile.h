@@ -27,6 +27,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "gpupool/worker/v1/worker.pb.h"
 #include "server/ipc/slot_ring_server.h"
@@ -90,6 +91,9 @@ class Turnstile {
   // Stops the job. NotFound when it does not run here, Aborted when another
   // attempt does.
   absl::Status StopJob(const worker::v1::StopJob& request);
+  // Calls JobRunner::Profile. `done` gets NotFound and Aborted as from StopJob.
+  void ProfileJob(const worker::v1::ProfileJob& request,
+                  JobRunner::ProfileSink done);
   ServedModels& models() { return models_; }
 
  private:
@@ -102,7 +106,11 @@ class Turnstile {
   void LetSave(std::shared_ptr<JobRunner> job);
   void WaitForWork();
   absl::Status TakeJob(worker::v1::StartJob request);
-  std::shared_ptr<GroupAbort> AbortOf(uint64_t job_id, uint32_t attempt) const;
+  // Returns the attempt's runner. NotFound when the job does not run here,
+  // Aborted when another attempt does.
+  absl::StatusOr<JobRunner*> FindJob(uint64_t job_id, uint32_t attempt) const;
+  std::shared_ptr<engine::AbortSwitch> AbortOf(uint64_t job_id,
+                                               uint32_t attempt) const;
   void ForgetAbort(uint64_t job_id, uint32_t attempt);
   void UpdateView();
   void Wake();
@@ -123,8 +131,8 @@ class Turnstile {
   TurnstileView view_ ABSL_GUARDED_BY(mutex_);
   std::vector<worker::v1::RunningAttempt> announced_ ABSL_GUARDED_BY(mutex_);
   // Aborts of attempts that were announced or run here, by job and number.
-  std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<GroupAbort>> aborts_
-      ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<engine::AbortSwitch>>
+      aborts_ ABSL_GUARDED_BY(mutex_);
   Clock::time_point started_ ABSL_GUARDED_BY(mutex_);
   std::chrono::nanoseconds idle_time_ ABSL_GUARDED_BY(mutex_){0};
   Clock::time_point idle_since_ ABSL_GUARDED_BY(mutex_);  // max: not idle

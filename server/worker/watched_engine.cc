@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "engine/base/status_macros.h"
+#include "server/worker/injected_fault.h"
 #include "spdlog/spdlog.h"
 
 namespace gpupool::server {
@@ -58,18 +60,20 @@ class Watch {
 };
 
 // A training whose work is marked on the page. A step lasts from StartStep to
-// FinishStep.
-class WatchedTraining : public Training {
+// FinishStep. Faults that tests ask for happen here, and are noted like those
+// of the device.
+class WatchedTraining : public engine::Training {
  public:
-  WatchedTraining(std::unique_ptr<Training> training, WorkPhase step_phase,
-                  Watch* watch)
+  WatchedTraining(std::unique_ptr<engine::Training> training,
+                  WorkPhase step_phase, Watch* watch)
       : training_(std::move(training)),
         step_phase_(step_phase),
         watch_(watch) {}
 
   absl::Status StartStep() override {
     watch_->Begin(step_phase_);
-    const absl::Status started = training_->StartStep();
+    absl::Status started = injected_.BeforeStep(step() + 1);
+    if (started.ok()) started = training_->StartStep();
     if (!started.ok()) watch_->End(started);
     return started;
   }
@@ -83,9 +87,20 @@ class WatchedTraining : public Training {
     return watch_->Do(WorkPhase::kOther,
                       [&] { return training_->SaveCheckpoint(); });
   }
-  absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint() override {
-    return watch_->Do(WorkPhase::kOther,
-                      [&] { return training_->CopyCheckpoint(); });
+  absl::StatusOr<engine::CheckpointWrite> CopyCheckpoint() override {
+    RETURN_IF_ERROR(injected_.BeforeCopy(step()));
+    ASSIGN_OR_RETURN(engine::CheckpointWrite write,
+                     watch_->Do(WorkPhase::kOther,
+                                [&] { return training_->CopyCheckpoint(); }));
+    return engine::CheckpointWrite(
+        [injected = injected_, step = step(),
+         write = std::move(write)]() -> absl::StatusOr<v1::Checkpoint> {
+          RETURN_IF_ERROR(injected.BeforeWrite(step));
+          return write();
+        });
+  }
+  uint64_t checkpoint_bytes() const override {
+    return training_->checkpoint_bytes();
   }
   absl::StatusOr<v1::Evaluation> Evaluate() override {
     return watch_->Do(WorkPhase::kOther, [&] { return training_->Evaluate(); });
@@ -96,8 +111,9 @@ class WatchedTraining : public Training {
   uint64_t step() const override { return training_->step(); }
   uint64_t total_steps() const override { return training_->total_steps(); }
   uint32_t rows_per_step() const override { return training_->rows_per_step(); }
-  uint32_t epoch() const override { return training_->epoch(); }
-  bool at_epoch_end() const override { return training_->at_epoch_end(); }
+  uint64_t steps_per_epoch() const override {
+    return training_->steps_per_epoch();
+  }
   bool has_held_out_rows() const override {
     return training_->has_held_out_rows();
   }
@@ -108,23 +124,33 @@ class WatchedTraining : public Training {
     return training_->newest_evaluation_is_best();
   }
   bool stopped_early() const override { return training_->stopped_early(); }
+  absl::Status StartProfile(uint32_t steps) override {
+    return watch_->Do(WorkPhase::kOther,
+                      [&] { return training_->StartProfile(steps); });
+  }
+  absl::StatusOr<engine::StoredProfile> TakeProfile() override {
+    return watch_->Do(WorkPhase::kOther,
+                      [&] { return training_->TakeProfile(); });
+  }
   v1::MemoryUse memory() const override { return training_->memory(); }
   void RequestStop() override { training_->RequestStop(); }
   bool stop_agreed() const override { return training_->stop_agreed(); }
 
  private:
-  const std::unique_ptr<Training> training_;
+  const std::unique_ptr<engine::Training> training_;
   const WorkPhase step_phase_;
   Watch* const watch_;
+  const InjectedFault injected_;
 };
 
 // A served model whose batches are marked on the page.
-class WatchedModel : public ServedModel {
+class WatchedModel : public engine::ServedModel {
  public:
-  WatchedModel(std::unique_ptr<ServedModel> model, Watch* watch)
+  WatchedModel(std::unique_ptr<engine::ServedModel> model, Watch* watch)
       : model_(std::move(model)), watch_(watch) {}
 
-  absl::Status Infer(const ServedBatch& batch, ServedAnswer* answer) override {
+  absl::Status Infer(const engine::InferenceBatch& batch,
+                     engine::InferenceAnswer* answer) override {
     return watch_->Do(WorkPhase::kInfer,
                       [&] { return model_->Infer(batch, answer); });
   }
@@ -140,7 +166,7 @@ class WatchedModel : public ServedModel {
   uint64_t measured_bytes() const override { return model_->measured_bytes(); }
 
  private:
-  const std::unique_ptr<ServedModel> model_;
+  const std::unique_ptr<engine::ServedModel> model_;
   Watch* const watch_;
 };
 
@@ -166,9 +192,9 @@ class WatchedEngine : public Engine {
       const worker::v1::ExportModel& request) override {
     return Other([&] { return engine_->ExportModel(request); });
   }
-  absl::StatusOr<std::unique_ptr<Training>> StartTraining(
+  absl::StatusOr<std::unique_ptr<engine::Training>> StartTraining(
       const worker::v1::StartJob& request,
-      std::shared_ptr<GroupAbort> abort) override {
+      std::shared_ptr<engine::AbortSwitch> abort) override {
     auto training = Other(
         [&] { return engine_->StartTraining(request, std::move(abort)); });
     if (!training.ok()) return training.status();
@@ -177,7 +203,7 @@ class WatchedEngine : public Engine {
     return std::make_unique<WatchedTraining>(*std::move(training), phase,
                                              &watch_);
   }
-  absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
+  absl::StatusOr<std::unique_ptr<engine::ServedModel>> LoadModel(
       const worker::v1::LoadVersion& request) override {
     auto model = Other([&] { return engine_->LoadModel(request); });
     if (!model.ok()) return model.status();
@@ -201,9 +227,6 @@ class WatchedEngine : public Engine {
   int exit_code() const override { return watch_.exit_code(); }
 
   // Any thread, so it is not marked as work of the device.
-  std::shared_ptr<GroupAbort> NewAbort() override {
-    return engine_->NewAbort();
-  }
   absl::StatusOr<worker::v1::DatasetReply> InspectDataset(
       const worker::v1::InspectDataset& request) override {
     return engine_->InspectDataset(request);

@@ -1,6 +1,7 @@
 // An engine whose work is visible from outside: each call is marked on a work
 // page while it runs. Errors that only a new process can recover from, and
 // readings that make the device suspect, are noted there; the worker then ends.
+// Faults that tests ask for happen here too (injected_fault.h).
 //
 // Thread-safety: as Engine.
 #pragma once

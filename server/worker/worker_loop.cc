@@ -240,6 +240,7 @@ void WorkerLoop::Handle(ToWorker request) {
   if (request.has_inspect_dataset() || request.has_dump_memory()) {
     return HandleOnSideThread(std::move(request));
   }
+  if (request.has_profile_job()) return HandleProfile(std::move(request));
   if (!HandleNow(request)) HandleOnComputeThread(std::move(request));
 }
 
@@ -281,6 +282,24 @@ void WorkerLoop::HandleOnComputeThread(ToWorker request) {
         const uint64_t id = request.request_id();
         FromWorker reply = MakeReply(id, Compute(&request));
         if (id != 0) outbox_.Push(Reply{connection, std::move(reply)});
+      });
+}
+
+void WorkerLoop::HandleProfile(ToWorker request) {
+  turnstile_.Post(
+      [this, connection = connection_, request = std::move(request)] {
+        turnstile_.ProfileJob(
+            request.profile_job(),
+            [this, connection, id = request.request_id()](
+                absl::StatusOr<worker::v1::ProfileReply> profile) {
+              absl::StatusOr<FromWorker> reply = FromWorker();
+              if (profile.ok()) {
+                *reply->mutable_profile_job() = *std::move(profile);
+              } else {
+                reply = profile.status();
+              }
+              outbox_.Push(Reply{connection, MakeReply(id, std::move(reply))});
+            });
       });
 }
 

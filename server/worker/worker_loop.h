@@ -71,6 +71,8 @@ class WorkerLoop {
   bool HandleNow(const worker::v1::ToWorker& request);
   void HandleOnComputeThread(worker::v1::ToWorker request);
   void HandleOnSideThread(worker::v1::ToWorker request);
+  // Answers when the steps are made. The compute thread does not wait for them.
+  void HandleProfile(worker::v1::ToWorker request);
   absl::StatusOr<worker::v1::FromWorker> Compute(worker::v1::ToWorker* request);
   absl::StatusOr<worker::v1::FromWorker> WorkAside(
       const worker::v1::ToWorker& request);

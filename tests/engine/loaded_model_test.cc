@@ -22,12 +22,13 @@ using testing::SizeIs;
 
 class LoadedModelTest : public SessionFixture {
  protected:
-  static absl::Status InferOne(LoadedModel& model, uint32_t rows,
+  static absl::Status InferOne(ServedModel& model, uint32_t rows,
                                absl::Span<const std::byte> input,
                                absl::Span<std::byte> output) {
     return model.Infer({.rows = rows,
                         .inputs = absl::MakeConstSpan(&input, 1),
-                        .outputs = absl::MakeConstSpan(&output, 1)});
+                        .outputs = absl::MakeConstSpan(&output, 1)},
+                       nullptr);
   }
 };
 
@@ -70,8 +71,7 @@ TEST_F(LoadedModelTest, AnswersAsEvaluationDoes) {
   EXPECT_EQ((*model)->inputs()[0].name(), "input");
   EXPECT_THAT((*model)->inputs()[0].shape(), ElementsAre(-1, 1, 8, 8));
   EXPECT_EQ((*model)->outputs()[0].name(), "output");
-  EXPECT_THAT((*model)->input_row_bytes(), ElementsAre(256));
-  EXPECT_THAT((*model)->output_row_bytes(), ElementsAre(40));
+  EXPECT_THAT((*model)->outputs()[0].shape(), ElementsAre(-1, 10));
   EXPECT_EQ((*model)->measured_bytes(),
             session_->memory_stats().peak_allocated_bytes());
 
@@ -120,7 +120,7 @@ TEST_F(LoadedModelTest, InferChecksRowsAndBytes) {
   EXPECT_THAT(infer(1, 255, 40).message(),
               HasSubstr("input 'input' has 255 bytes; 1 rows of 256 bytes"));
   EXPECT_THAT(infer(1, 256, 41).message(), HasSubstr("output 'output' has 41"));
-  EXPECT_THAT((*model)->Infer({}).message(), HasSubstr("has 1 and 1"));
+  EXPECT_THAT((*model)->Infer({}, nullptr).message(), HasSubstr("has 1 and 1"));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/base/philox.h"
-#include "engine/loaded_model.h"
+#include "engine/served_model.h"
 #include "tests/engine/session_fixture.h"
 
 namespace gpupool::engine {
@@ -27,7 +27,7 @@ class LoadedPrecisionTest : public SessionFixture {
     return checkpoint->manifest_sha256();
   }
 
-  std::unique_ptr<LoadedModel> Load(const std::string& manifest,
+  std::unique_ptr<ServedModel> Load(const std::string& manifest,
                                     v1::Precision precision) {
     session_->ResetPeak();
     auto model = session_->LoadModel({.version_id = 1,
@@ -40,7 +40,7 @@ class LoadedPrecisionTest : public SessionFixture {
   }
 
   // Returns scores of the same rows of random pixels.
-  static std::vector<float> Scores(LoadedModel& model) {
+  static std::vector<float> Scores(ServedModel& model) {
     Philox random(3);
     std::vector<float> input(kRows * 64);
     for (float& x : input) x = 16 * random.NextFloat();

@@ -59,7 +59,7 @@ class LoadedSizesTest : public SessionFixture {
   }
 
   // Returns null if importing or loading fails.
-  std::unique_ptr<LoadedModel> Load(const v1::ModelSpec& spec,
+  std::unique_ptr<ServedModel> Load(const v1::ModelSpec& spec,
                                     uint32_t max_programs = 16) {
     const ServingLimits limits{.max_batch_size = 4,
                                .max_programs = max_programs};
@@ -107,7 +107,7 @@ class LoadedSizesTest : public SessionFixture {
     return padded;
   }
 
-  absl::StatusOr<std::vector<float>> Ask(LoadedModel& model,
+  absl::StatusOr<std::vector<float>> Ask(ServedModel& model,
                                          const Texts& texts) {
     const absl::Span<const std::byte> inputs[] = {
         {reinterpret_cast<const std::byte*>(texts.ids.data()),
@@ -171,7 +171,8 @@ TEST_F(LoadedSizesTest, EverySizeOfARangeAnswersAsAModelOfThatSizeAlone) {
     ASSERT_TRUE((*alone)
                     ->Infer({.rows = same.rows,
                              .inputs = inputs,
-                             .outputs = absl::MakeConstSpan(&output, 1)})
+                             .outputs = absl::MakeConstSpan(&output, 1)},
+                            nullptr)
                     .ok())
         << size;
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -253,7 +254,7 @@ class LoadedBoundTest : public LoadedSizesTest {
           y = Mul(r, two)
         })");
   }
-  absl::Status Ask(LoadedModel& model, std::vector<int64_t> shape) {
+  absl::Status Ask(ServedModel& model, std::vector<int64_t> shape) {
     const std::vector<float> x = {1, 2, 3, 4, 5, 6};
     const absl::Span<const std::byte> inputs[] = {
         {reinterpret_cast<const std::byte*>(x.data()), 24},

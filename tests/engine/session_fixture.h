@@ -103,7 +103,7 @@ class SessionFixture : public ::testing::Test {
     return *dataset;
   }
 
-  absl::StatusOr<std::unique_ptr<TrainingRun>> Start(
+  absl::StatusOr<std::unique_ptr<Training>> Start(
       const v1::JobSpec& spec, const std::string& resume = "") {
     return session_->StartTraining({.job_id = 7,
                                     .attempt = 1,
@@ -113,22 +113,28 @@ class SessionFixture : public ::testing::Test {
   }
 
   // Steps until `step`. Fails the test on an error.
-  static void StepTo(TrainingRun& run, uint64_t step) {
+  static void StepTo(Training& run, uint64_t step) {
     while (run.step() < step) {
       const absl::Status status = run.Step();
       ASSERT_TRUE(status.ok()) << status;
     }
   }
 
+  // Returns the elements of one row of a tensor.
+  static size_t RowElements(const v1::TensorSpec& spec) {
+    size_t elements = 1;
+    for (int i = 1; i < spec.shape_size(); ++i) {
+      elements *= static_cast<size_t>(spec.shape(i));
+    }
+    return elements;
+  }
+
   // Returns the answers of a model with one float32 input and one float32
   // output.
-  static std::vector<float> Answers(LoadedModel& model,
+  static std::vector<float> Answers(ServedModel& model,
                                     const std::vector<float>& input) {
-    const size_t rows = input.size() * sizeof(float) /
-                        static_cast<size_t>(model.input_row_bytes()[0]);
-    std::vector<float> output(rows *
-                              static_cast<size_t>(model.output_row_bytes()[0]) /
-                              sizeof(float));
+    const size_t rows = input.size() / RowElements(model.inputs()[0]);
+    std::vector<float> output(rows * RowElements(model.outputs()[0]));
     const absl::Span<const std::byte> from(
         reinterpret_cast<const std::byte*>(input.data()),
         input.size() * sizeof(float));
@@ -137,7 +143,8 @@ class SessionFixture : public ::testing::Test {
     const absl::Status status =
         model.Infer({.rows = static_cast<uint32_t>(rows),
                      .inputs = absl::MakeConstSpan(&from, 1),
-                     .outputs = absl::MakeConstSpan(&to, 1)});
+                     .outputs = absl::MakeConstSpan(&to, 1)},
+                    nullptr);
     EXPECT_TRUE(status.ok()) << status;
     return output;
   }

@@ -123,7 +123,7 @@ class SessionGpuTest : public SessionFixture {
     Serve(end->manifest_sha256(), outcome);
   }
 
-  std::unique_ptr<LoadedModel> Load(const std::string& manifest) {
+  std::unique_ptr<ServedModel> Load(const std::string& manifest) {
     auto model = session_->LoadModel({.version_id = 1,
                                       .name = "digits/1",
                                       .manifest_sha256 = manifest,
@@ -131,12 +131,12 @@ class SessionGpuTest : public SessionFixture {
     EXPECT_TRUE(model.ok()) << model.status();
     return model.ok() ? *std::move(model) : nullptr;
   }
-  static std::vector<float> Ask(LoadedModel& model, uint32_t rows) {
+  static std::vector<float> Ask(ServedModel& model, uint32_t rows) {
     std::vector<float> memory(rows * 74);
     return AskIn(model, rows, memory);
   }
   // Asks the model with the input and output at the beginning of `memory`.
-  static std::vector<float> AskIn(LoadedModel& model, uint32_t rows,
+  static std::vector<float> AskIn(ServedModel& model, uint32_t rows,
                                   std::vector<float>& memory) {
     const auto input = absl::MakeSpan(memory).first(rows * 64);
     const auto output = absl::MakeSpan(memory).subspan(rows * 64, rows * 10);
@@ -148,7 +148,8 @@ class SessionGpuTest : public SessionFixture {
     const absl::Status status =
         model.Infer({.rows = rows,
                      .inputs = absl::MakeConstSpan(&from, 1),
-                     .outputs = absl::MakeConstSpan(&to, 1)});
+                     .outputs = absl::MakeConstSpan(&to, 1)},
+                    nullptr);
     EXPECT_TRUE(status.ok()) << status;
     return {output.begin(), output.end()};
   }
@@ -166,7 +167,7 @@ class SessionGpuTest : public SessionFixture {
 
   // Trains for 10 steps. With a model, asks it repeatedly while the device runs
   // a step.
-  void Train(LoadedModel* model, Outcome& outcome) {
+  void Train(ServedModel* model, Outcome& outcome) {
     auto run = Start(Job());
     ASSERT_TRUE(run.ok()) << run.status();
     while ((*run)->step() < 10) {
@@ -364,6 +365,24 @@ TEST_F(NextBatchTest, CountsForTheBudgetOfTheJob) {
   EXPECT_EQ(plan.training().next_batch(), 0u);
   ASSERT_EQ(plan.warnings_size(), 1);
   EXPECT_THAT(plan.warnings(0), HasSubstr("recompute.budget_bytes"));
+}
+
+TEST_F(SessionGpuTest, StepsThatAreTimedHaveTheBitsOfThoseThatAreNot) {
+  UseGpu(0);
+  Outcome plain;
+  Train(nullptr, plain);
+  auto run = Start(Job());
+  ASSERT_TRUE(run.ok()) << run.status();
+  StepTo(**run, 3);
+  ASSERT_TRUE((*run)->StartProfile(4).ok());
+  StepTo(**run, 7);
+  const auto profile = (*run)->TakeProfile();
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_GT(profile->bytes, 1000u);
+  StepTo(**run, 10);
+  const auto end = (*run)->SaveCheckpoint();
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(FilesOf(*end), plain.files);
 }
 
 TEST_F(SessionGpuTest, AStepThatNobodyFinishesIsOverBeforeItsMemoryGoes) {

@@ -45,7 +45,8 @@ class SessionImportTest : public SessionFixture {
     const absl::Status status =
         (*model)->Infer({.rows = 3,
                          .inputs = absl::MakeConstSpan(&input, 1),
-                         .outputs = absl::MakeConstSpan(&output, 1)});
+                         .outputs = absl::MakeConstSpan(&output, 1)},
+                        nullptr);
     EXPECT_TRUE(status.ok()) << status;
     return scores;
   }

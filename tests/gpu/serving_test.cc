@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/base/philox.h"
-#include "engine/loaded_model.h"
+#include "engine/served_model.h"
 #include "tests/gpu/session_on_gpu.h"
 
 namespace gpupool::engine::testing {
@@ -27,7 +27,7 @@ class ServingOnGpu : public SessionOnGpu {
     Losses(*run, steps);
     return Save(*run);
   }
-  static std::unique_ptr<LoadedModel> Load(Session& session,
+  static std::unique_ptr<ServedModel> Load(Session& session,
                                            const std::string& manifest,
                                            uint64_t version = 1) {
     auto model = session.LoadModel({.version_id = version,

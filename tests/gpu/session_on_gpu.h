@@ -40,8 +40,8 @@ class SessionOnGpu : public SessionFixture {
   Session& host() { return *session_; }
   Session& gpu() { return *gpu_; }
 
-  std::unique_ptr<TrainingRun> Start(Session& session, const v1::JobSpec& spec,
-                                     const std::string& resume = "") {
+  std::unique_ptr<Training> Start(Session& session, const v1::JobSpec& spec,
+                                  const std::string& resume = "") {
     auto run = session.StartTraining({.job_id = 7,
                                       .attempt = 1,
                                       .spec = spec,
@@ -51,13 +51,13 @@ class SessionOnGpu : public SessionFixture {
     return run.ok() ? *std::move(run) : nullptr;
   }
 
-  static std::string Save(TrainingRun& run) {
+  static std::string Save(Training& run) {
     const auto saved = run.SaveCheckpoint();
     EXPECT_TRUE(saved.ok()) << saved.status();
     return saved.ok() ? saved->manifest_sha256() : "";
   }
   // Returns the digests of weights and optimizer state.
-  std::string Bits(TrainingRun& run) {
+  std::string Bits(Training& run) {
     const auto saved = run.SaveCheckpoint();
     EXPECT_TRUE(saved.ok()) << saved.status();
     return saved.ok() ? FilesOf(*saved) : "";

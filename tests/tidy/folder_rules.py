@@ -77,11 +77,13 @@ SIDE_DOORS = {
                                            "engine/backends/cuda/survey/library_survey.h",
                                            "engine/backends/cuda/survey/nvml_survey.h",
                                            "engine/runtime/module_architectures.h"],
+    "server/worker/engine.h": ["engine/collective/abort_switch.h",
+                               "engine/served_model.h",
+                               "engine/train/training.h"],
     "server/worker/explain_command.cc": ["engine/explain.h"],
     "server/worker/gpu_facts_text.h": ["engine/runtime/device_facts.h"],
     "server/worker/injected_fault.cc": ["engine/backends/cuda/driver/fault_class.h"],
     "server/worker/session_engine.cc": ["engine/backends/cuda/driver/fault_class.h",
-                                        "engine/collective/abort_switch.h",
                                         "engine/train/rank_group.h"],
 }
 

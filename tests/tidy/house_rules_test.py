@@ -132,11 +132,11 @@ class Floors(unittest.TestCase):
         self.assertEqual("", tree.findings())
 
     def test_a_floor_may_not_use_those_after_it(self):
-        tree = Tree({"engine/graph/a.h": header('#include "engine/train/trainer.h"')})
+        tree = Tree({"engine/graph/a.h": header('#include "engine/train/training.h"')})
         self.assertIn("uses only the floors before its own", tree.findings())
 
     def test_neighbours_on_a_floor_stay_apart(self):
-        tree = Tree({"engine/serving/a.h": header('#include "engine/train/trainer.h"')})
+        tree = Tree({"engine/serving/a.h": header('#include "engine/train/training.h"')})
         self.assertIn("uses only the floors before its own", tree.findings())
 
     def test_a_new_folder_needs_a_floor(self):

@@ -25,6 +25,14 @@
 
 namespace gpupool::server {
 
+// A stream that ends at once with an error.
+template <typename Response>
+class Refuse : public grpc::ServerWriteReactor<Response> {
+ public:
+  explicit Refuse(const absl::Status& status) { this->Finish(ToGrpc(status)); }
+  void OnDone() override { delete this; }
+};
+
 template <typename Message>
 class EventWriter : public grpc::ServerWriteReactor<Message>,
                     public OpenStream,

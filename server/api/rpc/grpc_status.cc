@@ -28,9 +28,4 @@ grpc::Status ToGrpc(const absl::Status& status) {
                       Cut(std::string(status.message())));
 }
 
-absl::Status FromGrpc(const grpc::Status& status) {
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                      status.error_message());
-}
-
 }  // namespace gpupool::server

@@ -1,5 +1,5 @@
-// Converts absl::Status to and from grpc::Status. The codes have the same
-// numbers. ARCHITECTURE.md says what they mean to a client.
+// Converts absl::Status to grpc::Status. The codes have the same numbers.
+// ARCHITECTURE.md says what they mean to a client.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -10,6 +10,5 @@ namespace gpupool::server {
 
 // Converts the status. Cuts long texts to gRPC's limit on trailers.
 grpc::Status ToGrpc(const absl::Status& status);
-absl::Status FromGrpc(const grpc::Status& status);
 
 }  // namespace gpupool::server

@@ -12,9 +12,10 @@
 #include "absl/strings/string_view.h"
 #include "gpupool/v1/device.grpc.pb.h"
 #include "gpupool/worker/v1/worker.pb.h"
+#include "server/api/rpc/event_writer.h"
 #include "server/api/rpc/stream_registry.h"
 #include "server/api/rpc/unary.h"
-#include "server/api/transfer/memory_dump.h"
+#include "server/api/transfer/worker_file.h"
 #include "server/api/validation/convert.h"
 #include "server/api/watch/watch_devices.h"
 #include "server/control/devices/device_requests.h"
@@ -28,14 +29,6 @@ using worker::v1::ToWorker;
 
 using Context = grpc::CallbackServerContext;
 using Reactor = grpc::ServerUnaryReactor;
-
-// A stream that ends at once with an error.
-template <typename Response>
-class Refuse : public grpc::ServerWriteReactor<Response> {
- public:
-  explicit Refuse(const absl::Status& status) { this->Finish(ToGrpc(status)); }
-  void OnDone() override { delete this; }
-};
 
 constexpr uint64_t kMaxHistoryEntries = 1'000'000;
 constexpr size_t kMaxReasonBytes = 200;
@@ -155,8 +148,22 @@ class Service : public v1::DeviceService::CallbackService,
       Context*, const v1::DumpMemoryRequest* request) override {
     const absl::Status checked = CheckDevice(request->device());
     if (!checked.ok()) return new Refuse<v1::DumpMemoryResponse>(checked);
-    return MemoryDump::Begin(
-        std::make_shared<MemoryDump>(control_, blobs_, request->device()),
+    using Dump = WorkerFile<v1::DumpMemoryResponse>;
+    return Dump::Begin(
+        std::make_shared<Dump>(
+            blobs_,
+            [control = control_,
+             device = request->device()](Callback<Dump::Made> made) {
+              ToWorker message;
+              message.mutable_dump_memory();
+              AskDevice(*control, device, std::move(message),
+                        [made](const absl::StatusOr<FromWorker>& reply) {
+                          if (!reply.ok()) return made(reply.status());
+                          made(Dump::Made{reply->dump_memory().sha256(),
+                                          reply->dump_memory().bytes()});
+                        });
+            },
+            "dump the memory again"),
         &dumps_);
   }
 

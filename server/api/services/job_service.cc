@@ -1,15 +1,34 @@
 #include "server/api/services/job_service.h"
 
 #include <memory>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "gpupool/worker/v1/worker.pb.h"
 #include "server/api/rpc/unary.h"
+#include "server/api/transfer/worker_file.h"
 #include "server/api/validation/convert.h"
 #include "server/api/validation/job_spec_check.h"
 #include "server/api/watch/watch_job.h"
 #include "server/control/jobs/admission.h"
 #include "server/control/jobs/job_requests.h"
+#include "server/control/jobs/profile_requests.h"
 
 namespace gpupool::server {
+namespace {
+
+constexpr uint32_t kProfiledSteps = 5;  // when the client does not say
+constexpr uint32_t kMaxProfiledSteps = 100;
+
+absl::Status CheckProfiledSteps(uint32_t steps) {
+  if (steps <= kMaxProfiledSteps) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "steps is ", steps, "; a profile has 1 to ", kMaxProfiledSteps,
+      " steps (0 stands for ", kProfiledSteps, ")"));
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* JobService::SubmitJob(
     grpc::CallbackServerContext* context, const v1::SubmitJobRequest* request,
@@ -98,6 +117,32 @@ grpc::ServerWriteReactor<v1::JobEvent>* JobService::WatchJob(
     grpc::CallbackServerContext*, const v1::WatchJobRequest* request) {
   return WatchJobStream::Begin(
       std::make_shared<WatchJobStream>(control_, *request), &watches_);
+}
+
+grpc::ServerWriteReactor<v1::ProfileJobResponse>* JobService::ProfileJob(
+    grpc::CallbackServerContext*, const v1::ProfileJobRequest* request) {
+  absl::Status checked = CheckId("id", request->id());
+  if (checked.ok()) checked = CheckProfiledSteps(request->steps());
+  if (!checked.ok()) return new Refuse<v1::ProfileJobResponse>(checked);
+  using Profile = WorkerFile<v1::ProfileJobResponse>;
+  const uint32_t steps =
+      request->steps() == 0 ? kProfiledSteps : request->steps();
+  return Profile::Begin(
+      std::make_shared<Profile>(
+          blobs_,
+          [control = control_, id = request->id(),
+           steps](Callback<Profile::Made> made) {
+            server::ProfileJob(
+                *control, id, steps,
+                [made](const absl::StatusOr<worker::v1::ProfileReply>& reply) {
+                  if (!reply.ok()) return made(reply.status());
+                  Profile::Made file{reply->sha256(), reply->bytes()};
+                  file.first.set_steps(reply->steps());
+                  made(std::move(file));
+                });
+          },
+          "profile the job again"),
+      &profiles_);
 }
 
 grpc::ServerUnaryReactor* JobService::PlanJob(

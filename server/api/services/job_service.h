@@ -12,18 +12,23 @@ enum class ArrayRequest;
 
 namespace gpupool::server {
 
+class BlobStore;
 struct ControlContext;
 
 class JobService : public v1::JobService::CallbackService {
  public:
-  // `control` must outlive the service. At most `watch_limit` WatchJob streams
-  // may be open at a time.
-  JobService(const ControlContext* control, size_t watch_limit)
-      : control_(control), watches_(watch_limit) {}
+  // `control` and `blobs` must outlive the service. At most `watch_limit`
+  // WatchJob streams may be open at a time.
+  JobService(const ControlContext* control, const BlobStore* blobs,
+             size_t watch_limit)
+      : control_(control), blobs_(blobs), watches_(watch_limit) {}
 
-  // Ends all WatchJob streams with Unavailable, so that clients come back and
-  // resume.
-  void StopStreams() { watches_.StopAll(); }
+  // Ends all streams with Unavailable, so that clients come back and WatchJob
+  // resumes.
+  void StopStreams() {
+    watches_.StopAll();
+    profiles_.StopAll();
+  }
 
   grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
                                       const v1::SubmitJobRequest* request,
@@ -77,6 +82,9 @@ class JobService : public v1::JobService::CallbackService {
   grpc::ServerWriteReactor<v1::JobArray>* WatchArray(
       grpc::CallbackServerContext* context,
       const v1::GetJobRequest* request) override;
+  grpc::ServerWriteReactor<v1::ProfileJobResponse>* ProfileJob(
+      grpc::CallbackServerContext* context,
+      const v1::ProfileJobRequest* request) override;
   grpc::ServerUnaryReactor* PlanJob(grpc::CallbackServerContext* context,
                                     const v1::PlanJobRequest* request,
                                     v1::PlanJobResponse* response) override;
@@ -96,8 +104,13 @@ class JobService : public v1::JobService::CallbackService {
                                        scheduler::ArrayRequest what,
                                        v1::JobArray* response);
 
+  // Few at a time, since each stream holds a file that may be large.
+  static constexpr size_t kMaxProfiles = 16;
+
   const ControlContext* const control_;
+  const BlobStore* const blobs_;
   StreamRegistry watches_;
+  StreamRegistry profiles_{kMaxProfiles};
 };
 
 }  // namespace gpupool::server

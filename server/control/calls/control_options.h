@@ -56,6 +56,7 @@ struct ControlOptions {
   absl::Duration load_timeout = absl::Minutes(5);
   absl::Duration export_timeout = absl::Minutes(5);
   absl::Duration memory_timeout = absl::Seconds(5);
+  absl::Duration profile_timeout = absl::Minutes(10);
   // Minimum age of unreferenced blobs that are removed.
   absl::Duration sweep_min_age = absl::Hours(1);
   absl::Duration sweep_interval = absl::Minutes(10);

@@ -167,6 +167,21 @@ class Jobs final : public v1::JobService::Service {
     return Status::OK;
   }
 
+  // Sends "trace" in two pieces.
+  Status ProfileJob(
+      ServerContext*, const v1::ProfileJobRequest* request,
+      grpc::ServerWriter<v1::ProfileJobResponse>* writer) override {
+    ENTER("ProfileJob");
+    v1::ProfileJobResponse message;
+    message.set_steps(request->steps() == 0 ? 5 : request->steps());
+    message.set_chunk("tra");
+    writer->Write(message);
+    message.clear_steps();
+    message.set_chunk("ce");
+    writer->Write(message);
+    return Status::OK;
+  }
+
   Status WatchJob(ServerContext* context, const v1::WatchJobRequest* request,
                   grpc::ServerWriter<v1::JobEvent>* writer) override {
     std::vector<v1::JobEvent> events;

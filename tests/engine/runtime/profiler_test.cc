@@ -47,21 +47,42 @@ TEST_F(ProfileTest, TraceIsJsonOfTheTracedRunsOnly) {
     profile.Add(1, 1500, 3500);
     profile.EndRun();
   }
-  const auto trace = nlohmann::json::parse(profile.ChromeTrace(graph_));
-  ASSERT_EQ(trace["traceEvents"].size(), 2u);
-  const auto& event = trace["traceEvents"][1];
+  const auto trace =
+      nlohmann::json::parse(ChromeTrace({{"step", &graph_, &profile}}));
+  ASSERT_EQ(trace["traceEvents"].size(), 3u);
+  const auto& thread = trace["traceEvents"][0];
+  EXPECT_EQ(thread["ph"], "M");
+  EXPECT_EQ(thread["args"]["name"], "step");
+  const auto& event = trace["traceEvents"][2];
   EXPECT_EQ(event["name"], "second");
   EXPECT_EQ(event["cat"], "tanh");
   EXPECT_EQ(event["ts"], 0.5);
   EXPECT_EQ(event["dur"], 2.0);
-  EXPECT_EQ(trace["traceEvents"][0]["name"], "first\"\n");
+  EXPECT_EQ(trace["traceEvents"][1]["name"], "first\"\n");
+}
+
+TEST_F(ProfileTest, ProgramsOfOneTraceShareItsClock) {
+  Profile first(1), second(1);
+  first.Add(0, 5000, 6000);
+  second.Add(1, 2000, 5000);
+  const TracedProgram programs[] = {{"step", &graph_, &first},
+                                    {"accumulate", &graph_, &second}};
+  const auto events =
+      nlohmann::json::parse(ChromeTrace(programs))["traceEvents"];
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[1]["tid"], 0);
+  EXPECT_EQ(events[1]["ts"], 3.0);
+  EXPECT_EQ(events[3]["tid"], 1);
+  EXPECT_EQ(events[3]["ts"], 0.0);
 }
 
 TEST_F(ProfileTest, AnEmptyProfileIsValidToo) {
   const Profile profile;
   EXPECT_TRUE(profile.Totals().empty());
-  const auto trace = nlohmann::json::parse(profile.ChromeTrace(graph_));
-  EXPECT_TRUE(trace["traceEvents"].empty());
+  EXPECT_EQ(nlohmann::json::parse(ChromeTrace({}))["traceEvents"].size(), 0u);
+  const auto trace =
+      nlohmann::json::parse(ChromeTrace({{"step", &graph_, &profile}}));
+  EXPECT_EQ(trace["traceEvents"].size(), 1u);  // the thread's name
 }
 
 }  // namespace

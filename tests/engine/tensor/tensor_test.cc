@@ -75,14 +75,6 @@ TEST(TensorTest, RefusesAWrongByteCount) {
       HasSubstr("3 bytes"));
 }
 
-TEST(TensorTest, MixedDevicesAreRefusedInThePublicWords) {
-  const Tensor tensors[] = {Floats(kCpu0, {1}), Floats(kCpu1, {1})};
-  EXPECT_EQ(CheckSameDevice("add", tensors).message(),
-            "Expected all tensors to be on the same device, but found at "
-            "least two devices, cpu:0 and cpu:1! (argument 1 of add)");
-  EXPECT_TRUE(CheckSameDevice("add", {tensors[0], tensors[0]}).ok());
-}
-
 TEST(TensorTest, DescribesItself) {
   EXPECT_EQ(Floats(kCpu0, {1, 2}).Describe("weight"),
             "weight: float32 [2] on cpu:0, 8 bytes");

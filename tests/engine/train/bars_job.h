@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/philox.h"
-#include "engine/train/trainer.h"
+#include "engine/train/training.h"
 #include "gpupool/v1/job.pb.h"
 
 namespace gpupool::engine {
@@ -65,7 +65,7 @@ inline v1::JobSpec BarsJob(const std::string& training) {
 }
 
 // Returns the losses of `steps` steps, or up to the first step that fails.
-inline std::vector<double> Losses(TrainingRun& run, int steps) {
+inline std::vector<double> Losses(Training& run, int steps) {
   std::vector<double> losses;
   for (int i = 0; i < steps; ++i) {
     const absl::Status status = run.Step();

@@ -29,13 +29,13 @@ class MixedPrecisionTest : public RunFixture {
                                      const v1::Dataset& dataset,
                                      const std::string& resume = "") {
     auto run =
-        TrainingRun::Impl::Create(Device(), {.job_id = 3,
-                                             .attempt = 1,
-                                             .spec = spec,
-                                             .dataset = dataset,
-                                             .resume_manifest_sha256 = resume});
+        TrainingRun::Create(Device(), {.job_id = 3,
+                                       .attempt = 1,
+                                       .spec = spec,
+                                       .dataset = dataset,
+                                       .resume_manifest_sha256 = resume});
     EXPECT_TRUE(run.ok()) << run.status();
-    return run.ok() ? std::make_unique<TrainingRun>(*std::move(run)) : nullptr;
+    return run.ok() ? *std::move(run) : nullptr;
   }
 
   // Returns the name of a checkpoint's file with that role: the digest of its

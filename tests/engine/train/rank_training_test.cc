@@ -160,8 +160,8 @@ class RankTrainingTest : public ::testing::Test {
                                                         : absl::Minutes(1),
                     .abort = abort};
     }
-    auto run = TrainingRun::Impl::Create({&backend, &allocator, blobs_.path()},
-                                         request);
+    auto run =
+        TrainingRun::Create({&backend, &allocator, blobs_.path()}, request);
     if (!run.ok()) return run.status().ToString();
     std::string text;
     const absl::Status status = Steps(script, rank, *abort, **run, text);
@@ -171,10 +171,10 @@ class RankTrainingTest : public ::testing::Test {
   }
 
   static absl::Status Steps(const Script& script, int rank, AbortSwitch& abort,
-                            TrainingRun::Impl& run, std::string& text) {
+                            TrainingRun& run, std::string& text) {
     absl::Status status;
-    while (status.ok() && run.step() < run.length().total_steps &&
-           run.step() < script.steps && !run.history().stopped() &&
+    while (status.ok() && run.step() < run.total_steps() &&
+           run.step() < script.steps && !run.stopped_early() &&
            !run.stop_agreed()) {
       if (rank == script.victim && run.step() == script.victim_step) {
         if (script.signal != 0) raise(script.signal);
@@ -211,7 +211,7 @@ class RankTrainingTest : public ::testing::Test {
     text += line;
   }
 
-  static void Describe(TrainingRun::Impl& run, std::string& text) {
+  static void Describe(TrainingRun& run, std::string& text) {
     const auto weights = WeightView::Read(run.weights());
     Sha256 digest;
     size_t count = 0;
@@ -482,8 +482,8 @@ TEST_F(RankTrainingTest, OnlyRankZeroWritesCheckpoints) {
     request.dataset = dataset_;
     request.group =
         RankGroup{.rank = rank, .size = 2, .name = name, .folder = meeting_};
-    auto run = TrainingRun::Impl::Create({&backend, &allocator, blobs_.path()},
-                                         request);
+    auto run =
+        TrainingRun::Create({&backend, &allocator, blobs_.path()}, request);
     if (!run.ok()) return run.status().ToString();
     return (*run)->SaveCheckpoint().status().ToString();
   });
@@ -499,8 +499,7 @@ TEST_F(RankTrainingTest, AGroupHasAsManyRanksAsTheJobHasDevices) {
     TrainingRequest request{.job_id = 3, .attempt = 1};
     request.spec = Job(kMlp, 2, "adam {}");
     request.dataset = dataset_;
-    return TrainingRun::Impl::Create({&backend, &allocator, blobs_.path()},
-                                     request)
+    return TrainingRun::Create({&backend, &allocator, blobs_.path()}, request)
         .status()
         .ToString();
   });

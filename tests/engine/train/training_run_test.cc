@@ -45,13 +45,13 @@ class TrainingRunTest : public RunFixture {
       const v1::JobSpec& spec, const v1::Dataset& dataset,
       const std::string& resume = "") {
     auto run =
-        TrainingRun::Impl::Create(Device(), {.job_id = 3,
-                                             .attempt = 1,
-                                             .spec = spec,
-                                             .dataset = dataset,
-                                             .resume_manifest_sha256 = resume});
+        TrainingRun::Create(Device(), {.job_id = 3,
+                                       .attempt = 1,
+                                       .spec = spec,
+                                       .dataset = dataset,
+                                       .resume_manifest_sha256 = resume});
     if (!run.ok()) return run.status();
-    return std::make_unique<TrainingRun>(*std::move(run));
+    return *std::move(run);
   }
 };
 

@@ -28,6 +28,10 @@ void FakeWorkers::Send(const std::string& device, worker::v1::ToWorker message,
   } else if (message.has_dump_memory()) {
     reply.mutable_dump_memory()->set_sha256(exported);
     reply.mutable_dump_memory()->set_bytes(exported_bytes);
+  } else if (message.has_profile_job()) {
+    reply.mutable_profile_job()->set_sha256(exported);
+    reply.mutable_profile_job()->set_bytes(exported_bytes);
+    reply.mutable_profile_job()->set_steps(message.profile_job().steps());
   } else if (message.has_inspect_dataset()) {
     reply.mutable_dataset()->set_rows(10);
     reply.mutable_dataset()->add_feature_shape(64);

@@ -32,7 +32,8 @@ class FakeWorkers : public WorkerPort {
   void AcknowledgeReports(const std::string&, uint64_t) override {}
   WorkerStatus status(const std::string&) const override { return {}; }
 
-  // Answers of exports and dumps. Must be set before they are requested.
+  // Answers of exports, dumps and profiles. Must be set before they are
+  // requested.
   std::string exported;
   uint64_t exported_bytes = 0;
   worker::v1::PlanInference planned;  // the last request

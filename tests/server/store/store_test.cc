@@ -227,14 +227,14 @@ TEST_F(StoreTest, KeepsDatasetsByNameNewestFirst) {
   EXPECT_EQ(store_->LoadDatasets()->size(), 1u);
 }
 
-TEST_F(StoreTest, FindsVersionsByNumberNewestAndId) {
+TEST_F(StoreTest, FindsVersionsByNumberAndTheNewest) {
   const v1::ModelVersion first = NewVersion("digits");
   const v1::ModelVersion second = NewVersion("digits");
   const v1::ModelVersion other = NewVersion("another");
   Commit({.upsert_versions = {first, second, other}});
   EXPECT_EQ(store_->GetVersion("digits", 1)->id(), first.id());
   EXPECT_EQ(store_->GetVersion("digits", 0)->id(), second.id());
-  EXPECT_EQ(store_->GetVersionById(other.id())->model(), "another");
+  EXPECT_EQ(store_->GetVersion("another", 1)->id(), other.id());
   EXPECT_THAT(std::string(store_->GetVersion("digits", 9).status().message()),
               HasSubstr("has no version 9"));
   const auto model = store_->GetModel("digits");

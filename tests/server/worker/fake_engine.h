@@ -29,7 +29,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "server/ipc/work_page.h"
 #include "server/worker/engine.h"
@@ -54,23 +53,14 @@ struct FakeGroup {
   std::atomic<uint64_t> stop_after{UINT64_MAX};  // the last step
 };
 
-class FakeAbort : public GroupAbort {
- public:
-  void Abort(const std::string& reason) override {
-    absl::MutexLock lock(&mutex_);
-    if (status_.ok()) status_ = absl::AbortedError(reason);
-  }
-  absl::Status WaitUntilAborted() {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(
-        +[](absl::Status* status) { return !status->ok(); }, &status_));
-    return status_;
-  }
-
- private:
-  absl::Mutex mutex_;
-  absl::Status status_;
-};
+inline absl::Status WaitUntilAborted(engine::AbortSwitch& abort) {
+  absl::Notification aborted;
+  const uint64_t listener =
+      abort.Add([&](absl::string_view) { aborted.Notify(); });
+  aborted.WaitForNotification();
+  abort.Remove(listener);
+  return abort.status();
+}
 
 // The memory that was registered with an engine.
 class FakeRegistrations {
@@ -104,6 +94,7 @@ struct FakeEngineSettings {
   absl::Notification* inspect_gate = nullptr;
   std::shared_ptr<FakeGroup> group = std::make_shared<FakeGroup>();
   FakeRegistrations* registered = nullptr;  // null: as on a CPU device
+  uint64_t checkpoint_bytes = 0;
   // If set, writes of copies wait for it.
   absl::Notification* write_gate = nullptr;
   // If set, steps that the device makes by itself wait for it.
@@ -111,26 +102,7 @@ struct FakeEngineSettings {
   std::atomic<int>* steps_started = nullptr;
 };
 
-class FakeCopy : public CheckpointCopy {
- public:
-  FakeCopy(uint64_t step, bool full, absl::Notification* gate)
-      : step_(step), full_(full), gate_(gate) {}
-  absl::StatusOr<v1::Checkpoint> Write() override {
-    if (gate_ != nullptr) gate_->WaitForNotification();
-    if (full_) return absl::ResourceExhaustedError("the disk is full");
-    v1::Checkpoint checkpoint;
-    checkpoint.set_step(step_);
-    checkpoint.set_manifest_sha256(DigestOfStep(step_));
-    return checkpoint;
-  }
-
- private:
-  const uint64_t step_;
-  const bool full_;
-  absl::Notification* const gate_;
-};
-
-class FakeTraining : public Training {
+class FakeTraining : public engine::Training {
  public:
   FakeTraining(const worker::v1::StartJob& request,
                const FakeEngineSettings& settings)
@@ -171,25 +143,30 @@ class FakeTraining : public Training {
     return request_.spec().training().steps();
   }
   uint32_t rows_per_step() const override { return 4; }
-  uint32_t epoch() const override {
-    return static_cast<uint32_t>((step_ + kEpoch - 1) / kEpoch);
-  }
-  bool at_epoch_end() const override { return step_ % kEpoch == 0; }
+  uint64_t steps_per_epoch() const override { return 10; }
   absl::StatusOr<double> Loss() override {
     return 1.0 / static_cast<double>(step_);
   }
   double loss_scale() const override { return 1024; }
   uint64_t skipped_steps() const override { return step_ / 2; }
   absl::StatusOr<v1::Checkpoint> SaveCheckpoint() override {
-    return FakeCopy(step_, false, nullptr).Write();
+    return CheckpointOf(step_);
   }
-  absl::StatusOr<std::unique_ptr<CheckpointCopy>> CopyCheckpoint() override {
+  absl::StatusOr<engine::CheckpointWrite> CopyCheckpoint() override {
     if (request_.spec().name() == "no-room") {
       return absl::ResourceExhaustedError("the host has no room");
     }
-    return std::make_unique<FakeCopy>(
-        step_, request_.spec().name() == absl::StrCat("full-at-", step_),
-        settings_.write_gate);
+    const bool full = request_.spec().name() == absl::StrCat("full-at-", step_);
+    return engine::CheckpointWrite(
+        [full, step = step_,
+         gate = settings_.write_gate]() -> absl::StatusOr<v1::Checkpoint> {
+          if (gate != nullptr) gate->WaitForNotification();
+          if (full) return absl::ResourceExhaustedError("the disk is full");
+          return CheckpointOf(step);
+        });
+  }
+  uint64_t checkpoint_bytes() const override {
+    return settings_.checkpoint_bytes;
   }
   absl::StatusOr<v1::Evaluation> Evaluate() override {
     v1::Evaluation evaluation;
@@ -211,6 +188,15 @@ class FakeTraining : public Training {
   bool has_held_out_rows() const override {
     return request_.spec().data().has_held_out();
   }
+  absl::Status StartProfile(uint32_t steps) override {
+    if (steps > 50) return absl::InvalidArgumentError("at most 50 steps");
+    profiled_from_ = step_;
+    return absl::OkStatus();
+  }
+  // Returns a digest with the number of steps made since StartProfile.
+  absl::StatusOr<engine::StoredProfile> TakeProfile() override {
+    return engine::StoredProfile{DigestOfStep(step_ - profiled_from_), 12};
+  }
   v1::MemoryUse memory() const override {
     v1::MemoryUse use;
     use.set_measured_peak_bytes(1234);
@@ -222,15 +208,22 @@ class FakeTraining : public Training {
   }
 
  private:
-  static constexpr uint64_t kEpoch = 10;
+  static v1::Checkpoint CheckpointOf(uint64_t step) {
+    v1::Checkpoint checkpoint;
+    checkpoint.set_step(step);
+    checkpoint.set_manifest_sha256(DigestOfStep(step));
+    return checkpoint;
+  }
+
   const worker::v1::StartJob request_;
   const FakeEngineSettings settings_;
   uint64_t step_ = 0;
   uint64_t evaluated_step_ = 0;
+  uint64_t profiled_from_ = 0;
 };
 
 // Takes any number of FLOAT32 rows of two numbers.
-class FakeModel : public ServedModel {
+class FakeModel : public engine::ServedModel {
  public:
   explicit FakeModel(const FakeEngineSettings& settings) : settings_(settings) {
     specs_[0].set_data_type(v1::FLOAT32);
@@ -243,7 +236,8 @@ class FakeModel : public ServedModel {
   const std::vector<std::string>& dimensions() const override {
     return dimensions_;
   }
-  absl::Status Infer(const ServedBatch& batch, ServedAnswer*) override {
+  absl::Status Infer(const engine::InferenceBatch& batch,
+                     engine::InferenceAnswer*) override {
     std::this_thread::sleep_for(settings_.infer_time);
     for (uint32_t i = 0; i < 2 * batch.rows; ++i) {
       float value = 0;
@@ -301,18 +295,18 @@ class FakeEngine : public Engine {
     reply.set_sha256(request.manifest_sha256());
     return reply;
   }
-  absl::StatusOr<std::unique_ptr<Training>> StartTraining(
+  absl::StatusOr<std::unique_ptr<engine::Training>> StartTraining(
       const worker::v1::StartJob& request,
-      std::shared_ptr<GroupAbort> abort) override {
+      std::shared_ptr<engine::AbortSwitch> abort) override {
     if (request.spec().name() == "unknown") {
       return absl::NotFoundError("no such blob");
     }
     if (request.spec().name() == "lonely") {
-      return static_cast<FakeAbort*>(abort.get())->WaitUntilAborted();
+      return WaitUntilAborted(*abort);
     }
     return std::make_unique<FakeTraining>(request, settings_);
   }
-  absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
+  absl::StatusOr<std::unique_ptr<engine::ServedModel>> LoadModel(
       const worker::v1::LoadVersion& request) override {
     if (request.name() == "missing/1") {
       return absl::NotFoundError("no such checkpoint");
@@ -338,9 +332,6 @@ class FakeEngine : public Engine {
   int ExitCodeFor(const absl::Status& status) const override {
     if (absl::IsUnavailable(status)) return kExitDeviceFault;
     return absl::IsDataLoss(status) ? kExitDeviceSuspect : 0;
-  }
-  std::shared_ptr<GroupAbort> NewAbort() override {
-    return std::make_shared<FakeAbort>();
   }
   v1::Device info() const override {
     v1::Device device;

@@ -444,6 +444,94 @@ TEST_F(WriteBehindTest, WithoutRoomForACopyTrainingWaitsForTheDisk) {
                           "checkpoint 3", "ended STOPPED"));
 }
 
+TEST_F(WriteBehindTest, ACopyTakesNoMoreOfTheHostThanIsFree) {
+  const StartJob request = Every2(100);
+  engine_ = std::make_unique<testing_engine::FakeEngine>(
+      testing_engine::FakeEngineSettings{.checkpoint_bytes = uint64_t{1}
+                                                             << 60});
+  JobRunner runner = Runner(request);
+  Advance(&runner, 1 + 3);
+  EXPECT_THAT(DescriptionsNow(),
+              ElementsAre("started 0", "progress 1", "checkpoint 2"));
+}
+
+// -------------------------------------------------------------------- profiles
+
+class ProfileTest : public JobRunnerTest {
+ protected:
+  JobRunner::ProfileSink Sink() {
+    return [this](absl::StatusOr<worker::v1::ProfileReply> reply) {
+      answers_.push_back(std::move(reply));
+    };
+  }
+  std::vector<absl::StatusOr<worker::v1::ProfileReply>> answers_;
+};
+
+TEST_F(ProfileTest, IsAnsweredAfterItsLastStep) {
+  JobRunner runner = Runner(Request(100));
+  for (int i = 0; i < 1 + 5; ++i) ASSERT_TRUE(runner.Advance());
+  runner.Profile(3, Sink());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(runner.Advance());
+  EXPECT_TRUE(answers_.empty());
+  ASSERT_TRUE(runner.Advance());
+  ASSERT_EQ(answers_.size(), 1u);
+  ASSERT_TRUE(answers_[0].ok()) << answers_[0].status();
+  EXPECT_EQ(answers_[0]->steps(), 3u);
+  EXPECT_EQ(answers_[0]->bytes(), 12u);
+  EXPECT_EQ(answers_[0]->sha256(), testing_engine::DigestOfStep(3));
+  ASSERT_TRUE(runner.Advance());
+  EXPECT_EQ(answers_.size(), 1u);
+}
+
+TEST_F(ProfileTest, BeforeTheTrainingIsOpenItWaitsForItsFirstSteps) {
+  JobRunner runner = Runner(Request(100));
+  runner.Profile(1, Sink());
+  ASSERT_TRUE(runner.Advance());
+  EXPECT_TRUE(answers_.empty());
+  ASSERT_TRUE(runner.Advance());
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_TRUE(answers_[0].ok()) << answers_[0].status();
+}
+
+TEST_F(ProfileTest, AJobThatEndsBeforeGivesTheStepsThatWereMade) {
+  JobRunner runner = Runner(Request(4));
+  runner.Profile(20, Sink());
+  RunToEnd(&runner);
+  ASSERT_EQ(answers_.size(), 1u);
+  ASSERT_TRUE(answers_[0].ok()) << answers_[0].status();
+  EXPECT_EQ(answers_[0]->steps(), 4u);
+}
+
+TEST_F(ProfileTest, AJobThatEndsBeforeAStepGivesAnError) {
+  JobRunner runner = Runner(Request(100));
+  ASSERT_TRUE(runner.Advance());
+  runner.Profile(20, Sink());
+  runner.Stop(StopJob::CANCELLED);
+  EXPECT_FALSE(runner.Advance());
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_TRUE(absl::IsFailedPrecondition(answers_[0].status()));
+}
+
+TEST_F(ProfileTest, OneIsMadeAtATime) {
+  JobRunner runner = Runner(Request(100));
+  runner.Profile(2, Sink());
+  runner.Profile(2, Sink());
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_TRUE(absl::IsFailedPrecondition(answers_[0].status()));
+  for (int i = 0; i < 1 + 2; ++i) ASSERT_TRUE(runner.Advance());
+  ASSERT_EQ(answers_.size(), 2u);
+  EXPECT_TRUE(answers_[1].ok());
+}
+
+TEST_F(ProfileTest, OneThatTheEngineRefusesDoesNotDisturbTheJob) {
+  JobRunner runner = Runner(Request(3));
+  runner.Profile(99, Sink());
+  RunToEnd(&runner);
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_TRUE(absl::IsInvalidArgument(answers_[0].status()));
+  EXPECT_EQ(Describe(reports_.back()), "ended SUCCEEDED");
+}
+
 // ------------------------------------------------------------ ranks of a group
 
 class RankTest : public JobRunnerTest {
@@ -512,7 +600,7 @@ TEST_F(RankTest, ACancelEndsARankAtOnceWithoutACheckpoint) {
 TEST_F(RankTest, AnAbortWhileItWaitsForOthersIsAStopAndNoFault) {
   StartJob request = RankRequest(0, 100);
   request.mutable_spec()->set_name("lonely");
-  const std::shared_ptr<GroupAbort> abort = engine_->NewAbort();
+  const auto abort = std::make_shared<engine::AbortSwitch>();
   JobRunner runner(
       request, engine_.get(),
       [this](Report report) { reports_.push_back(std::move(report)); },

@@ -105,7 +105,7 @@ TEST_F(ServedModelsTest, TensorsThatAreNotTheModelsAreRefused) {
 }
 
 // Adds whole numbers to floats, without a batch dimension.
-class AddingModel : public ServedModel {
+class AddingModel : public engine::ServedModel {
  public:
   AddingModel() {
     specs_[0].set_data_type(v1::FLOAT32);
@@ -120,7 +120,8 @@ class AddingModel : public ServedModel {
   const std::vector<std::string>& dimensions() const override {
     return dimensions_;
   }
-  absl::Status Infer(const ServedBatch& batch, ServedAnswer*) override {
+  absl::Status Infer(const engine::InferenceBatch& batch,
+                     engine::InferenceAnswer*) override {
     const auto* a = reinterpret_cast<const float*>(batch.inputs[0].data());
     const auto* b = reinterpret_cast<const int64_t*>(batch.inputs[1].data());
     auto* sum = reinterpret_cast<float*>(batch.outputs[0].data());
@@ -136,7 +137,7 @@ class AddingModel : public ServedModel {
 
 class AddingEngine : public testing_engine::FakeEngine {
  public:
-  absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(
+  absl::StatusOr<std::unique_ptr<engine::ServedModel>> LoadModel(
       const worker::v1::LoadVersion&) override {
     return std::make_unique<AddingModel>();
   }

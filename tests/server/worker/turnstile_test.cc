@@ -120,6 +120,30 @@ void SubmitRow(RingPair* pair, SlotRingClient::Done done) {
   pair->client->Submit(std::move(slot), std::move(done));
 }
 
+TEST_F(TurnstileTest, AProfileIsOfTheAttemptThatRunsAndOthersGoOn) {
+  Start();
+  ASSERT_TRUE(StartJob(1, 2, 1000000).ok());
+  ASSERT_TRUE(StartJob(2, 1, 1000000).ok());
+  const auto profile = [this](uint64_t id, uint32_t attempt) {
+    worker::v1::ProfileJob request;
+    request.set_job_id(id);
+    request.set_attempt(attempt);
+    request.set_steps(3);
+    std::promise<absl::StatusOr<worker::v1::ProfileReply>> answer;
+    turnstile_->Post([&] {
+      turnstile_->ProfileJob(
+          request, [&](auto reply) { answer.set_value(std::move(reply)); });
+    });
+    return answer.get_future().get();
+  };
+  const auto made = profile(1, 2);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->steps(), 3u);
+  EXPECT_EQ(made->sha256(), testing_engine::DigestOfStep(3));
+  EXPECT_TRUE(absl::IsAborted(profile(1, 1).status()));
+  EXPECT_TRUE(absl::IsNotFound(profile(9, 1).status()));
+}
+
 TEST_F(TurnstileTest, SlotIsAnsweredWhileAJobTrains) {
   Start({.step_time = std::chrono::milliseconds(1)});
   RingPair pair = RingPair::Make({4, 4096});

@@ -1,5 +1,12 @@
 #include "server/worker/watched_engine.h"
 
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/server/worker/fake_engine.h"
 
@@ -20,7 +27,7 @@ class WatchedEngineTest : public testing::Test {
     engine_ =
         WatchEngine(std::make_unique<FakeEngine>(std::move(settings)), &*page_);
   }
-  std::unique_ptr<Training> Start(const std::string& name) {
+  std::unique_ptr<engine::Training> Start(const std::string& name) {
     worker::v1::StartJob request;
     request.mutable_spec()->set_name(name);
     request.mutable_spec()->mutable_training()->set_steps(100);
@@ -28,9 +35,8 @@ class WatchedEngineTest : public testing::Test {
     EXPECT_TRUE(training.ok()) << training.status();
     return *std::move(training);
   }
-  static absl::Status StepOf(Training& training) {
-    const absl::Status started = training.StartStep();
-    return started.ok() ? training.FinishStep() : started;
+  static absl::Status StepOf(engine::Training& training) {
+    return training.Step();
   }
 
   std::optional<WorkPage> page_;
@@ -51,7 +57,7 @@ TEST_F(WatchedEngineTest, AStepIsMarkedFromItsStartToItsEnd) {
   ASSERT_TRUE(model.ok());
   ASSERT_TRUE(training->StartStep().ok());
   EXPECT_EQ(page_->Read().phase, WorkPhase::kStep);
-  ServedAnswer answer;
+  engine::InferenceAnswer answer;
   ASSERT_TRUE((*model)->Infer({.rows = 0}, &answer).ok());
   EXPECT_TRUE(page_->Read().busy);
   EXPECT_EQ(page_->Read().phase, WorkPhase::kStep);
@@ -81,6 +87,44 @@ TEST_F(WatchedEngineTest, ASuspectDeviceHasACodeOfItsOwn) {
   const auto training = Start("suspect-at-1");
   EXPECT_FALSE(StepOf(*training).ok());
   EXPECT_EQ(engine_->exit_code(), kExitDeviceSuspect);
+}
+
+class FaultOnDemandTest : public WatchedEngineTest {
+ protected:
+  void SetUp() override {
+    WatchedEngineTest::SetUp();
+    ::setenv("GPUPOOL_INJECT_FAULT_FILE", path_.c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("GPUPOOL_INJECT_FAULT_FILE");
+    std::filesystem::remove(path_ + ".done");
+  }
+  void Inject(const std::string& line) { std::ofstream(path_) << line; }
+
+  const std::string path_ =
+      absl::StrCat(testing::TempDir(), "/watched-fault-", ::getpid());
+};
+
+TEST_F(FaultOnDemandTest, ItIsNotedAsOneOfTheDevice) {
+  const auto training = Start("job");
+  Inject("suspect 2");
+  EXPECT_TRUE(StepOf(*training).ok());
+  EXPECT_EQ(engine_->exit_code(), 0);
+  EXPECT_FALSE(StepOf(*training).ok());
+  EXPECT_EQ(engine_->exit_code(), kExitDeviceSuspect);
+  EXPECT_FALSE(page_->Read().busy);
+}
+
+TEST_F(FaultOnDemandTest, CopiesAndTheirWritesFailToo) {
+  const auto training = Start("job");
+  ASSERT_TRUE(StepOf(*training).ok());
+  Inject("no-room 1");
+  EXPECT_TRUE(absl::IsResourceExhausted(training->CopyCheckpoint().status()));
+  const auto copy = training->CopyCheckpoint();
+  ASSERT_TRUE(copy.ok());
+  Inject("full-write 1");
+  EXPECT_TRUE(absl::IsResourceExhausted((*copy)().status()));
+  EXPECT_TRUE((*copy)().ok());
 }
 
 TEST_F(WatchedEngineTest, ReadingsOfASuspectDeviceEndTheWorkerToo) {

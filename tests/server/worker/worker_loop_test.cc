@@ -126,6 +126,33 @@ TEST_F(WorkerLoopTest, HelloIsAnsweredAndHeartbeatsFollow) {
   }
 }
 
+TEST_F(WorkerLoopTest, AProfileIsAnsweredWhenItsStepsAreMade) {
+  StartLoop();
+  ControlChannel channel = ConnectWithHello();
+  ToWorker start;
+  start.mutable_start_job()->set_job_id(7);
+  start.mutable_start_job()->set_attempt(1);
+  start.mutable_start_job()->mutable_spec()->mutable_training()->set_steps(
+      1000000);
+  ASSERT_TRUE(channel.Send(start).ok());
+  ToWorker request;
+  request.set_request_id(5);
+  request.mutable_profile_job()->set_job_id(7);
+  request.mutable_profile_job()->set_attempt(1);
+  request.mutable_profile_job()->set_steps(3);
+  ASSERT_TRUE(channel.Send(request).ok());
+  auto reply = NextReply(&channel);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->request_id(), 5u);
+  EXPECT_EQ(reply->code(), 0);
+  EXPECT_EQ(reply->profile_job().steps(), 3u);
+  request.mutable_profile_job()->set_job_id(8);
+  ASSERT_TRUE(channel.Send(request).ok());
+  reply = NextReply(&channel);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->code(), static_cast<int>(absl::StatusCode::kNotFound));
+}
+
 TEST_F(WorkerLoopTest, UnknownProtocolVersionIsRefusedInWords) {
   StartLoop();
   ControlChannel channel = Connect();

@@ -58,6 +58,30 @@ TEST_F(JobsTest, RefusesAnUnknownState) {
   EXPECT_THAT(err(), HasSubstr("asleep"));
 }
 
+using ProfileTest = CommandTest;
+
+TEST_F(ProfileTest, WritesTheTraceAndSaysWhereToOpenIt) {
+  AddJob(7, "digits", v1::RUNNING);
+  const std::string file = WriteFile("trace.json", "");
+  EXPECT_EQ(Run({"profile", "digits", "--steps", "3", "-O", file}), 0);
+  EXPECT_EQ(out(),
+            file + ": 3 steps, 5 B; open it at https://ui.perfetto.dev\n");
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  EXPECT_EQ(text.str(), "trace");
+  EXPECT_EQ(Run({"profile", "7", "-O", file}), 0);
+  EXPECT_THAT(out(), HasSubstr(": 5 steps, ")) << "by default";
+}
+
+TEST_F(ProfileTest, ChecksTheJobAndTheSteps) {
+  AddJob(7, "digits", v1::RUNNING);
+  EXPECT_EQ(Run({"profile", "9", "-O", "trace.json"}), 3);
+  EXPECT_EQ(Run({"profile", "7", "--steps", "101", "-O", "trace.json"}), 2);
+  EXPECT_EQ(Run({"profile", "7", "--steps", "0", "-O", "trace.json"}), 2);
+  EXPECT_EQ(Run({"profile", "7"}), 2);
+  EXPECT_THAT(err(), HasSubstr("--file"));
+}
+
 using GetTest = CommandTest;
 
 TEST_F(GetTest, FindsByIdAndByName) {

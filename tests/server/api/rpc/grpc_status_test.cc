@@ -5,12 +5,12 @@
 namespace gpupool::server {
 namespace {
 
-TEST(GrpcStatusTest, EveryCodeAndTextComesBackUnchanged) {
+TEST(GrpcStatusTest, EveryCodeAndTextGoesOutUnchanged) {
   for (int code = 0; code <= 16; ++code) {
     const absl::Status status(static_cast<absl::StatusCode>(code),
                               code == 0 ? "" : "text");
-    EXPECT_EQ(FromGrpc(ToGrpc(status)), status) << code;
     EXPECT_EQ(ToGrpc(status).error_code(), code);
+    EXPECT_EQ(ToGrpc(status).error_message(), status.message()) << code;
   }
 }
 

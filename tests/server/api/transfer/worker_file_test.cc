@@ -1,15 +1,16 @@
-#include "server/api/transfer/memory_dump.h"
+#include "server/api/transfer/worker_file.h"
 
 #include <gmock/gmock.h>
 
 #include "gpupool/v1/device.grpc.pb.h"
+#include "gpupool/v1/job.grpc.pb.h"
 #include "server/api/validation/convert.h"
 #include "tests/server/api/api_fixture.h"
 
 namespace gpupool::server {
 namespace {
 
-class MemoryDumpTest : public ApiFixture {
+class WorkerFileTest : public ApiFixture {
  protected:
   // Returns the concatenated chunks of a dump.
   grpc::Status Dump(const std::string& device, std::string& bytes) {
@@ -22,9 +23,25 @@ class MemoryDumpTest : public ApiFixture {
     while (reader->Read(&message)) bytes += message.chunk();
     return reader->Finish();
   }
+  // Returns the trace of a profile, and the number of steps that it says.
+  grpc::Status Profile(uint64_t id, uint32_t steps, std::string& bytes,
+                       uint32_t& made) {
+    grpc::ClientContext context;
+    v1::ProfileJobRequest request;
+    request.set_id(id);
+    request.set_steps(steps);
+    auto reader =
+        v1::JobService::NewStub(channel_)->ProfileJob(&context, request);
+    v1::ProfileJobResponse message;
+    while (reader->Read(&message)) {
+      if (message.steps() > 0) made = message.steps();
+      bytes += message.chunk();
+    }
+    return reader->Finish();
+  }
 };
 
-TEST_F(MemoryDumpTest, TheFileComesInChunksAndIsNotKept) {
+TEST_F(WorkerFileTest, TheFileComesInChunksAndIsNotKept) {
   const std::string file(kMaxChunkBytes + 1000, 'x');
   const auto blob = blobs_->Put(file);
   ASSERT_TRUE(blob.ok()) << blob.status();
@@ -39,21 +56,48 @@ TEST_F(MemoryDumpTest, TheFileComesInChunksAndIsNotKept) {
   EXPECT_EQ(Dump("cpu:0", bytes).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(MemoryDumpTest, AFileThatEndsEarlyIsDataLoss) {
+TEST_F(WorkerFileTest, AFileThatEndsEarlyIsDataLoss) {
   workers_.exported = *blobs_->Put("short");
   workers_.exported_bytes = 100;
   std::string bytes;
   EXPECT_EQ(Dump("cpu:0", bytes).error_code(), grpc::StatusCode::DATA_LOSS);
 }
 
-TEST_F(MemoryDumpTest, DevicesThatAreNoneAreRefused) {
+TEST_F(WorkerFileTest, AProfileComesInChunksWithItsNumberOfSteps) {
+  AddDataset();
+  const worker::v1::StartJob job = StartJob();
+  const std::string file(kMaxChunkBytes + 1000, 'x');
+  workers_.exported = *blobs_->Put(file);
+  workers_.exported_bytes = file.size();
+  std::string bytes;
+  uint32_t made = 0;
+  const grpc::Status status = Profile(job.job_id(), 0, bytes, made);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(bytes, file);
+  EXPECT_EQ(made, 5u) << "when the client does not say";
+  EXPECT_FALSE(blobs_->Contains(workers_.exported));
+}
+
+TEST_F(WorkerFileTest, ProfilesAreCheckedFirst) {
+  std::string bytes;
+  uint32_t made = 0;
+  EXPECT_EQ(Profile(0, 5, bytes, made).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Profile(99, 5, bytes, made).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  const grpc::Status many = Profile(99, 101, bytes, made);
+  EXPECT_EQ(many.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(many.error_message(), ::testing::HasSubstr("1 to 100"));
+}
+
+TEST_F(WorkerFileTest, DevicesThatAreNoneAreRefused) {
   std::string bytes;
   EXPECT_EQ(Dump("gpu", bytes).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(Dump("cpu:7", bytes).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
-TEST_F(MemoryDumpTest, FractionsAndHistoriesAreCheckedFirst) {
+TEST_F(WorkerFileTest, FractionsAndHistoriesAreCheckedFirst) {
   const auto stub = v1::DeviceService::NewStub(channel_);
   for (const double fraction : {0.0, -0.5, 1.5}) {
     grpc::ClientContext context;

@@ -1,0 +1,64 @@
+// gpupool profile: writes a trace of the nodes of a running job's next steps.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "client/cli/command/context.h"
+#include "client/cli/command/exit_code.h"
+#include "client/cli/command/job_argument.h"
+#include "client/cli/command/verbs.h"
+#include "client/profile_file.h"
+#include "client/text/units.h"
+
+namespace gpupool::client {
+namespace {
+
+// The server's limit of ProfileJobRequest.steps.
+constexpr uint32_t kMostSteps = 100;
+
+struct ProfileOptions {
+  std::string job;
+  uint32_t steps = 0;
+  std::string file;
+};
+
+int Profile(Context& context, const ProfileOptions& options) {
+  const absl::StatusOr<Client*> client = context.client();
+  if (!client.ok()) return context.Fail(client.status());
+  const absl::StatusOr<v1::Job> job = FindJob(**client, options.job);
+  if (!job.ok()) return context.Fail(job.status());
+  v1::ProfileJobRequest request;
+  request.set_id(job->id());
+  request.set_steps(options.steps);
+  const auto profile = ProfileJob(**client, request, options.file);
+  if (!profile.ok()) return context.Fail(profile.status());
+  if (context.options().output == OutputFormat::kTable) {
+    *context.out().stream << options.file << ": " << profile->steps
+                          << (profile->steps == 1 ? " step, " : " steps, ")
+                          << FormatBytes(profile->bytes)
+                          << "; open it at https://ui.perfetto.dev\n";
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddProfile(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<ProfileOptions>();
+  CLI::App* verb = AddVerb(
+      app, "profile",
+      "Time each node of the next steps of a running job and write a trace for "
+      "ui.perfetto.dev or chrome://tracing. The job continues with the same "
+      "results.",
+      "  gpupool profile 7 -O trace.json\n"
+      "  gpupool profile digits --steps 20 -O trace.json");
+  verb->add_option("JOB", options->job, kJobArgumentHelp)->required();
+  verb->add_option("--steps", options->steps,
+                   "Number of steps; the job may end before them (default: 5)")
+      ->check(CLI::Range(1u, kMostSteps));
+  verb->add_option("-O,--file", options->file, "The file to write")->required();
+  invocation.On(verb, [options](Context& c) { return Profile(c, *options); });
+}
+
+}  // namespace gpupool::client

@@ -1,0 +1,73 @@
+#include "engine/train/step_profile.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+
+namespace gpupool::engine {
+namespace {
+
+// Returns the number of times that one step has.
+uint64_t NodesPerStep(absl::Span<const StepProgram> programs) {
+  uint64_t nodes = 0;
+  for (const StepProgram& program : programs) {
+    const Program& compiled = program.executor->program();
+    const uint64_t launches =
+        compiled.launches().size() - compiled.load_launches();
+    nodes += launches * program.runs_per_step;
+  }
+  return nodes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StepProfile>> StepProfile::Create(
+    uint32_t steps, absl::Span<const StepProgram> programs,
+    LaunchTimer* timer) {
+  const uint64_t nodes = NodesPerStep(programs);
+  if (steps > 1 && steps * nodes > kMostTracedNodes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a profile of ", steps, " steps has ", steps * nodes,
+        " times, since a step of this job runs ", nodes, " nodes; at most ",
+        kMostTracedNodes, " are kept: ask for ",
+        std::max<uint64_t>(kMostTracedNodes / nodes, 1), " steps or fewer"));
+  }
+  // Tries the timer first: one that does not work must not fail a step of the
+  // job.
+  if (timer != nullptr) {
+    RETURN_IF_ERROR(timer->Start());
+    RETURN_IF_ERROR(timer->Stop().status());
+  }
+  auto profile = absl::WrapUnique(new StepProfile(timer));
+  for (const StepProgram& program : programs) {
+    const auto runs = static_cast<int>(steps * program.runs_per_step);
+    profile->programs_.push_back({program, Profile(runs)});
+  }
+  return profile;
+}
+
+absl::Status StepProfile::Run(Executor& executor) {
+  const auto profiled = std::find_if(
+      programs_.begin(), programs_.end(), [&](const Profiled& candidate) {
+        return candidate.program.executor == &executor;
+      });
+  GPUPOOL_CHECK(profiled != programs_.end());
+  return executor.RunProfiled(&profiled->profile, timer_);
+}
+
+std::string StepProfile::Trace() const {
+  std::vector<TracedProgram> traced;
+  for (const Profiled& profiled : programs_) {
+    traced.push_back({profiled.program.name,
+                      &profiled.program.executor->program().graph(),
+                      &profiled.profile});
+  }
+  return ChromeTrace(traced);
+}
+
+}  // namespace gpupool::engine

@@ -1,0 +1,68 @@
+#include "server/control/jobs/profile_requests.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gpupool/v1/job.pb.h"
+#include "gpupool/worker/v1/worker.pb.h"
+#include "server/control/calls/ask_worker.h"
+#include "server/control/calls/context.h"
+#include "server/control/calls/control_options.h"
+#include "server/store/store.h"
+
+namespace gpupool::server {
+namespace {
+
+absl::Status CheckRuns(const v1::Job& job) {
+  if (job.state() == v1::QUEUED || job.state() == v1::BACKING_OFF) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id(), " is ", v1::JobState_Name(job.state()),
+                     " and can be profiled only while it runs; `gpupool why ",
+                     job.id(), "` says what it waits for"));
+  }
+  if (job.state() != v1::RUNNING && job.state() != v1::STARTING) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id(), " is ", v1::JobState_Name(job.state()),
+                     " and can be profiled only while it runs"));
+  }
+  if (job.devices_size() > 1) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job.id(), " runs on ", job.devices_size(),
+        " devices; only jobs on one device can be profiled: submit it with "
+        "`devices: 1` for that"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void ProfileJob(const ControlContext& context, uint64_t id, uint32_t steps,
+                Callback<worker::v1::ProfileReply> callback) {
+  const absl::StatusOr<v1::Job> job = context.store->GetJob(id);
+  if (!job.ok()) return callback(job.status());
+  const absl::Status runs = CheckRuns(*job);
+  if (!runs.ok()) return callback(runs);
+  worker::v1::ToWorker message;
+  worker::v1::ProfileJob& profile = *message.mutable_profile_job();
+  profile.set_job_id(id);
+  profile.set_attempt(job->attempt());
+  profile.set_steps(steps);
+  const absl::Duration timeout = context.options.profile_timeout;
+  AskWorker(context, {job->device(), std::move(message), timeout},
+            [callback, id, steps,
+             timeout](const absl::StatusOr<worker::v1::FromWorker>& reply) {
+              if (reply.ok()) return callback(reply->profile_job());
+              if (!absl::IsDeadlineExceeded(reply.status())) {
+                return callback(reply.status());
+              }
+              callback(absl::DeadlineExceededError(
+                  absl::StrCat("job ", id, " did not make ", steps,
+                               " steps in ", absl::FormatDuration(timeout),
+                               "; it goes on: profile fewer steps")));
+            });
+}
+
+}  // namespace gpupool::server

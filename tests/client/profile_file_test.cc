@@ -1,0 +1,47 @@
+#include "client/profile_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/client/testing/fake_server.h"
+
+namespace gpupool::client {
+namespace {
+
+class ProfileFileTest : public ::testing::Test {
+ protected:
+  ProfileFileTest() {
+    client_ = *Client::Create({.address = server_.address()});
+    request_.set_id(7);
+    request_.set_steps(3);
+  }
+
+  FakeServer server_;
+  std::unique_ptr<Client> client_;
+  v1::ProfileJobRequest request_;
+};
+
+TEST_F(ProfileFileTest, WritesTheChunksAsOneFile) {
+  const std::string path =
+      ::testing::TempDir() + "/profile_file_" + std::to_string(::getpid());
+  const auto profile = ProfileJob(*client_, request_, path);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_EQ(profile->bytes, 5u);
+  EXPECT_EQ(profile->steps, 3u);
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), "trace");
+  EXPECT_NE(::access((path + ".part").c_str(), F_OK), 0);
+  ::unlink(path.c_str());
+}
+
+TEST_F(ProfileFileTest, APlaceThatCannotBeWrittenIsAnErrorAndAsksNobody) {
+  const auto profile = ProfileJob(*client_, request_, "/nowhere/trace");
+  EXPECT_TRUE(absl::IsNotFound(profile.status())) << profile.status();
+}
+
+}  // namespace
+}  // namespace gpupool::client

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Profiles of jobs that train, through the real processes."""
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import harness  # noqa: E402
+
+
+class Profile(harness.TestCase):
+    def start_with_job(self, *lines, steps=1000000, devices="cpu:1"):
+        server = self.start("--devices", devices)
+        server.upload_digits()
+        spec = harness.digits_job("long", steps=steps, checkpoint_every_steps=0)
+        job = server.submit("\n".join([spec, *lines]))
+        server.wait_step(job, 20)
+        return server, job
+
+    def blobs(self, server):
+        return {p.name for p in (server.state / "blobs").iterdir()}
+
+    def test_a_trace_has_the_layers_of_each_step(self):
+        server, job = self.start_with_job()
+        before = self.blobs(server)
+        path = server.state / "trace.json"
+        said = server.cli("profile", job, "--steps", 3, "-O", path)
+        self.assertIn("3 steps", said)
+        self.assertEqual(before, self.blobs(server), "the server keeps no trace")
+        events = json.loads(path.read_text())["traceEvents"]
+        names = {e["args"]["name"] for e in events if e["ph"] == "M"}
+        self.assertEqual({"step"}, names)
+        timed = [e for e in events if e["ph"] == "X"]
+        self.assertEqual({0, 1, 2}, {e["args"]["run"] for e in timed})
+        self.assertTrue(any("conv2d" in e["name"] for e in timed),
+                        sorted({e["name"] for e in timed}))
+        self.assertTrue(all(e["dur"] >= 0 for e in timed))
+        server.wait_step(job, int(server.job(job)["progress"]["step"]) + 20)
+
+    def test_a_profiled_job_ends_with_the_same_weights(self):
+        server, job = self.start_with_job(steps=4000)
+        server.cli("profile", job, "--steps", 20, "-O", server.state / "trace.json")
+        self.assertEqual("SUCCEEDED", server.wait_job(job)["state"])
+        other = server.submit(harness.digits_job("plain", steps=4000,
+                                                 checkpoint_every_steps=0))
+        self.assertEqual("SUCCEEDED", server.wait_job(other)["state"])
+        self.assertEqual(server.weights_sha256(server.job(other)),
+                         server.weights_sha256(server.job(job)))
+
+    def test_what_cannot_be_profiled_is_refused_in_words(self):
+        server, job = self.start_with_job()
+        path = server.state / "trace.json"
+        self.assertIn("no job", server.cli("profile", 99, "-O", path, code=3))
+        server.cli("profile", job, "--steps", 101, "-O", path, code=2)
+        held = server.submit(harness.digits_job("held") + "hold: true\n")
+        self.assertIn("gpupool why", server.cli("profile", held, "-O", path, code=6))
+        server.cli("cancel", job)
+        server.wait_job(job)
+        self.assertIn("CANCELLED", server.cli("profile", job, "-O", path, code=6))
+        self.assertFalse(path.exists())
+
+    def test_a_job_on_two_devices_is_refused(self):
+        server, job = self.start_with_job("devices: 2", devices="cpu:2")
+        self.assertIn("2 devices", server.cli("profile", job, "-O",
+                                              server.state / "trace.json", code=6))
+
+
+if __name__ == "__main__":
+    harness.main()

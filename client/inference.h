@@ -55,12 +55,18 @@ struct InferenceRun {
   }
 };
 
-// Sends the rows at `positions`. The first failing request ends the run with
-// its status. InvalidArgument when the table's width is not the model's.
+// Rows of a table. Borrowed.
+struct ChosenRows {
+  const CsvRows& table;
+  const std::vector<size_t>& positions;  // of the rows in the table
+};
+
+// Sends the rows in the order of their positions. The first failing request
+// ends the run with its status. InvalidArgument when the table's width is not
+// the model's.
 absl::StatusOr<InferenceRun> RunInference(Client& client,
                                           const InferenceOptions& options,
-                                          const CsvRows& table,
-                                          const std::vector<size_t>& positions);
+                                          const ChosenRows& rows);
 
 // The index of the largest value; the first of equals. `values` not empty.
 size_t ArgMax(absl::Span<const float> values);

@@ -2,7 +2,7 @@
 // is opened again behind the last event that arrived, so that every event is
 // seen once and in order.
 //
-// Thread-safety: a call uses the calling thread; `stop` may be asked for from
+// Thread-safety: a call uses the calling thread; a stop may be asked for from
 // any thread. A Client is borrowed for the call.
 #pragma once
 
@@ -28,14 +28,16 @@ struct WatchOptions {
   bool stored_only = false;
   // True: a first connection that fails is not tried again.
   bool fail_fast = true;
+  // Ends the watch (Cancelled) from any thread.
+  std::stop_token stop;
 };
 
 // Calls `on_event` for each event of the job until the job ends (Ok), its
 // stored events have all come where only those are asked for (Ok), or
-// `on_event` returns false (Ok). Cancelled when `stop` was asked for; NotFound
-// for an unknown job; Unavailable when the server did not come back.
+// `on_event` returns false (Ok). Cancelled when `options.stop` was asked for;
+// NotFound for an unknown job; Unavailable when the server did not come back.
 absl::Status WatchJob(Client& client, uint64_t job_id,
-                      const WatchOptions& options, std::stop_token stop,
+                      const WatchOptions& options,
                       const std::function<bool(const v1::JobEvent&)>& on_event);
 
 // True for the states that a job does not leave.

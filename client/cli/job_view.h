@@ -24,12 +24,16 @@ absl::Time ToTime(const google::protobuf::Timestamp& time);
 std::string Age(bool has_time, const google::protobuf::Timestamp& time,
                 absl::Time now);
 
-// One line a job: id, name, state, device, progress, loss, age, reason; and one
-// an array. Both are the newest first, and so is what is printed, at most
-// `limit` of it (0: all).
-void PrintJobs(const Stream& stream, bool headers,
-               const v1::ListJobsResponse& jobs,
-               const std::vector<v1::JobArray>& arrays, int limit,
+// Jobs and arrays of a listing. Borrowed.
+struct JobList {
+  const v1::ListJobsResponse& jobs;         // newest first
+  const std::vector<v1::JobArray>& arrays;  // newest first
+  int limit = 0;                            // most lines; 0: all
+};
+
+// Prints one line a job: id, name, state, device, progress, loss, age, reason;
+// and one an array. The newest come first.
+void PrintJobs(const Stream& stream, const JobList& list, bool headers,
                absl::Time now);
 
 // All of one job, a line a fact.

@@ -71,8 +71,8 @@ class Pool {
   explicit Pool(const QueuePolicy& policy) {
     state_.SetPolicy(policy);
     for (uint32_t i = 0; i < kMachines * kDevicesEach; ++i) {
-      state_.AddDevice(absl::StrCat("cuda:", i), "cuda", kDeviceBytes, 1,
-                       i / kDevicesEach);
+      state_.AddDevice(absl::StrCat("cuda:", i), "cuda", kDeviceBytes,
+                       {.node = i / kDevicesEach});
     }
     for (uint32_t i = 0; i < kMachines * kDevicesEach; ++i) {
       Send(WorkerReady{.device = DeviceId(i)});

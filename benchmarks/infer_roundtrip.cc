@@ -251,18 +251,29 @@ ModelInferRequest MakeRequest(Stub& stub, const std::string& model,
   return request;
 }
 
+// Requests in flight of one case, and its rounds.
+struct Load {
+  int concurrency = 1;
+  int rounds = 1;
+  double seconds = 0;  // length of each round
+};
+
 void Measure(Stub& ours, Stub& peer, const ModelInferRequest& request,
-             int concurrency, int rounds, double seconds) {
-  const std::chrono::duration<double> duration(seconds);
+             const Load& load) {
+  const std::chrono::duration<double> duration(load.seconds);
+  const auto run = [&](Stub& stub) {
+    return ClosedLoop(&stub, request, load.concurrency).Run(duration);
+  };
   std::vector<Figures> our_rounds, peer_rounds;
-  for (int round = -1; round < rounds; ++round) {  // the first round warms up
-    const Figures own = ClosedLoop(&ours, request, concurrency).Run(duration);
-    const Figures echo = ClosedLoop(&peer, request, concurrency).Run(duration);
+  // The first round warms up.
+  for (int round = -1; round < load.rounds; ++round) {
+    const Figures own = run(ours);
+    const Figures echo = run(peer);
     if (round < 0) continue;
     our_rounds.push_back(own);
     peer_rounds.push_back(echo);
   }
-  const std::string name = "c" + std::to_string(concurrency);
+  const std::string name = "c" + std::to_string(load.concurrency);
   const auto print = [&](const std::string& figure, const std::string& unit,
                          double Figures::*field) {
     Print(name + "-" + figure, unit, Median(our_rounds, field),
@@ -299,7 +310,8 @@ int main(int argc, char** argv) {
   const ModelInferRequest request =
       MakeRequest(*ours.stub, model, &output_bytes);
   for (int concurrency : {1, 8, 64}) {
-    Measure(*ours.stub, *peer.stub, request, concurrency, rounds, seconds);
+    Measure(*ours.stub, *peer.stub, request,
+            {.concurrency = concurrency, .rounds = rounds, .seconds = seconds});
   }
   return 0;
 }

@@ -127,11 +127,11 @@ class OurStep {
 class BareProducts {
  public:
   BareProducts() {
-    Add(kBatch, kHidden, kInputs, false, true);
-    Add(kBatch, kClasses, kHidden, false, true);
-    Add(kClasses, kHidden, kBatch, true, false);
-    Add(kBatch, kHidden, kClasses, false, false);
-    Add(kHidden, kInputs, kBatch, true, false);
+    Add({.m = kBatch, .n = kHidden, .k = kInputs, .transpose_b = true});
+    Add({.m = kBatch, .n = kClasses, .k = kHidden, .transpose_b = true});
+    Add({.m = kClasses, .n = kHidden, .k = kBatch, .transpose_a = true});
+    Add({.m = kBatch, .n = kHidden, .k = kClasses});
+    Add({.m = kHidden, .n = kInputs, .k = kBatch, .transpose_a = true});
   }
   void Run() {
     for (Product& product : products_) {
@@ -142,6 +142,13 @@ class BareProducts {
   }
 
  private:
+  // Sizes of y [m, n] = a [m, k] times b [k, n], and how the factors lie in
+  // memory.
+  struct Sizes {
+    int m = 0, n = 0, k = 0;
+    bool transpose_a = false;
+    bool transpose_b = false;
+  };
   struct Product {
     dnnl::matmul primitive;
     dnnl::memory a, b, y;
@@ -156,11 +163,11 @@ class BareProducts {
     std::memset(memory.get_data_handle(), 0, desc.get_size());
     return memory;
   }
-  void Add(int m, int n, int k, bool transpose_a, bool transpose_b) {
+  void Add(const Sizes& sizes) {
     Product p;
-    p.a = Matrix(m, k, transpose_a);
-    p.b = Matrix(k, n, transpose_b);
-    p.y = Matrix(m, n, false);
+    p.a = Matrix(sizes.m, sizes.k, sizes.transpose_a);
+    p.b = Matrix(sizes.k, sizes.n, sizes.transpose_b);
+    p.y = Matrix(sizes.m, sizes.n, false);
     p.primitive = dnnl::matmul(dnnl::matmul::primitive_desc(
         {p.a.get_desc(), p.b.get_desc(), p.y.get_desc()}, engine_));
     p.arguments[0] = {DNNL_ARG_SRC, p.a.get()};

@@ -182,9 +182,9 @@ absl::StatusOr<v1::JobArray> Client::RequeueArray(
 absl::Status Client::StreamArray(
     const v1::GetJobRequest& request, std::stop_token stop,
     std::function<bool(const v1::JobArray&)> on_change) {
-  return impl_->connection.ReadStream(*impl_->jobs,
-                                      &v1::JobService::Stub::WatchArray,
-                                      request, std::move(stop), on_change);
+  return impl_->connection.ReadStream(
+      *impl_->jobs, &v1::JobService::Stub::WatchArray, request,
+      {.on_message = on_change, .stop = std::move(stop)});
 }
 
 absl::StatusOr<v1::GetUsageResponse> Client::GetUsage(
@@ -253,21 +253,21 @@ absl::StatusOr<v1::ModelVersion> Client::PromoteCheckpoint(
     const v1::PromoteCheckpointRequest& request) {
   return impl_->connection.Call(
       *impl_->models, &v1::ModelService::Stub::PromoteCheckpoint, request,
-      Connection::kOnce, TimeLimit(impl_->options, request.wait()));
+      {Connection::kOnce, TimeLimit(impl_->options, request.wait())});
 }
 
 absl::StatusOr<v1::ModelVersion> Client::LoadVersion(
     const v1::LoadVersionRequest& request) {
   return impl_->connection.Call(
       *impl_->models, &v1::ModelService::Stub::LoadVersion, request,
-      Connection::kRepeat, TimeLimit(impl_->options, request.wait()));
+      {Connection::kRepeat, TimeLimit(impl_->options, request.wait())});
 }
 
 absl::StatusOr<v1::ModelVersion> Client::UnloadVersion(
     const v1::UnloadVersionRequest& request) {
   return impl_->connection.Call(
       *impl_->models, &v1::ModelService::Stub::UnloadVersion, request,
-      Connection::kRepeat, TimeLimit(impl_->options, request.wait()));
+      {Connection::kRepeat, TimeLimit(impl_->options, request.wait())});
 }
 
 absl::StatusOr<v1::DeleteVersionResponse> Client::DeleteVersion(
@@ -310,7 +310,7 @@ absl::Status Client::StreamJobProfile(
     std::function<bool(const v1::ProfileJobResponse&)> on_message) {
   return impl_->connection.ReadStream(*impl_->jobs,
                                       &v1::JobService::Stub::ProfileJob,
-                                      request, std::stop_token(), on_message);
+                                      request, {.on_message = on_message});
 }
 
 absl::Status Client::StreamMemoryDump(
@@ -318,7 +318,7 @@ absl::Status Client::StreamMemoryDump(
     std::function<bool(const v1::DumpMemoryResponse&)> on_message) {
   return impl_->connection.ReadStream(*impl_->devices,
                                       &v1::DeviceService::Stub::DumpMemory,
-                                      request, std::stop_token(), on_message);
+                                      request, {.on_message = on_message});
 }
 
 absl::StatusOr<v1::ServerInfo> Client::GetServerInfo(
@@ -345,7 +345,7 @@ absl::StatusOr<v1::DatabaseReport> Client::CheckDatabase(
     const v1::CheckDatabaseRequest& request) {
   return impl_->connection.Call(
       *impl_->admin, &v1::AdminService::Stub::CheckDatabase, request,
-      Connection::kRepeat, TimeLimit(impl_->options, true));
+      {Connection::kRepeat, TimeLimit(impl_->options, true)});
 }
 
 absl::Status Client::StreamBackup(
@@ -353,7 +353,7 @@ absl::Status Client::StreamBackup(
     std::function<bool(const v1::BackUpDatabaseResponse&)> on_message) {
   return impl_->connection.ReadStream(*impl_->admin,
                                       &v1::AdminService::Stub::BackUpDatabase,
-                                      request, std::stop_token(), on_message);
+                                      request, {.on_message = on_message});
 }
 
 absl::StatusOr<inference::ModelMetadataResponse> Client::ModelMetadata(
@@ -373,17 +373,17 @@ absl::StatusOr<inference::ModelInferResponse> Client::ModelInfer(
 absl::Status Client::StreamJob(
     const v1::WatchJobRequest& request, std::stop_token stop,
     std::function<bool(const v1::JobEvent&)> on_event) {
-  return impl_->connection.ReadStream(*impl_->jobs,
-                                      &v1::JobService::Stub::WatchJob, request,
-                                      std::move(stop), on_event);
+  return impl_->connection.ReadStream(
+      *impl_->jobs, &v1::JobService::Stub::WatchJob, request,
+      {.on_message = on_event, .stop = std::move(stop)});
 }
 
 absl::Status Client::WatchDevices(
     const v1::WatchDevicesRequest& request, std::stop_token stop,
     std::function<bool(const v1::ListDevicesResponse&)> on_devices) {
-  return impl_->connection.ReadStream(*impl_->devices,
-                                      &v1::DeviceService::Stub::WatchDevices,
-                                      request, std::move(stop), on_devices);
+  return impl_->connection.ReadStream(
+      *impl_->devices, &v1::DeviceService::Stub::WatchDevices, request,
+      {.on_message = on_devices, .stop = std::move(stop)});
 }
 
 absl::StatusOr<v1::Dataset> Client::StreamDataset(
@@ -409,7 +409,7 @@ absl::Status Client::StreamExport(
     std::function<bool(const v1::ExportModelResponse&)> on_message) {
   return impl_->connection.ReadStream(*impl_->models,
                                       &v1::ModelService::Stub::ExportModel,
-                                      request, std::stop_token(), on_message);
+                                      request, {.on_message = on_message});
 }
 
 }  // namespace gpupool::client

@@ -75,12 +75,14 @@ Connection::Connection(const ClientOptions& options)
       retry_window_(options.retry_window),
       channel_(OpenChannel(options.address)) {}
 
-Connection::Limits Connection::StartCall(Repeat repeat,
-                                         absl::Duration timeout) const {
-  if (timeout <= absl::ZeroDuration()) timeout = call_timeout_;
+Connection::Limits Connection::StartCall(const Patience& patience) const {
+  const absl::Duration timeout = patience.timeout > absl::ZeroDuration()
+                                     ? patience.timeout
+                                     : call_timeout_;
   const absl::Time now = absl::Now();
-  const absl::Duration window =
-      repeat == kOnce ? absl::ZeroDuration() : std::min(retry_window_, timeout);
+  const absl::Duration window = patience.repeat == kOnce
+                                    ? absl::ZeroDuration()
+                                    : std::min(retry_window_, timeout);
   return {timeout, now + timeout, now + window};
 }
 

@@ -27,20 +27,36 @@ class Connection {
  public:
   enum Repeat { kRepeat, kOnce };
 
+  // Repeats and time limit of a call. A Repeat alone converts to one with the
+  // client's time limit.
+  struct Patience {
+    Patience(Repeat repeat, absl::Duration timeout = absl::ZeroDuration())
+        : repeat(repeat), timeout(timeout) {}
+    Repeat repeat;
+    absl::Duration timeout;  // time limit of each try; 0: the client's
+  };
+
+  // Reader of a stream. Borrows the function.
+  template <typename Message>
+  struct Listener {
+    // Returns whether it wants more.
+    const std::function<bool(const Message&)>& on_message;
+    std::stop_token stop = {};
+  };
+
   explicit Connection(const ClientOptions& options);
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
-  // Makes one unary call. If `repeat` allows, retries it while the server is
+  // Makes one unary call. If `patience` allows, retries it while the server is
   // unavailable and the retry window is open.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(
       Stub& stub,
       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                    Response*),
-      const Request& request, Repeat repeat,
-      absl::Duration timeout = absl::ZeroDuration()) {
-    const Limits limits = StartCall(repeat, timeout);
+      const Request& request, const Patience& patience) {
+    const Limits limits = StartCall(patience);
     Backoff backoff({}, NewSeed());
     while (true) {
       grpc::ClientContext context;
@@ -57,27 +73,30 @@ class Connection {
   }
 
   // Reads a stream without a time limit, until it ends (returns its status),
-  // `on_message` returns false (returns Ok) or `stop` is requested (returns
+  // the listener wants no more (returns Ok) or its stop is requested (returns
   // Cancelled).
   template <typename Stub, typename Request, typename Message>
-  absl::Status ReadStream(
-      Stub& stub,
-      std::unique_ptr<grpc::ClientReader<Message>> (Stub::*method)(
-          grpc::ClientContext*, const Request&),
-      const Request& request, std::stop_token stop,
-      const std::function<bool(const Message&)>& on_message) {
+  absl::Status ReadStream(Stub& stub,
+                          std::unique_ptr<grpc::ClientReader<Message>> (
+                              Stub::*method)(grpc::ClientContext*,
+                                             const Request&),
+                          const Request& request,
+                          const Listener<Message>& listener) {
     grpc::ClientContext context;
     auto reader = (stub.*method)(&context, request);
-    std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
+    std::stop_callback cancel(listener.stop,
+                              [&context] { context.TryCancel(); });
     Message message;
     bool satisfied = false;
     while (!satisfied && reader->Read(&message)) {
-      satisfied = !on_message(message);
+      satisfied = !listener.on_message(message);
     }
     if (satisfied) context.TryCancel();
     const grpc::Status status = reader->Finish();
     if (satisfied) return absl::OkStatus();
-    if (stop.stop_requested()) return absl::CancelledError("stopped");
+    if (listener.stop.stop_requested()) {
+      return absl::CancelledError("stopped");
+    }
     return Explain(status, absl::InfiniteDuration());
   }
 
@@ -117,7 +136,7 @@ class Connection {
     absl::Time last_try;
   };
 
-  Limits StartCall(Repeat repeat, absl::Duration timeout) const;
+  Limits StartCall(const Patience& patience) const;
   // Returns the same code. If the connection failed and not the server, the
   // text says what could not be reached, why, and what to do.
   absl::Status Explain(const grpc::Status& status, absl::Duration timeout);

@@ -52,15 +52,13 @@ absl::StatusOr<std::vector<int64_t>> RowShape(
 class Sender {
  public:
   Sender(Client& client, const InferenceOptions& options,
-         const ModelShape& shape, const CsvRows& table,
-         const std::vector<size_t>& positions)
+         const ModelShape& shape, const ChosenRows& rows)
       : client_(client),
         options_(options),
         shape_(shape),
-        table_(table),
-        positions_(positions),
-        requests_((positions.size() + options.batch - 1) / options.batch) {
-    run_.rows = positions.size();
+        rows_(rows),
+        requests_((rows.positions.size() + options.batch - 1) / options.batch) {
+    run_.rows = rows.positions.size();
     run_.output_width = Product(shape.output_shape);
     run_.outputs.resize(run_.rows * run_.output_width);
     run_.latencies_ms.resize(requests_);
@@ -98,7 +96,7 @@ class Sender {
 
   absl::Status SendOne(size_t request) {
     const size_t first = request * options_.batch;
-    const size_t rows = std::min(options_.batch, positions_.size() - first);
+    const size_t rows = std::min(options_.batch, run_.rows - first);
     const inference::ModelInferRequest message = MakeRequest(first, rows);
     const absl::Time start = absl::Now();
     const absl::StatusOr<inference::ModelInferResponse> answer =
@@ -119,11 +117,12 @@ class Sender {
     input.add_shape(static_cast<int64_t>(rows));
     for (int64_t dimension : shape_.input_shape) input.add_shape(dimension);
     std::string& raw = *message.add_raw_input_contents();
-    const size_t row_bytes = table_.width * sizeof(float);
+    const size_t row_bytes = rows_.table.width * sizeof(float);
     raw.resize(rows * row_bytes);
     for (size_t i = 0; i < rows; ++i) {
       std::memcpy(raw.data() + i * row_bytes,
-                  table_.Row(positions_[first + i]).data(), row_bytes);
+                  rows_.table.Row(rows_.positions[first + i]).data(),
+                  row_bytes);
     }
     return message;
   }
@@ -149,8 +148,7 @@ class Sender {
   Client& client_;
   const InferenceOptions& options_;
   const ModelShape& shape_;
-  const CsvRows& table_;
-  const std::vector<size_t>& positions_;
+  const ChosenRows rows_;
   const size_t requests_;
   InferenceRun run_;  // each request writes its own part
   std::atomic<size_t> next_ = 0;
@@ -177,9 +175,9 @@ absl::StatusOr<ModelShape> ShapeFromMetadata(
                     metadata.outputs(0).name(), *std::move(output)};
 }
 
-absl::StatusOr<InferenceRun> RunInference(
-    Client& client, const InferenceOptions& options, const CsvRows& table,
-    const std::vector<size_t>& positions) {
+absl::StatusOr<InferenceRun> RunInference(Client& client,
+                                          const InferenceOptions& options,
+                                          const ChosenRows& rows) {
   inference::ModelMetadataRequest request;
   request.set_name(options.model);
   request.set_version(options.version);
@@ -188,6 +186,7 @@ absl::StatusOr<InferenceRun> RunInference(
   if (!metadata.ok()) return metadata.status();
   const absl::StatusOr<ModelShape> shape = ShapeFromMetadata(*metadata);
   if (!shape.ok()) return shape.status();
+  const CsvRows& table = rows.table;
   const size_t width = Product(shape->input_shape);
   if (width != table.width) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -196,7 +195,7 @@ absl::StatusOr<InferenceRun> RunInference(
         table.width, table.labels.empty() ? "" : " besides the label",
         "; see --label-column and --no-labels"));
   }
-  return Sender(client, options, *shape, table, positions).Run();
+  return Sender(client, options, *shape, rows).Run();
 }
 
 size_t ArgMax(absl::Span<const float> values) {

@@ -55,12 +55,18 @@ struct InferenceRun {
   }
 };
 
-// Sends the rows at `positions`. The first request that fails ends the run with
-// its status. InvalidArgument if the table's width differs from the model's.
+// Rows of a table. Borrowed.
+struct ChosenRows {
+  const CsvRows& table;
+  const std::vector<size_t>& positions;  // positions of the rows in the table
+};
+
+// Sends the rows in the order of their positions. The first request that fails
+// ends the run with its status. InvalidArgument if the table's width differs
+// from the model's.
 absl::StatusOr<InferenceRun> RunInference(Client& client,
                                           const InferenceOptions& options,
-                                          const CsvRows& table,
-                                          const std::vector<size_t>& positions);
+                                          const ChosenRows& rows);
 
 // Returns the index of the largest value, or of the first of equal ones.
 // `values` must not be empty.

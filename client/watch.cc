@@ -12,7 +12,7 @@ namespace gpupool::client {
 namespace {
 
 // Sleeps. Returns false if `stop` was requested before the time was over.
-bool SleepUnlessStopped(absl::Duration duration, std::stop_token stop) {
+bool SleepUnlessStopped(absl::Duration duration, const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any wakeup;
   std::unique_lock<std::mutex> lock(mutex);
@@ -30,7 +30,6 @@ bool IsFinal(v1::JobState state) {
 
 absl::Status WatchJob(
     Client& client, uint64_t job_id, const WatchOptions& options,
-    std::stop_token stop,
     const std::function<bool(const v1::JobEvent&)>& on_event) {
   v1::WatchJobRequest request;
   request.set_id(job_id);
@@ -43,7 +42,7 @@ absl::Status WatchJob(
   std::optional<absl::Time> broken_since;
   while (true) {
     const absl::Status status =
-        client.StreamJob(request, stop, [&](const v1::JobEvent& event) {
+        client.StreamJob(request, options.stop, [&](const v1::JobEvent& event) {
           connected = true;
           broken_since.reset();
           backoff.Reset();
@@ -53,7 +52,7 @@ absl::Status WatchJob(
           request.set_after_sequence(event.sequence());
           return on_event(event);
         });
-    if (stop.stop_requested()) return absl::CancelledError("stopped");
+    if (options.stop.stop_requested()) return absl::CancelledError("stopped");
     // Ok is not retryable: the job has ended, or `on_event` wants no more.
     if (!IsRetryable(status)) return status;
     if (options.fail_fast && !connected) return status;
@@ -64,7 +63,7 @@ absl::Status WatchJob(
       return status;
     }
     if (options.on_reconnect) options.on_reconnect(status);
-    if (!SleepUnlessStopped(wait, stop)) {
+    if (!SleepUnlessStopped(wait, options.stop)) {
       return absl::CancelledError("stopped");
     }
   }

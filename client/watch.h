@@ -2,8 +2,8 @@
 // opened again after the last event that arrived, so that every event is seen
 // once and in order.
 //
-// Thread-safety: a call uses the calling thread. Any thread may request `stop`.
-// A Client is borrowed for the call.
+// Thread-safety: a call uses the calling thread. Any thread may request a
+// stop. A Client is borrowed for the call.
 #pragma once
 
 #include <cstdint>
@@ -28,16 +28,18 @@ struct WatchOptions {
   bool stored_only = false;
   // Whether the first connection is not retried.
   bool fail_fast = true;
+  // Ends the watch (Cancelled) from any thread.
+  std::stop_token stop;
 };
 
 // Calls `on_event` for each event of the job. Returns
 //   Ok           the job has ended, `on_event` returned false, or, with
 //                stored_only, all stored events have arrived
-//   Cancelled    `stop` was requested
+//   Cancelled    `options.stop` was requested
 //   NotFound     there is no such job
 //   Unavailable  the server did not come back
 absl::Status WatchJob(Client& client, uint64_t job_id,
-                      const WatchOptions& options, std::stop_token stop,
+                      const WatchOptions& options,
                       const std::function<bool(const v1::JobEvent&)>& on_event);
 
 // Returns whether a job never leaves the state.

@@ -72,6 +72,12 @@ bool IsList(const Descriptor& type) {
          !type.field(0)->is_map();
 }
 
+// A value and its place: after its key, or the value itself in a sequence.
+struct Entry {
+  const YAML::Node& key;
+  const YAML::Node& value;
+};
+
 // Reads one document. Keeps the name of the source for errors.
 class Reader {
  public:
@@ -83,11 +89,11 @@ class Reader {
     if (node.IsNull()) return absl::OkStatus();
     if (node.IsScalar() && IsList(type) &&
         type.field(0)->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
-      return ReadField(node, node, *type.field(0), message, depth);
+      return ReadField({node, node}, *type.field(0), message, depth);
     }
     if (node.IsScalar()) return ReadWord(node, message, depth);
     if (node.IsSequence() && IsList(type)) {
-      return ReadField(node, node, *type.field(0), message, depth);
+      return ReadField({node, node}, *type.field(0), message, depth);
     }
     if (!node.IsMap()) {
       return Error(
@@ -102,7 +108,8 @@ class Reader {
       if (!seen.insert(key).second) {
         return Error(entry.first, absl::StrCat(Quoted(key), " is given twice"));
       }
-      absl::Status read = ReadEntry(entry.first, entry.second, message, depth);
+      absl::Status read =
+          ReadEntry({entry.first, entry.second}, message, depth);
       if (!read.ok()) return read;
     }
     return absl::OkStatus();
@@ -121,18 +128,17 @@ class Reader {
   }
 
  private:
-  absl::Status ReadEntry(const YAML::Node& key_node, const YAML::Node& value,
-                         Message& message, int depth) {
-    const std::string& key = key_node.Scalar();
+  absl::Status ReadEntry(const Entry& entry, Message& message, int depth) {
+    const std::string& key = entry.key.Scalar();
     const Descriptor& type = *message.GetDescriptor();
     if (const FieldDescriptor* field = type.FindFieldByName(key)) {
-      return ReadField(key_node, value, *field, message, depth);
+      return ReadField(entry, *field, message, depth);
     }
     if (const OneofDescriptor* oneof = FindOneof(type, key)) {
-      return ReadOneof(key_node, value, *oneof, message, depth);
+      return ReadOneof(entry, *oneof, message, depth);
     }
     const std::vector<std::string> keys = KeysOf(type);
-    return Error(key_node,
+    return Error(entry.key,
                  absl::StrCat("unknown field ", Quoted(key), " in ",
                               type.name(), DidYouMean(key, keys), Known(keys)));
   }
@@ -143,7 +149,7 @@ class Reader {
     const std::string& word = node.Scalar();
     if (IsTextMessage(type)) return ReadText(node, message);
     if (const FieldDescriptor* file = type.FindFieldByName("file")) {
-      return ReadOne(node, node, *file, message, depth);
+      return ReadOne({node, node}, *file, message, depth);
     }
     const FieldDescriptor* field = type.FindFieldByName(word);
     if (field == nullptr ||
@@ -163,7 +169,7 @@ class Reader {
                     : absl::StrCat("unknown ", type.name(), " ", Quoted(word),
                                    DidYouMean(word, words), Known(words)));
     }
-    return ReadField(node, YAML::Node(), *field, message, depth);
+    return ReadField({node, YAML::Node()}, *field, message, depth);
   }
 
   absl::Status ReadText(const YAML::Node& node, Message& message) {
@@ -188,19 +194,18 @@ class Reader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadOneof(const YAML::Node& key_node, const YAML::Node& value,
-                         const OneofDescriptor& oneof, Message& message,
-                         int depth) {
-    YAML::Node name = value;
+  absl::Status ReadOneof(const Entry& entry, const OneofDescriptor& oneof,
+                         Message& message, int depth) {
+    YAML::Node name = entry.value;
     YAML::Node content;
-    if (value.IsMap() && value.size() == 1) {
+    if (entry.value.IsMap() && entry.value.size() == 1) {
       // An assignment would change the document itself.
-      name.reset(value.begin()->first);
-      content.reset(value.begin()->second);
+      name.reset(entry.value.begin()->first);
+      content.reset(entry.value.begin()->second);
     }
     const std::vector<std::string> members = MembersOf(oneof);
     if (!name.IsScalar()) {
-      return Error(key_node,
+      return Error(entry.key,
                    absl::StrCat("'", oneof.name(), "' needs exactly one of ",
                                 absl::StrJoin(members, ", ")));
     }
@@ -212,39 +217,40 @@ class Reader {
           absl::StrCat("unknown ", oneof.name(), " ", Quoted(name.Scalar()),
                        DidYouMean(name.Scalar(), members), Known(members)));
     }
-    return ReadField(name, content, *field, message, depth);
+    return ReadField({name, content}, *field, message, depth);
   }
 
-  absl::Status ReadField(const YAML::Node& key, const YAML::Node& value,
-                         const FieldDescriptor& field, Message& message,
-                         int depth) {
+  absl::Status ReadField(const Entry& entry, const FieldDescriptor& field,
+                         Message& message, int depth) {
     const Reflection& reflection = *message.GetReflection();
     if (const OneofDescriptor* oneof = field.real_containing_oneof();
         oneof != nullptr && reflection.HasOneof(message, oneof)) {
       return Error(
-          key, absl::StrCat(
-                   "'", field.name(), "' and '",
-                   reflection.GetOneofFieldDescriptor(message, oneof)->name(),
-                   "' are both given; choose one ", oneof->name()));
+          entry.key,
+          absl::StrCat(
+              "'", field.name(), "' and '",
+              reflection.GetOneofFieldDescriptor(message, oneof)->name(),
+              "' are both given; choose one ", oneof->name()));
     }
-    if (field.is_map()) return ReadMap(key, value, field, message, depth);
-    if (!field.is_repeated()) return ReadOne(key, value, field, message, depth);
-    if (!value.IsSequence()) return ReadOne(key, value, field, message, depth);
-    for (const YAML::Node& element : value) {
+    if (field.is_map()) return ReadMap(entry, field, message, depth);
+    if (!field.is_repeated() || !entry.value.IsSequence()) {
+      return ReadOne(entry, field, message, depth);
+    }
+    for (const YAML::Node& element : entry.value) {
       if (element.IsNull()) {
         return Error(element,
                      absl::StrCat("'", field.name(), "' has an empty item"));
       }
-      absl::Status read = ReadOne(element, element, field, message, depth);
+      absl::Status read = ReadOne({element, element}, field, message, depth);
       if (!read.ok()) return read;
     }
     return absl::OkStatus();
   }
 
   // Reads one value of a field. Appends it if the field is repeated.
-  absl::Status ReadOne(const YAML::Node& key, const YAML::Node& value,
-                       const FieldDescriptor& field, Message& message,
-                       int depth) {
+  absl::Status ReadOne(const Entry& entry, const FieldDescriptor& field,
+                       Message& message, int depth) {
+    const YAML::Node& value = entry.value;
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       const Reflection& reflection = *message.GetReflection();
       Message& child = field.is_repeated()
@@ -253,8 +259,9 @@ class Reader {
       return Read(value, child, depth + 1);
     }
     if (value.IsNull()) {
-      return Error(key, absl::StrCat("'", field.name(), "' has no value; ",
-                                     "it needs ", ExpectedValue(field)));
+      return Error(entry.key,
+                   absl::StrCat("'", field.name(), "' has no value; ",
+                                "it needs ", ExpectedValue(field)));
     }
     if (!value.IsScalar()) {
       return Error(value, absl::StrCat("'", field.name(), "' needs ",
@@ -265,19 +272,19 @@ class Reader {
     return set.ok() ? set : Error(value, set.message());
   }
 
-  absl::Status ReadMap(const YAML::Node& key, const YAML::Node& value,
-                       const FieldDescriptor& field, Message& message,
-                       int depth) {
-    if (!value.IsMap()) {
-      return Error(key, absl::StrCat("'", field.name(), "' needs a mapping"));
+  absl::Status ReadMap(const Entry& entry, const FieldDescriptor& field,
+                       Message& message, int depth) {
+    if (!entry.value.IsMap()) {
+      return Error(entry.key,
+                   absl::StrCat("'", field.name(), "' needs a mapping"));
     }
-    for (const auto& entry : value) {
+    for (const auto& pair : entry.value) {
       Message& item = *message.GetReflection()->AddMessage(&message, &field);
       const Descriptor& type = *field.message_type();
       absl::Status read =
-          ReadOne(entry.first, entry.first, *type.map_key(), item, depth);
+          ReadOne({pair.first, pair.first}, *type.map_key(), item, depth);
       if (!read.ok()) return read;
-      read = ReadOne(entry.first, entry.second, *type.map_value(), item, depth);
+      read = ReadOne({pair.first, pair.second}, *type.map_value(), item, depth);
       if (!read.ok()) return read;
     }
     return absl::OkStatus();

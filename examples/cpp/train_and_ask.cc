@@ -43,7 +43,7 @@ v1::SubmitJobRequest DigitsJob() {
 absl::Status Follow(client::Client& server, uint64_t job) {
   v1::StateChange last;
   absl::Status watched =
-      client::WatchJob(server, job, {}, {}, [&](const v1::JobEvent& event) {
+      client::WatchJob(server, job, {}, [&](const v1::JobEvent& event) {
         if (event.has_progress()) {
           std::printf(
               "step %llu of %llu, loss %.4f\n",
@@ -73,7 +73,8 @@ absl::Status Ask(client::Client& server, const std::string& model,
   std::vector<size_t> all(images.rows);
   std::iota(all.begin(), all.end(), 0);
   const absl::StatusOr<client::InferenceRun> run = client::RunInference(
-      server, {.model = model, .batch = 32, .concurrency = 4}, images, all);
+      server, {.model = model, .batch = 32, .concurrency = 4},
+      {.table = images, .positions = all});
   if (!run.ok()) return run.status();
   size_t right = 0;
   for (size_t row = 0; row < run->rows; ++row) {

@@ -59,13 +59,20 @@ std::string OwnText(PreemptionReason reason, const Values&... values) {
   return absl::Substitute(RowOf(reason).own, values...);
 }
 
-// Returns the view of a running job: whether it gives way to `job`, and why.
-// `borrows`: its place may be taken for the guarantee of the job's tenant.
+// Waiting job's claim on the place of a running one.
+struct Claim {
+  const Job& job;
+  bool borrows = false;  // the guarantee of the job's tenant may take the place
+};
+
+// Returns the view of a running job: whether it gives way to the claim, and
+// why.
 //
 // The order of the branches mirrors the preemption policy, so that the text
 // names the first condition that decides there. Keep both in step.
 Explanation::RunningView ViewOf(const State& state, const Job& running,
-                                bool borrows, const Job& job, absl::Time now) {
+                                const Claim& claim, absl::Time now) {
+  const auto& [job, borrows] = claim;
   const Queue& queue = state.QueueOf(job);
   const absl::Duration min_run = state.QueueOf(running).min_run;
   const bool takes = state.queues().TakesFrom(job.queue, running.queue);
@@ -311,12 +318,11 @@ void AddDevices(const State& state, const Job& job, absl::Time now,
     for (JobId running : device.jobs) {
       // A job on several devices is told once.
       if (!seen.insert(running).second) continue;
+      const Job& other = state.jobs().at(running);
+      const bool borrows = reclaims && !guaranteed.contains(running) &&
+                           !state.queues().IsAbove(other.queue, job.queue);
       explained.running.push_back(
-          ViewOf(state, state.jobs().at(running),
-                 reclaims && !guaranteed.contains(running) &&
-                     !state.queues().IsAbove(state.jobs().at(running).queue,
-                                             job.queue),
-                 job, now));
+          ViewOf(state, other, {.job = job, .borrows = borrows}, now));
     }
   }
 }

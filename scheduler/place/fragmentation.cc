@@ -70,10 +70,9 @@ double Fragmentation(const SiteSpace& site, const Machine& machine,
   return fragmentation;
 }
 
-SiteChoice LeastFragmenting(absl::Span<const SiteSpace> sites, size_t at,
-                            const Machine& machine, const SiteNeed& need,
-                            absl::Span<const size_t> usable,
+SiteChoice LeastFragmenting(const SiteOnMachine& place, const SiteNeed& need,
                             absl::Span<const TypicalNeed> typical) {
+  const auto& [machine, sites, at, usable] = place;
   const SiteSpace& site = sites[at];
   const Machine after = Taken(machine, need);
   std::vector<size_t> fullest(usable.begin(), usable.end());

@@ -47,17 +47,24 @@ struct SiteNeed {
   HostNeed host = {};    // host need of each device
 };
 
-// Returns the devices of sites[at] where the fragmentation of the machine's
+// Site of a machine and what it shares the machine with. Borrowed.
+struct SiteOnMachine {
+  const Machine& machine;
+  absl::Span<const SiteSpace> sites;  // sites of the machine
+  size_t at = 0;                      // index of the site
+  // Devices that may be taken: indexes into SiteSpace::free.
+  absl::Span<const size_t> usable;
+};
+
+// Returns the devices of the site where the fragmentation of the machine's
 // sites grows least.
 //   * One rank: the best device; of equally good ones the one where the least
 //     is left.
 //   * Several ranks: the fullest devices that have room.
 //
-// Takes only devices in `usable`: indexes, at least need.devices of them, each
-// with enough free bytes. Cost is typical needs times devices.
-SiteChoice LeastFragmenting(absl::Span<const SiteSpace> sites, size_t at,
-                            const Machine& machine, const SiteNeed& need,
-                            absl::Span<const size_t> usable,
+// Takes only usable devices: at least need.devices of them, each with enough
+// free bytes. Cost is typical needs times devices.
+SiteChoice LeastFragmenting(const SiteOnMachine& place, const SiteNeed& need,
                             absl::Span<const TypicalNeed> typical);
 
 }  // namespace gpupool::scheduler

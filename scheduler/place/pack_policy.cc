@@ -97,11 +97,14 @@ class Packing {
       indexes.push_back(index_[device->id.value()]);
     }
     const SiteChoice found =
-        LeastFragmenting(spaces.sites, at, state_.machines()[machine],
+        LeastFragmenting({.machine = state_.machines()[machine],
+                          .sites = spaces.sites,
+                          .at = at,
+                          .usable = indexes},
                          {.devices = need_.devices,
                           .bytes = need_.bytes,
                           .host = need_.demands.host},
-                         indexes, state_.needs().typical());
+                         state_.needs().typical());
     Choice choice{.devices = {}, .growth = found.growth};
     for (size_t index : found.devices) {
       const auto position = std::find(indexes.begin(), indexes.end(), index);

@@ -59,10 +59,10 @@ class Filler {
       const FillNode& node = nodes_[number];
       for (uint32_t i = 0; i < node.devices; ++i) {
         state_.AddDevice(absl::StrCat(node.kind, ":", number, ".", i),
-                         node.kind, kWholeDevice, 1, number);
+                         node.kind, kWholeDevice, {.node = number});
       }
-      state_.AddDevice(absl::StrCat(kHostKind, ":", number), kHostKind, 0, 1,
-                       number);
+      state_.AddDevice(absl::StrCat(kHostKind, ":", number), kHostKind, 0,
+                       {.node = number});
       state_.SetHost(number, node.host);
       capacity_ += node.devices * kWholeDevice;
     }

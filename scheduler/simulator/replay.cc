@@ -93,7 +93,8 @@ absl::Status Replayer::AddDevices() {
   state_.SetPolicy(options_.policy);
   for (uint32_t node = 0; node < options_.nodes; ++node) {
     for (uint32_t i = 0; i < options_.devices_per_node; ++i) {
-      state_.AddDevice(absl::StrCat("gpu:", node, ".", i), "gpu", 1, 1, node);
+      state_.AddDevice(absl::StrCat("gpu:", node, ".", i), "gpu", 1,
+                       {.node = node});
     }
   }
   for (uint64_t i = 0; i < devices_; ++i) {

@@ -44,29 +44,26 @@ void TenantUsage::AddCapacity(absl::string_view kind, int64_t devices,
   capacity.bytes += bytes;
 }
 
-void TenantUsage::Take(absl::string_view tenant, absl::string_view kind,
-                       uint64_t bytes, absl::Time now,
+void TenantUsage::Take(const Use& use, absl::Time now,
                        absl::Duration half_life) {
-  Change(tenant, kind, 1, static_cast<int64_t>(bytes), now, half_life);
+  Change(use, 1, now, half_life);
 }
 
-void TenantUsage::GiveBack(absl::string_view tenant, absl::string_view kind,
-                           uint64_t bytes, absl::Time now,
+void TenantUsage::GiveBack(const Use& use, absl::Time now,
                            absl::Duration half_life) {
-  Change(tenant, kind, -1, -static_cast<int64_t>(bytes), now, half_life);
+  Change(use, -1, now, half_life);
 }
 
-void TenantUsage::Change(absl::string_view tenant, absl::string_view kind,
-                         int64_t devices, int64_t bytes, absl::Time now,
+void TenantUsage::Change(const Use& use, int64_t devices, absl::Time now,
                          absl::Duration half_life) {
   if (nodes_.size() >= most_nodes_) DropFaded(now, half_life);
-  for (absl::string_view path : PathOf(tenant)) {
+  for (absl::string_view path : PathOf(use.tenant)) {
     Node& node = nodes_[std::string(path)];
     node.mean = MeanAt(node, now, half_life);
     node.since = now;
-    Held& held = EntryOf(node.held, kind);
+    Held& held = EntryOf(node.held, use.kind);
     held.devices += devices;
-    held.bytes += bytes;
+    held.bytes += devices * static_cast<int64_t>(use.bytes);
     node.devices += devices;
     node.share = ShareOf(node);
   }

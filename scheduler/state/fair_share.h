@@ -47,11 +47,15 @@ class TenantUsage {
   // Adds the capacity of a device, or takes it away with negative numbers.
   void AddCapacity(absl::string_view kind, int64_t devices, int64_t bytes);
 
-  // Counts a device that a rank of the tenant's job takes or gives back.
-  void Take(absl::string_view tenant, absl::string_view kind, uint64_t bytes,
-            absl::Time now, absl::Duration half_life);
-  void GiveBack(absl::string_view tenant, absl::string_view kind,
-                uint64_t bytes, absl::Time now, absl::Duration half_life);
+  // Device that a rank of the tenant's job uses.
+  struct Use {
+    absl::string_view tenant;
+    absl::string_view kind;
+    uint64_t bytes = 0;
+  };
+  // Counts the device when it is taken or given back.
+  void Take(const Use& use, absl::Time now, absl::Duration half_life);
+  void GiveBack(const Use& use, absl::Time now, absl::Duration half_life);
 
   // Usage of a job that ended before this object was made, counted as if it had
   // run in one piece up to `end`. Counts with its own dominant share, which is
@@ -101,8 +105,9 @@ class TenantUsage {
     absl::Time since;
   };
 
-  void Change(absl::string_view tenant, absl::string_view kind, int64_t devices,
-              int64_t bytes, absl::Time now, absl::Duration half_life);
+  // Adds the use `devices` times, which may be negative.
+  void Change(const Use& use, int64_t devices, absl::Time now,
+              absl::Duration half_life);
   double ShareOf(const Node& node) const;
   static double MeanAt(const Node& node, absl::Time now,
                        absl::Duration half_life);

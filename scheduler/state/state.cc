@@ -49,24 +49,24 @@ WaitingGroup State::GroupOf(const Job& job) const {
 }
 
 DeviceId State::AddDevice(absl::string_view name, absl::string_view kind,
-                          uint64_t full_bytes, double fraction, uint32_t node) {
+                          uint64_t full_bytes, const DeviceOptions& options) {
   const DeviceId id(devices_.size());
   auto site = std::find(sites_.begin(), sites_.end(),
-                        std::make_pair(node, std::string(kind)));
-  if (site == sites_.end()) site = sites_.emplace(site, node, kind);
+                        std::make_pair(options.node, std::string(kind)));
+  if (site == sites_.end()) site = sites_.emplace(site, options.node, kind);
   Device& device = devices_.Add();
   device.id = id;
   device.name = std::string(name);
   device.kind = std::string(kind);
   device.site = static_cast<uint32_t>(site - sites_.begin());
-  auto machine = FindMachine(machines_, node);
+  auto machine = FindMachine(machines_, options.node);
   if (machine == machines_.end()) {
-    machine = machines_.insert(machine, Machine{.node = node});
+    machine = machines_.insert(machine, Machine{.node = options.node});
   }
   device.machine = static_cast<uint32_t>(machine - machines_.begin());
   queues_.AddDevice(name, kind);
   usage_.AddCapacity(kind, 1, 0);
-  StateEditor(*this).SetLimit(device, full_bytes, fraction);
+  StateEditor(*this).SetLimit(device, full_bytes, options.fraction);
   return id;
 }
 

@@ -50,6 +50,11 @@
 
 namespace gpupool::scheduler {
 
+struct DeviceOptions {
+  double fraction = 1;  // fraction of its bytes that may be used
+  uint32_t node = 0;    // number of its machine
+};
+
 class State {
  public:
   State() = default;
@@ -59,10 +64,8 @@ class State {
   State Clone() const { return *this; }
 
   // Adds a device that is not ready yet. Ids count from 0.
-  // `node` is the number of its machine.
   DeviceId AddDevice(absl::string_view name, absl::string_view kind,
-                     uint64_t full_bytes, double fraction = 1,
-                     uint32_t node = 0);
+                     uint64_t full_bytes, const DeviceOptions& options = {});
 
   // Restores the drain of a device from before a restart. Call before the first
   // job.

@@ -12,6 +12,11 @@ void TakeNextBytes(Thing& thing) {
   thing.next_bytes.reset();
 }
 
+// Returns the use of the device by one rank of the job.
+TenantUsage::Use UseOf(const Job& job, const Device& device) {
+  return {.tenant = job.tenant, .kind = device.kind, .bytes = job.bytes};
+}
+
 }  // namespace
 
 Job* StateEditor::FindJob(JobId id) { return state_.jobs_.Find(id); }
@@ -243,7 +248,7 @@ void StateEditor::PlaceJob(Job& job, std::vector<Rank> ranks) {
     used.milli_cores += job.demands.host.milli_cores;
     used.bytes += job.demands.host.bytes;
     state_.queues_.Take(job.queue);
-    state_.usage_.Take(job.tenant, device->kind, job.bytes, state_.now_,
+    state_.usage_.Take(UseOf(job, *device), state_.now_,
                        state_.policy_.usage_half_life);
   }
   if (!job.ranks.empty()) state_.queues_.CountRunning(job.queue, 1);
@@ -296,7 +301,7 @@ void StateEditor::GiveBack(const Job& job, const Rank& rank) {
   used.milli_cores -= job.demands.host.milli_cores;
   used.bytes -= job.demands.host.bytes;
   state_.queues_.GiveBack(job.queue);
-  state_.usage_.GiveBack(job.tenant, device->kind, job.bytes, state_.now_,
+  state_.usage_.GiveBack(UseOf(job, *device), state_.now_,
                          state_.policy_.usage_half_life);
 }
 

@@ -169,7 +169,7 @@ absl::Status Recover(const ControlOptions& options, const Store& store,
     const auto set = fractions.find(device.name);
     const scheduler::DeviceId id = ledger.state.AddDevice(
         device.name, KindOf(device.name), device.limit_bytes,
-        set == fractions.end() ? 1 : set->second);
+        {.fraction = set == fractions.end() ? 1 : set->second});
     const auto drain = drains.find(device.name);
     if (drain != drains.end()) {
       ledger.state.RestoreDrain(id, FromProto(drain->second));

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/align.h"
@@ -13,10 +14,21 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 
-absl::Status Refuse(const char* kind, uint32_t i, const char* what,
-                    uint64_t value, uint64_t limit) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "slot ", kind, " ", i, ": ", what, " is ", value, ", limit ", limit));
+// Place of a tensor in a slot.
+struct TensorPlace {
+  const char* kind = "";  // "input" or "output"
+  uint32_t index = 0;
+
+  // Returns "slot input 3: ".
+  std::string Text() const {
+    return absl::StrCat("slot ", kind, " ", index, ": ");
+  }
+};
+
+absl::Status Refuse(const TensorPlace& place, const char* what, uint64_t value,
+                    uint64_t limit) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(place.Text(), what, " is ", value, ", limit ", limit));
 }
 
 // Computes elements * element size. Returns false on overflow or a dimension
@@ -36,29 +48,29 @@ bool DenseBytes(const SlotTensor& tensor, uint64_t element_bytes,
 
 // Checks one tensor. Compares offset and bytes by subtraction, since their sum
 // could overflow.
-absl::Status CheckTensor(const SlotTensor& tensor, const char* kind, uint32_t i,
+absl::Status CheckTensor(const SlotTensor& tensor, const TensorPlace& place,
                          uint64_t slot_bytes) {
   const uint64_t element_bytes = SlotElementBytes(tensor.data_type);
   if (element_bytes == 0) {
-    return Refuse(kind, i, "data type", tensor.data_type, 9);
+    return Refuse(place, "data type", tensor.data_type, 9);
   }
   if (tensor.rank > kMaxSlotRank) {
-    return Refuse(kind, i, "rank", tensor.rank, kMaxSlotRank);
+    return Refuse(place, "rank", tensor.rank, kMaxSlotRank);
   }
   uint64_t bytes = 0;
   if (!DenseBytes(tensor, element_bytes, &bytes) || bytes != tensor.bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("slot ", kind, " ", i, ": ", tensor.bytes,
+        absl::StrCat(place.Text(), tensor.bytes,
                      " bytes do not match the dimensions, which need ", bytes));
   }
   if (tensor.offset % kSlotTensorAlignment != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("slot ", kind, " ", i, ": offset ", tensor.offset,
+        absl::StrCat(place.Text(), "offset ", tensor.offset,
                      " is no multiple of ", kSlotTensorAlignment));
   }
   if (bytes > slot_bytes || tensor.offset > slot_bytes - bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "slot ", kind, " ", i, ": ", bytes, " bytes at offset ", tensor.offset,
+        place.Text(), bytes, " bytes at offset ", tensor.offset,
         " exceed the slot's ", slot_bytes, " bytes; send fewer rows at once"));
   }
   return absl::OkStatus();
@@ -109,10 +121,12 @@ absl::Status CheckSlotHeader(const SlotHeader& header, uint64_t slot_bytes) {
                      kMaxSlotTensors));
   }
   for (uint32_t i = 0; i < header.input_count; ++i) {
-    RETURN_IF_ERROR(CheckTensor(header.inputs[i], "input", i, slot_bytes));
+    RETURN_IF_ERROR(CheckTensor(header.inputs[i], {.kind = "input", .index = i},
+                                slot_bytes));
   }
   for (uint32_t i = 0; i < header.output_count; ++i) {
-    RETURN_IF_ERROR(CheckTensor(header.outputs[i], "output", i, slot_bytes));
+    RETURN_IF_ERROR(CheckTensor(header.outputs[i],
+                                {.kind = "output", .index = i}, slot_bytes));
   }
   return CheckDisjointOutputs(header);
 }
@@ -127,8 +141,8 @@ absl::Status TakeOutputDims(const SlotHeader& answer, SlotHeader* header) {
     const bool dense =
         DenseBytes(tensor, SlotElementBytes(tensor.data_type), &tensor.bytes);
     if (!dense || tensor.bytes > header->outputs[i].bytes) {
-      return Refuse("output", i, "size in bytes", tensor.bytes,
-                    header->outputs[i].bytes);
+      return Refuse({.kind = "output", .index = i}, "size in bytes",
+                    tensor.bytes, header->outputs[i].bytes);
     }
     header->outputs[i] = tensor;
   }

@@ -351,7 +351,8 @@ void Batcher::Launch(std::unique_ptr<Batch> batch) {
   PackHeader(formats, options_.version_id, batch->rows, &slot.header());
   uint32_t first_row = 0;
   for (const InferenceCall* call : batch->calls) {
-    CopyRows(slot.header(), formats, call->inputs, first_row, slot.payload());
+    CopyRows(formats, call->inputs, first_row,
+             {.header = slot.header(), .payload = slot.payload()});
     first_row += call->inputs.rows;
   }
   batch->submitted = absl::Now();

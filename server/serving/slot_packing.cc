@@ -8,24 +8,16 @@
 namespace gpupool::server {
 namespace {
 
-// Fills in the tensors from `offset` on, each aligned. Returns the end.
-uint64_t PackTensors(absl::Span<const TensorFormat> formats,
-                     absl::Span<const int64_t> sizes, uint32_t rows,
-                     uint64_t offset, SlotTensor* tensors) {
-  for (size_t i = 0; i < formats.size(); ++i) {
-    const TensorFormat& format = formats[i];
-    SlotTensor& tensor = tensors[i];
-    tensor.data_type = static_cast<uint32_t>(format.data_type);
-    const uint32_t batch_rank = format.batched ? 1 : 0;
-    tensor.rank = static_cast<uint32_t>(format.row_shape.size()) + batch_rank;
-    tensor.dims[0] = rows;  // overwritten for models without a batch
-    const std::vector<int64_t> row_shape = format.RowShape(sizes);
-    std::copy(row_shape.begin(), row_shape.end(), tensor.dims + batch_rank);
-    tensor.offset = offset;
-    tensor.bytes = rows * format.RowBytes(sizes);
-    offset = engine::AlignUp(offset + tensor.bytes, kSlotTensorAlignment);
-  }
-  return offset;
+// Fills in the tensor apart from its offset.
+void PackTensor(const TensorFormat& format, absl::Span<const int64_t> sizes,
+                uint32_t rows, SlotTensor& tensor) {
+  tensor.data_type = static_cast<uint32_t>(format.data_type);
+  const uint32_t batch_rank = format.batched ? 1 : 0;
+  tensor.rank = static_cast<uint32_t>(format.row_shape.size()) + batch_rank;
+  tensor.dims[0] = rows;  // overwritten for models without a batch
+  const std::vector<int64_t> row_shape = format.RowShape(sizes);
+  std::copy(row_shape.begin(), row_shape.end(), tensor.dims + batch_rank);
+  tensor.bytes = rows * format.RowBytes(sizes);
 }
 
 }  // namespace
@@ -58,20 +50,27 @@ void PackHeader(const SlotFormats& formats, uint64_t version_id, uint32_t rows,
   header->rows = rows;
   header->input_count = static_cast<uint32_t>(formats.inputs.size());
   header->output_count = static_cast<uint32_t>(formats.outputs.size());
-  const uint64_t offset =
-      PackTensors(formats.inputs, formats.sizes, rows, 0, header->inputs);
-  PackTensors(formats.outputs, formats.sizes, rows, offset, header->outputs);
+  uint64_t offset = 0;
+  const auto pack = [&](absl::Span<const TensorFormat> tensors,
+                        SlotTensor* packed) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      PackTensor(tensors[i], formats.sizes, rows, packed[i]);
+      packed[i].offset = offset;
+      offset = engine::AlignUp(offset + packed[i].bytes, kSlotTensorAlignment);
+    }
+  };
+  pack(formats.inputs, header->inputs);
+  pack(formats.outputs, header->outputs);
 }
 
-void CopyRows(const SlotHeader& header, const SlotFormats& formats,
-              const CheckedInputs& inputs, uint32_t first_row,
-              absl::Span<std::byte> payload) {
+void CopyRows(const SlotFormats& formats, const CheckedInputs& inputs,
+              uint32_t first_row, const SlotContents& slot) {
   for (size_t i = 0; i < inputs.bytes.size(); ++i) {
     const absl::Span<const std::byte> rows = inputs.bytes[i];
-    const SlotTensor& tensor = header.inputs[i];
+    const SlotTensor& tensor = slot.header.inputs[i];
     const TensorFormat& format = formats.inputs[i];
-    std::byte* const to = payload.data() + tensor.offset +
-                          first_row * (tensor.bytes / header.rows);
+    std::byte* const to = slot.payload.data() + tensor.offset +
+                          first_row * (tensor.bytes / slot.header.rows);
     if (format.variable.empty() || inputs.sizes == inputs.served) {
       std::memcpy(to, rows.data(), rows.size());
       continue;

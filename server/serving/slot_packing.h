@@ -33,11 +33,16 @@ uint64_t PackedBytes(const SlotFormats& formats, uint32_t rows);
 void PackHeader(const SlotFormats& formats, uint64_t version_id, uint32_t rows,
                 SlotHeader* header);
 
+// Contents of a slot. Borrowed.
+struct SlotContents {
+  const SlotHeader& header;
+  absl::Span<std::byte> payload;
+};
+
 // Copies one request's rows behind those already there, padded to the served
-// sizes. `header` must be PackHeader's for `formats` with these sizes, and
+// sizes. The header must be PackHeader's for `formats` with these sizes, and
 // `first_row` + inputs.rows <= header.rows.
-void CopyRows(const SlotHeader& header, const SlotFormats& formats,
-              const CheckedInputs& inputs, uint32_t first_row,
-              absl::Span<std::byte> payload);
+void CopyRows(const SlotFormats& formats, const CheckedInputs& inputs,
+              uint32_t first_row, const SlotContents& slot);
 
 }  // namespace gpupool::server

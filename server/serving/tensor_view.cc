@@ -34,8 +34,8 @@ int64_t RowsOf(const TensorFormat& format, const TensorView& input) {
 
 // Checks the shape against the declared one, with -1 as any size, and the
 // number of rows.
-absl::Status CheckShape(absl::string_view model, const TensorFormat& format,
-                        uint32_t max_batch_size, const TensorView& input) {
+absl::Status CheckShape(const ModelInputs& model, const TensorFormat& format,
+                        const TensorView& input) {
   const std::vector<int64_t> declared = format.DeclaredShape();
   const bool same =
       input.shape.size() == declared.size() &&
@@ -45,15 +45,16 @@ absl::Status CheckShape(absl::string_view model, const TensorFormat& format,
                  });
   if (!same) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "unexpected shape for input '", input.name, "' for model ", model,
+        "unexpected shape for input '", input.name, "' for model ", model.label,
         ": expected ", ShapeText(format), ", got ", ShapeText(input.shape)));
   }
   const int64_t rows = RowsOf(format, input);
-  if (rows < 1 || rows > static_cast<int64_t>(max_batch_size)) {
+  if (rows < 1 || rows > static_cast<int64_t>(model.max_batch_size)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "inference request batch-size must be <= ", max_batch_size,
-        " and >= 1 for model ", model, ", got shape ", ShapeText(input.shape),
-        " for input '", input.name, "'; send fewer rows in one request"));
+        "inference request batch-size must be <= ", model.max_batch_size,
+        " and >= 1 for model ", model.label, ", got shape ",
+        ShapeText(input.shape), " for input '", input.name,
+        "'; send fewer rows in one request"));
   }
   return absl::OkStatus();
 }
@@ -70,23 +71,21 @@ absl::Status CheckType(absl::string_view model, const TensorFormat& format,
 }
 
 // Reads the sizes of the input's dimensions. Known sizes must agree.
-absl::Status TakeSizes(absl::string_view model, const TensorFormat& format,
-                       const TensorView& input,
-                       absl::Span<const SizedDimension> dimensions,
-                       CheckedInputs& checked) {
+absl::Status TakeSizes(const ModelInputs& model, const TensorFormat& format,
+                       const TensorView& input, CheckedInputs& checked) {
   for (const TensorFormat::Variable& variable : format.variable) {
     if (variable.dimension < 0) continue;
     const auto dimension = static_cast<size_t>(variable.dimension);
     const int64_t size = input.shape[variable.axis + (format.batched ? 1 : 0)];
-    ASSIGN_OR_RETURN(
-        checked.served[dimension],
-        SizeToServe(model, input.name, dimensions[dimension], size));
+    ASSIGN_OR_RETURN(checked.served[dimension],
+                     SizeToServe(model.label, input.name,
+                                 model.dimensions[dimension], size));
     int64_t& known = checked.sizes[dimension];
     if (known != 0 && known != size) {
       return absl::InvalidArgumentError(absl::StrCat(
           "input '", input.name, "' has ", size, " for dimension '",
-          dimensions[dimension].name, "', another place of the request ", known,
-          "; send the same in all"));
+          model.dimensions[dimension].name, "', another place of the request ",
+          known, "; send the same in all"));
     }
     known = size;
   }
@@ -202,21 +201,20 @@ absl::StatusOr<TensorFormat> MakeTensorFormat(
   return format;
 }
 
-absl::StatusOr<CheckedInputs> CheckInputs(
-    absl::string_view model, absl::Span<const TensorFormat> formats,
-    uint32_t max_batch_size, absl::Span<const TensorView> inputs,
-    absl::Span<const SizedDimension> dimensions) {
+absl::StatusOr<CheckedInputs> CheckInputs(const ModelInputs& model,
+                                          absl::Span<const TensorView> inputs) {
+  const absl::Span<const TensorFormat> formats = model.formats;
   CheckedInputs checked;
-  checked.sizes.resize(dimensions.size());
-  checked.served.resize(dimensions.size());
+  checked.sizes.resize(model.dimensions.size());
+  checked.served.resize(model.dimensions.size());
   checked.bytes.resize(formats.size());
   std::vector<const TensorView*> found(formats.size(), nullptr);
   for (const TensorView& input : inputs) {
     const TensorFormat* format = FindFormat(formats, input.name);
     if (format == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "unexpected inference input '", input.name, "' for model ", model,
-          "; it takes ", NamesText(formats)));
+          "unexpected inference input '", input.name, "' for model ",
+          model.label, "; it takes ", NamesText(formats)));
     }
     const size_t index = format - formats.data();
     if (found[index] != nullptr) {
@@ -225,10 +223,10 @@ absl::StatusOr<CheckedInputs> CheckInputs(
     }
     // The order matters: CheckBytes multiplies sizes that the checks before it
     // have bounded.
-    RETURN_IF_ERROR(CheckType(model, *format, input));
-    RETURN_IF_ERROR(CheckShape(model, *format, max_batch_size, input));
-    RETURN_IF_ERROR(TakeSizes(model, *format, input, dimensions, checked));
-    RETURN_IF_ERROR(CheckBytes(model, *format, checked.sizes, input));
+    RETURN_IF_ERROR(CheckType(model.label, *format, input));
+    RETURN_IF_ERROR(CheckShape(model, *format, input));
+    RETURN_IF_ERROR(TakeSizes(model, *format, input, checked));
+    RETURN_IF_ERROR(CheckBytes(model.label, *format, checked.sizes, input));
     found[index] = &input;
     checked.bytes[index] = input.bytes;
     const uint32_t rows = static_cast<uint32_t>(RowsOf(*format, input));
@@ -244,7 +242,7 @@ absl::StatusOr<CheckedInputs> CheckInputs(
   if (inputs.size() != formats.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "expected ", formats.size(), " inputs but got ", inputs.size(),
-        " inputs for model ", model, "; it takes ", NamesText(formats)));
+        " inputs for model ", model.label, "; it takes ", NamesText(formats)));
   }
   return checked;
 }

@@ -66,17 +66,22 @@ struct CheckedInputs {
   std::vector<int64_t> served;  // sizes of the program, none smaller
 };
 
-// Checks the inputs of a request. `model` is the model's name in messages,
-// "'digits' version 1". All errors are InvalidArgument and name the input, the
-// given and the expected:
+// Inputs that a model takes. Borrowed.
+struct ModelInputs {
+  absl::string_view label;  // model in messages: "'digits' version 1"
+  absl::Span<const TensorFormat> formats;
+  uint32_t max_batch_size = 1;
+  absl::Span<const SizedDimension> dimensions = {};
+};
+
+// Checks the inputs of a request. All errors are InvalidArgument and name the
+// input, the given and the expected:
 //   * wrong number of inputs, unknown or repeated name, data type, byte count
 //   * shape: the first dimension is 1 .. max_batch_size and equal in all
 //     inputs, the rest exactly the model's; without a batch all of it
 //   * sizes of `dimensions`: allowed ones, and equal in all inputs
-absl::StatusOr<CheckedInputs> CheckInputs(
-    absl::string_view model, absl::Span<const TensorFormat> formats,
-    uint32_t max_batch_size, absl::Span<const TensorView> inputs,
-    absl::Span<const SizedDimension> dimensions = {});
+absl::StatusOr<CheckedInputs> CheckInputs(const ModelInputs& model,
+                                          absl::Span<const TensorView> inputs);
 
 // Returns "[2,64]".
 std::string ShapeText(absl::Span<const int64_t> shape);

@@ -59,18 +59,23 @@ absl::Status SyncFolder(const std::string& directory) {
   return absl::OkStatus();
 }
 
+// File that holds the bytes until they are all there.
+struct TemporaryFile {
+  std::string path;
+  BlobFile file;
+};
+
 class FileBlobWriter : public BlobWriter {
  public:
-  FileBlobWriter(std::string directory, std::string temporary, BlobFile file,
+  FileBlobWriter(std::string directory, TemporaryFile temporary,
                  std::string sha256, uint64_t bytes)
       : directory_(std::move(directory)),
         temporary_(std::move(temporary)),
-        file_(std::move(file)),
         wanted_sha256_(std::move(sha256)),
         wanted_bytes_(bytes) {}
 
   ~FileBlobWriter() override {
-    if (!committed_) unlink(temporary_.c_str());
+    if (!committed_) unlink(temporary_.path.c_str());
   }
 
   absl::Status Append(absl::string_view bytes) override {
@@ -94,7 +99,8 @@ class FileBlobWriter : public BlobWriter {
     digest_.Update(bytes.data(), bytes.size());
     written_ += bytes.size();
     while (!bytes.empty()) {
-      const ssize_t count = write(file_.fd(), bytes.data(), bytes.size());
+      const ssize_t count =
+          write(temporary_.file.fd(), bytes.data(), bytes.size());
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return FileError("writing");
       bytes.remove_prefix(static_cast<size_t>(count));
@@ -116,9 +122,9 @@ class FileBlobWriter : public BlobWriter {
     }
     // The order makes the blob durable: bytes, then name, then folder. A crash
     // in between leaves a temporary file, which the sweep removes.
-    if (fsync(file_.fd()) != 0) return FileError("syncing");
+    if (fsync(temporary_.file.fd()) != 0) return FileError("syncing");
     const std::string path = absl::StrCat(directory_, "/", wanted_sha256_);
-    if (rename(temporary_.c_str(), path.c_str()) != 0) {
+    if (rename(temporary_.path.c_str(), path.c_str()) != 0) {
       return FileError("renaming");
     }
     committed_ = true;
@@ -126,8 +132,7 @@ class FileBlobWriter : public BlobWriter {
   }
 
   const std::string directory_;
-  const std::string temporary_;
-  BlobFile file_;
+  const TemporaryFile temporary_;
   const std::string wanted_sha256_;
   const uint64_t wanted_bytes_;
   uint64_t written_ = 0;
@@ -192,9 +197,9 @@ absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Create(
   std::string temporary = PathOf(absl::StrCat(kTemporaryPrefix, "XXXXXX"));
   BlobFile file(mkostemp(temporary.data(), O_CLOEXEC));
   if (file.fd() < 0) return FileError("creating a file");
-  return std::make_unique<FileBlobWriter>(directory_, std::move(temporary),
-                                          std::move(file), std::string(sha256),
-                                          bytes);
+  return std::make_unique<FileBlobWriter>(
+      directory_, TemporaryFile{std::move(temporary), std::move(file)},
+      std::string(sha256), bytes);
 }
 
 absl::StatusOr<std::string> BlobStore::Put(absl::string_view bytes) const {

@@ -111,8 +111,14 @@ std::string PlanCacheDir(const WorkerOptions& worker,
   return absl::StrCat(reads ? planned->folder : paths.folder, "/plans");
 }
 
+// Descriptors that the loop gets. Borrowed.
+struct LoopDescriptors {
+  int stop = -1;  // readable on a signal to stop
+  int work = -1;  // work page
+};
+
 absl::Status Serve(const WorkerOptions& worker, const WorkerPaths& paths,
-                   int stop_fd, int work_fd, Engine* engine) {
+                   const LoopDescriptors& descriptors, Engine* engine) {
   ASSIGN_OR_RETURN(
       ReportSpool spool,
       ReportSpool::Open(
@@ -123,13 +129,13 @@ absl::Status Serve(const WorkerOptions& worker, const WorkerPaths& paths,
   options.device = worker.engine.device;
   options.boot_id = NewBootId();
   options.orphan_timeout = absl::Seconds(worker.orphan_seconds);
-  options.stop_fd = stop_fd;
+  options.stop_fd = descriptors.stop;
   spdlog::info(
       "worker starts device={} pid={} boot_id={} threads={} "
       "limit_bytes={} spooled_reports={}",
       options.device, ::getpid(), options.boot_id, worker.engine.threads,
       worker.engine.memory_limit_bytes, spool.reports().size());
-  options.work_fd = work_fd;
+  options.work_fd = descriptors.work;
   WorkerLoop loop(std::move(options), engine, std::move(listener),
                   std::move(spool));
   loop.Run();
@@ -177,8 +183,8 @@ int RunWorker(WorkerOptions worker, const EngineFactory& make_engine) {
   absl::StatusOr<WorkPage> page = WorkPage::Create();
   if (!page.ok()) return Refuse(page.status(), kWorkerFailed);
   const std::unique_ptr<Engine> engine = WatchEngine(*std::move(made), &*page);
-  const absl::Status served =
-      Serve(worker, *paths, stop.get(), page->fd(), engine.get());
+  const absl::Status served = Serve(
+      worker, *paths, {.stop = stop.get(), .work = page->fd()}, engine.get());
   return served.ok() ? kWorkerDone : Refuse(served, kWorkerFailed);
 }
 

@@ -27,7 +27,7 @@ class InferenceTest : public ::testing::Test {
 
 TEST_F(InferenceTest, KeepsTheOrderOfTheRows) {
   const auto run = RunInference(*client_, {.model = "sum", .concurrency = 4},
-                                Table(), {2, 0});
+                                {.table = Table(), .positions = {2, 0}});
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_THAT(run->Row(0), ElementsAre(11, -1));
   EXPECT_THAT(run->Row(1), ElementsAre(3, -1));
@@ -36,8 +36,8 @@ TEST_F(InferenceTest, KeepsTheOrderOfTheRows) {
 }
 
 TEST_F(InferenceTest, PutsRowsTogetherAndSendsTheRest) {
-  const auto run =
-      RunInference(*client_, {.model = "sum", .batch = 2}, Table(), {0, 1, 2});
+  const auto run = RunInference(*client_, {.model = "sum", .batch = 2},
+                                {.table = Table(), .positions = {0, 1, 2}});
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_THAT(run->Row(2), ElementsAre(11, -1));
   absl::MutexLock lock(&server_.state.mutex);
@@ -46,9 +46,11 @@ TEST_F(InferenceTest, PutsRowsTogetherAndSendsTheRest) {
 
 TEST_F(InferenceTest, RefusesATableOfAnotherWidth) {
   CsvRows table{.rows = 1, .width = 3, .features = {1, 2, 3}};
-  EXPECT_THAT(
-      RunInference(*client_, {.model = "sum"}, table, {0}).status().message(),
-      HasSubstr("takes 2 numbers a row (shape [2]), the table has 3"));
+  EXPECT_THAT(RunInference(*client_, {.model = "sum"},
+                           {.table = table, .positions = {0}})
+                  .status()
+                  .message(),
+              HasSubstr("takes 2 numbers a row (shape [2]), the table has 3"));
 }
 
 TEST_F(InferenceTest, ReturnsTheFirstFailure) {
@@ -57,15 +59,18 @@ TEST_F(InferenceTest, ReturnsTheFirstFailure) {
     server_.state.failures["ModelInfer"] = {
         absl::InvalidArgumentError("no good")};
   }
-  EXPECT_EQ(RunInference(*client_, {.model = "sum"}, Table(), {0, 1})
+  EXPECT_EQ(RunInference(*client_, {.model = "sum"},
+                         {.table = Table(), .positions = {0, 1}})
                 .status()
                 .message(),
             "no good");
 }
 
 TEST_F(InferenceTest, NamesAnUnknownModel) {
-  EXPECT_TRUE(absl::IsNotFound(
-      RunInference(*client_, {.model = "none"}, Table(), {0}).status()));
+  EXPECT_TRUE(
+      absl::IsNotFound(RunInference(*client_, {.model = "none"},
+                                    {.table = Table(), .positions = {0}})
+                           .status()));
 }
 
 TEST(ShapeFromMetadataTest, RefusesWhatATableCannotFeed) {

@@ -38,13 +38,12 @@ class WatchTest : public ::testing::Test {
     }));
   }
 
-  absl::Status Watch(const WatchOptions& options, std::stop_token stop = {}) {
-    return WatchJob(*client_, 1, options, stop,
-                    [this](const v1::JobEvent& event) {
-                      seen_.push_back(event.sequence());
-                      has_seen_ = true;
-                      return true;
-                    });
+  absl::Status Watch(const WatchOptions& options) {
+    return WatchJob(*client_, 1, options, [this](const v1::JobEvent& event) {
+      seen_.push_back(event.sequence());
+      has_seen_ = true;
+      return true;
+    });
   }
 
   FakeServer server_;
@@ -101,12 +100,12 @@ TEST_F(WatchTest, EndsWhenAsked) {
     WaitUntilWatched();
     stop.request_stop();
   });
-  EXPECT_TRUE(absl::IsCancelled(Watch({}, stop.get_token())));
+  EXPECT_TRUE(absl::IsCancelled(Watch({.stop = stop.get_token()})));
   asker.join();
 }
 
 TEST_F(WatchTest, EndsWhenTheCallerHasSeenEnough) {
-  EXPECT_TRUE(WatchJob(*client_, 1, {}, {}, [](const v1::JobEvent& event) {
+  EXPECT_TRUE(WatchJob(*client_, 1, {}, [](const v1::JobEvent& event) {
                 return event.sequence() < 2;
               }).ok());
 }

@@ -176,7 +176,9 @@ TEST_P(OptimizerOnGpu, SkipsStepsWhoseClipIsNoNumber) {
   ExpectSkips(GetParam(), [this](const Graph& graph,
                                  const reference::NamedNumbers& inputs,
                                  reference::NamedNumbers& state) {
-    return RunNodes(gpu().backend(), graph, inputs, state, &gpu().allocator());
+    return RunNodes(
+        {.backend = gpu().backend(), .allocator = &gpu().allocator()}, graph,
+        inputs, state);
   });
 }
 

@@ -43,8 +43,9 @@ class SchedulerTest : public ::testing::Test {
   void AddNodes(uint32_t nodes, uint32_t devices) {
     for (uint32_t node = 0; node < nodes; ++node) {
       for (uint32_t i = 0; i < devices; ++i) {
-        const DeviceId id = state.AddDevice(
-            absl::StrCat("cuda:", node * devices + i), "cuda", 100, 1, node);
+        const DeviceId id =
+            state.AddDevice(absl::StrCat("cuda:", node * devices + i), "cuda",
+                            100, {.node = node});
         Send(WorkerReady{.device = id});
       }
     }
@@ -122,8 +123,9 @@ class TwoMachines : public SchedulerTest {
     }
   }
   void Add(const std::string& kind, uint32_t node) {
-    const DeviceId id = state.AddDevice(
-        absl::StrCat(kind, ":", state.devices().size()), kind, 100, 1, node);
+    const DeviceId id =
+        state.AddDevice(absl::StrCat(kind, ":", state.devices().size()), kind,
+                        100, {.node = node});
     Send(WorkerReady{.device = id});
   }
 };

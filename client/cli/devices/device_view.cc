@@ -1,6 +1,7 @@
 #include "client/cli/devices/device_view.h"
 
 #include <algorithm>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -26,13 +27,21 @@ std::string Percent(double share) {
   return absl::StrFormat("%.0f%%", share * 100);
 }
 
-// Returns "used/total". A part is empty if the device does not report it.
+// Returns the number if the device reports it.
+template <typename Number>
+std::optional<double> Told(bool is_told, Number number) {
+  if (!is_told) return std::nullopt;
+  return static_cast<double>(number);
+}
+
+// Returns "used/total", with "-" for a part that the device does not report; ""
+// without both.
 template <typename Format>
-std::string Pair(bool has_first, double first, bool has_second, double second,
+std::string Pair(std::optional<double> first, std::optional<double> second,
                  Format format) {
-  if (!has_first && !has_second) return "";
-  return absl::StrCat(has_first ? format(first) : "-", "/",
-                      has_second ? format(second) : "-");
+  if (!first && !second) return "";
+  return absl::StrCat(first ? format(*first) : "-", "/",
+                      second ? format(*second) : "-");
 }
 
 std::string Watts(double watts) { return absl::StrFormat("%.0f W", watts); }
@@ -91,25 +100,24 @@ std::string Limit(const v1::Device& device) {
 
 std::string GpuMemory(const v1::Device& device) {
   const v1::GpuReadings& readings = device.readings();
-  return Pair(readings.has_used_bytes(),
-              static_cast<double>(readings.used_bytes()), device.has_gpu(),
-              static_cast<double>(device.gpu().total_bytes()), Bytes);
+  return Pair(Told(readings.has_used_bytes(), readings.used_bytes()),
+              Told(device.has_gpu(), device.gpu().total_bytes()), Bytes);
 }
 
 std::string Power(const v1::Device& device) {
   const v1::GpuReadings& readings = device.readings();
-  return Pair(readings.has_power_watts(), readings.power_watts(),
-              readings.has_power_limit_watts(), readings.power_limit_watts(),
-              Watts);
+  return Pair(
+      Told(readings.has_power_watts(), readings.power_watts()),
+      Told(readings.has_power_limit_watts(), readings.power_limit_watts()),
+      Watts);
 }
 
 // Returns "corrected/uncorrected" errors.
 std::string Ecc(const v1::Device& device) {
   const v1::GpuReadings& readings = device.readings();
-  return Pair(readings.has_ecc_corrected(),
-              static_cast<double>(readings.ecc_corrected()),
-              readings.has_ecc_uncorrected(),
-              static_cast<double>(readings.ecc_uncorrected()), Count);
+  return Pair(Told(readings.has_ecc_corrected(), readings.ecc_corrected()),
+              Told(readings.has_ecc_uncorrected(), readings.ecc_uncorrected()),
+              Count);
 }
 
 // Returns the last error report and the number of reports: "79 (of 3)".

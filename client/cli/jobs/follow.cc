@@ -70,11 +70,12 @@ void Read(Client& client, uint64_t job_id, std::stop_token stop, Feed& feed) {
   options.on_reconnect = [&feed](const absl::Status& status) {
     feed.Push({std::nullopt, std::string(status.message())});
   };
-  feed.Close(WatchJob(client, job_id, options, std::move(stop),
-                      [&feed](const v1::JobEvent& event) {
-                        feed.Push({event, ""});
-                        return true;
-                      }));
+  options.stop = std::move(stop);
+  feed.Close(
+      WatchJob(client, job_id, options, [&feed](const v1::JobEvent& event) {
+        feed.Push({event, ""});
+        return true;
+      }));
 }
 
 // Asks for the job now and then. Gives up at once when the server is
@@ -105,35 +106,50 @@ class Poller {
   absl::Time next_ = absl::InfinitePast();
 };
 
-// Draws until the feed ends, and returns how it ended.
-absl::Status Show(Context& context, const FollowOptions& options,
-                  const v1::Job& job, Poller& poller, Feed& feed) {
-  const Stream& stream =
-      options.progress_on_err ? context.err() : context.out();
-  FollowView view(stream, job);
-  std::optional<absl::Status> end;
-  std::string last_notice;
-  while (!(end = feed.end()).has_value()) {
-    for (const Feed::Item& item : feed.Take(kTick)) {
-      if (item.event.has_value() && options.events_as_json) {
-        *context.out().stream << MessageToJson(*item.event, false) << std::endl;
-      } else if (item.event.has_value()) {
-        view.OnEvent(*item.event);
-        last_notice.clear();
-      } else if (item.notice != last_notice) {
-        last_notice = item.notice;
-        view.Clear();
-        context.Say(absl::StrCat("connection lost, retrying: ", item.notice));
-      }
+// The drawing side, used by one thread.
+class Display {
+ public:
+  Display(Context& context, const Client& client, const v1::Job& job,
+          const FollowOptions& options)
+      : context_(context),
+        options_(options),
+        poller_(client, job.id()),
+        view_(options.progress_on_err ? context.err() : context.out(), job) {}
+
+  // Draws until the feed ends, and returns how it ended.
+  absl::Status Show(Feed& feed) {
+    std::optional<absl::Status> end;
+    while (!(end = feed.end()).has_value()) {
+      for (const Feed::Item& item : feed.Take(kTick)) ShowItem(item);
+      if (options_.events_as_json) continue;
+      const absl::Time now = absl::Now();
+      poller_.Poll(now, view_);
+      view_.Draw(now);
     }
-    if (options.events_as_json) continue;
-    const absl::Time now = absl::Now();
-    poller.Poll(now, view);
-    view.Draw(now);
+    view_.Clear();
+    return *end;
   }
-  view.Clear();
-  return *end;
-}
+
+ private:
+  void ShowItem(const Feed::Item& item) {
+    if (item.event.has_value() && options_.events_as_json) {
+      *context_.out().stream << MessageToJson(*item.event, false) << std::endl;
+    } else if (item.event.has_value()) {
+      view_.OnEvent(*item.event);
+      last_notice_.clear();
+    } else if (item.notice != last_notice_) {
+      last_notice_ = item.notice;
+      view_.Clear();
+      context_.Say(absl::StrCat("connection lost, retrying: ", item.notice));
+    }
+  }
+
+  Context& context_;
+  const FollowOptions& options_;
+  Poller poller_;
+  FollowView view_;
+  std::string last_notice_;
+};
 
 }  // namespace
 
@@ -141,11 +157,11 @@ absl::StatusOr<v1::Job> FollowJob(Context& context, Client& client,
                                   const v1::Job& job,
                                   const FollowOptions& options) {
   Feed feed;
-  Poller poller(client, job.id());
+  Display display(context, client, job, options);
   absl::Status end;
   {
     std::jthread reader([&] { Read(client, job.id(), context.stop(), feed); });
-    end = Show(context, options, job, poller, feed);
+    end = display.Show(feed);
   }
   if (absl::IsCancelled(end) && context.stop().stop_requested()) {
     context.Say(absl::StrCat("detached; job ", job.id(),

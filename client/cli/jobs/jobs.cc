@@ -107,8 +107,9 @@ int Jobs(Context& context, const JobsOptions& options) {
       context.Say(EmptyText(options));
       return;
     }
-    PrintJobs(context.out(), context.headers(), *jobs, arrays, options.limit,
-              absl::Now());
+    PrintJobs(context.out(),
+              {.jobs = *jobs, .arrays = arrays, .limit = options.limit},
+              context.headers(), absl::Now());
   });
   return kOk;
 }

@@ -53,10 +53,10 @@ int Logs(Context& context, const LogsOptions& options) {
   // The stream of an ended job ends by itself.
   WatchOptions watch;
   watch.stored_only = !options.follow;
+  watch.stop = context.stop();
   const bool as_json = context.options().output == OutputFormat::kJson;
-  const absl::Status status = WatchJob(
-      **client, job->id(), watch, context.stop(),
-      [&](const v1::JobEvent& event) {
+  const absl::Status status =
+      WatchJob(**client, job->id(), watch, [&](const v1::JobEvent& event) {
         const std::string line = EventLine(event);
         if (line.empty()) return true;
         *context.out().stream << (as_json ? MessageToJson(event, false) : line)

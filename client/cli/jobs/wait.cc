@@ -81,7 +81,7 @@ int Wait(Context& context, const WaitOptions& options) {
   absl::StatusOr<v1::Job> job = std::get<v1::Job>(*found);
   const absl::Status status =
       AwaitEnd(context, absl::Now() + timeout, [&](std::stop_token stop) {
-        return WatchJob(**client, job->id(), {}, stop,
+        return WatchJob(**client, job->id(), {.stop = std::move(stop)},
                         [](const v1::JobEvent&) { return true; });
       });
   if (absl::IsCancelled(status)) return kInterrupted;

@@ -62,13 +62,13 @@ float Prediction(const InferenceRun& run, size_t row) {
   return static_cast<float>(ArgMax(run.Row(row)));
 }
 
-void Judge(const CsvRows& table, const std::vector<size_t>& positions,
-           const InferenceRun& run, Figures& figures) {
-  if (table.labels.empty() || run.rows == 0) return;
+void Judge(const ChosenRows& rows, const InferenceRun& run, Figures& figures) {
+  const std::vector<float>& labels = rows.table.labels;
+  if (labels.empty() || run.rows == 0) return;
   size_t right = 0;
   double squares = 0;
   for (size_t i = 0; i < run.rows; ++i) {
-    const double error = Prediction(run, i) - table.labels[positions[i]];
+    const double error = Prediction(run, i) - labels[rows.positions[i]];
     squares += error * error;
     if (error == 0) ++right;
   }
@@ -80,8 +80,7 @@ void Judge(const CsvRows& table, const std::vector<size_t>& positions,
   }
 }
 
-Figures Measure(const CsvRows& table, const std::vector<size_t>& positions,
-                const InferenceRun& run) {
+Figures Measure(const ChosenRows& rows, const InferenceRun& run) {
   Figures figures;
   figures.rows = run.rows;
   figures.p50_ms = Quantile(run.latencies_ms, 0.5);
@@ -89,7 +88,7 @@ Figures Measure(const CsvRows& table, const std::vector<size_t>& positions,
   if (run.seconds > 0) {
     figures.rows_per_second = static_cast<double>(run.rows) / run.seconds;
   }
-  Judge(table, positions, run, figures);
+  Judge(rows, run, figures);
   return figures;
 }
 
@@ -107,13 +106,13 @@ nlohmann::ordered_json ToJson(const Figures& figures) {
   return json;
 }
 
-void PrintPredictions(const Context& context, const CsvRows& table,
-                      const std::vector<size_t>& positions,
+void PrintPredictions(const Context& context, const ChosenRows& rows,
                       const InferenceRun& run) {
   Table lines({{"ROW", Table::kRight},
                {"PREDICTION", Table::kRight},
                {"LABEL", Table::kRight},
                {"OUTPUT"}});
+  const auto& [table, positions] = rows;
   for (size_t i = 0; i < run.rows; ++i) {
     lines.AddRow(
         {absl::StrCat(positions[i]), absl::StrCat(Prediction(run, i)),
@@ -141,18 +140,17 @@ void PrintFigures(const Context& context, const Figures& figures) {
 }
 
 void PrintRun(const Context& context, const InferOptions& options,
-              const CsvRows& table, const std::vector<size_t>& positions,
-              const InferenceRun& run) {
-  const Figures figures = Measure(table, positions, run);
+              const ChosenRows& rows, const InferenceRun& run) {
+  const Figures figures = Measure(rows, run);
   if (context.options().output == OutputFormat::kTable) {
-    if (options.print) PrintPredictions(context, table, positions, run);
+    if (options.print) PrintPredictions(context, rows, run);
     PrintFigures(context, figures);
     return;
   }
   nlohmann::ordered_json json = ToJson(figures);
   if (options.print) {
     for (size_t i = 0; i < run.rows; ++i) {
-      json["predictions"].push_back({{"row", positions[i]},
+      json["predictions"].push_back({{"row", rows.positions[i]},
                                      {"prediction", Prediction(run, i)},
                                      {"output", run.Row(i)}});
     }
@@ -186,10 +184,11 @@ int Infer(Context& context, InferOptions& options) {
       .version = name->version > 0 ? absl::StrCat(name->version) : "",
       .batch = options.batch,
       .concurrency = options.concurrency};
+  const ChosenRows rows{.table = *table, .positions = *positions};
   const absl::StatusOr<InferenceRun> run =
-      RunInference(**client, inference, *table, *positions);
+      RunInference(**client, inference, rows);
   if (!run.ok()) return context.Fail(run.status());
-  PrintRun(context, options, *table, *positions, *run);
+  PrintRun(context, options, rows, *run);
   return kOk;
 }
 

@@ -180,9 +180,7 @@ std::string RunTime(const v1::Job& job, absl::Time now) {
       std::max(end - ToTime(job.start_time()), absl::ZeroDuration()));
 }
 
-void PrintJobs(const Stream& stream, bool headers,
-               const v1::ListJobsResponse& jobs,
-               const std::vector<v1::JobArray>& arrays, int limit,
+void PrintJobs(const Stream& stream, const JobList& list, bool headers,
                absl::Time now) {
   Table table({{"ID", Table::kRight},
                {"NAME"},
@@ -192,19 +190,20 @@ void PrintJobs(const Stream& stream, bool headers,
                {"LOSS", Table::kRight},
                {"AGE", Table::kRight},
                {"REASON"}});
-  auto array = arrays.begin();
+  auto array = list.arrays.begin();
   const auto is_full = [&] {
-    return limit > 0 && table.rows() >= static_cast<size_t>(limit);
+    return list.limit > 0 && table.rows() >= static_cast<size_t>(list.limit);
   };
   // Adds the arrays that are newer than `job`. 0 adds all that are left.
   const auto add_arrays = [&](uint64_t job) {
-    for (; array != arrays.end() && array->id() > job && !is_full(); ++array) {
+    for (; array != list.arrays.end() && array->id() > job && !is_full();
+         ++array) {
       table.AddRow({absl::StrCat(array->id()), array->spec().name(),
                     CountsText(*array), "", "", "",
                     Age(true, array->create_time(), now), TasksText(*array)});
     }
   };
-  for (const v1::Job& job : jobs.jobs()) {
+  for (const v1::Job& job : list.jobs.jobs()) {
     add_arrays(job.id());
     if (is_full()) break;
     table.AddRow({IdText(job), job.spec().name(), StateText(job.state()),

@@ -25,12 +25,16 @@ absl::Time ToTime(const google::protobuf::Timestamp& time);
 std::string Age(bool has_time, const google::protobuf::Timestamp& time,
                 absl::Time now);
 
+// Jobs and arrays of a listing. Borrowed.
+struct JobList {
+  const v1::ListJobsResponse& jobs;         // newest first
+  const std::vector<v1::JobArray>& arrays;  // newest first
+  int limit = 0;                            // most lines; 0: all
+};
+
 // Prints one line per job (id, name, state, device, progress, loss, age,
-// reason) and one per array. Both lists must have the newest first, and so has
-// the output. Prints at most `limit` lines (0: all).
-void PrintJobs(const Stream& stream, bool headers,
-               const v1::ListJobsResponse& jobs,
-               const std::vector<v1::JobArray>& arrays, int limit,
+// reason) and one per array, the newest first.
+void PrintJobs(const Stream& stream, const JobList& list, bool headers,
                absl::Time now);
 
 // Prints everything about one job, one fact per line.

@@ -39,30 +39,17 @@ struct FillVerb {
   FillOptions fill;
 };
 
+// Machines, jobs and seeds that every placement gets.
 struct Workload {
   std::vector<FillNode> nodes;
   std::vector<JobNeed> jobs;
+  uint64_t first_seed = 0;
+  uint64_t last_seed = 0;  // one fill for each of them
 };
 
 absl::Status In(const std::string& file, const absl::Status& status) {
   return absl::Status(status.code(),
                       absl::StrCat(file, ": ", status.message()));
-}
-
-absl::StatusOr<Workload> ReadWorkload(const FillVerb& options) {
-  if (options.node_file.empty()) {
-    return Workload{scheduler::GenerateNodes(options.nodes),
-                    scheduler::GenerateNeeds(options.jobs, 1)};
-  }
-  const auto node_text = ReadTraceFile(options.node_file);
-  if (!node_text.ok()) return node_text.status();
-  const auto pod_text = ReadTraceFile(options.pod_file);
-  if (!pod_text.ok()) return pod_text.status();
-  auto nodes = scheduler::ParseNodes(*node_text);
-  if (!nodes.ok()) return In(options.node_file, nodes.status());
-  auto jobs = scheduler::ParsePods(*pod_text);
-  if (!jobs.ok()) return In(options.pod_file, jobs.status());
-  return Workload{*std::move(nodes), *std::move(jobs)};
 }
 
 // Parses "42" or "42-51".
@@ -83,17 +70,39 @@ absl::StatusOr<std::pair<uint64_t, uint64_t>> ParseSeeds(
                    "the first and the last of at most ", kMostSeeds));
 }
 
+absl::StatusOr<Workload> ReadWorkload(const FillVerb& options) {
+  const auto seeds = ParseSeeds(options.seeds);
+  if (!seeds.ok()) return seeds.status();
+  Workload workload{.first_seed = seeds->first, .last_seed = seeds->second};
+  if (options.node_file.empty()) {
+    workload.nodes = scheduler::GenerateNodes(options.nodes);
+    workload.jobs = scheduler::GenerateNeeds(options.jobs, 1);
+    return workload;
+  }
+  const auto node_text = ReadTraceFile(options.node_file);
+  if (!node_text.ok()) return node_text.status();
+  const auto pod_text = ReadTraceFile(options.pod_file);
+  if (!pod_text.ok()) return pod_text.status();
+  auto nodes = scheduler::ParseNodes(*node_text);
+  if (!nodes.ok()) return In(options.node_file, nodes.status());
+  auto jobs = scheduler::ParsePods(*pod_text);
+  if (!jobs.ok()) return In(options.pod_file, jobs.status());
+  workload.nodes = *std::move(nodes);
+  workload.jobs = *std::move(jobs);
+  return workload;
+}
+
 absl::StatusOr<Fills> FillAll(const Context& context, const FillVerb& options,
                               const Workload& workload,
-                              const std::string& placement,
-                              std::pair<uint64_t, uint64_t> seeds) {
+                              const std::string& placement) {
   Fills fills{.placement = placement};
   const Stream& err = context.err();
   const absl::Time start = absl::Now();
   FillOptions fill = options.fill;
   fill.rule = *scheduler::ParsePlacementRule(placement);
   fill.mix_is_known = !options.unknown_mix;
-  for (fill.seed = seeds.first; fill.seed <= seeds.second; ++fill.seed) {
+  for (fill.seed = workload.first_seed; fill.seed <= workload.last_seed;
+       ++fill.seed) {
     const auto progress = [&](double share) {
       if (err.is_terminal) {
         *err.stream << "\r\x1b[K"
@@ -118,13 +127,11 @@ int Fill(Context& context, const FillVerb& options) {
     return context.Fail(absl::InvalidArgumentError(
         "--node-file and --pod-file go together; give both or neither"));
   }
-  const auto seeds = ParseSeeds(options.seeds);
-  if (!seeds.ok()) return context.Fail(seeds.status());
   const auto workload = ReadWorkload(options);
   if (!workload.ok()) return context.Fail(workload.status());
   std::vector<Fills> fills;
   for (const std::string& placement : options.placements) {
-    auto done = FillAll(context, options, *workload, placement, *seeds);
+    auto done = FillAll(context, options, *workload, placement);
     if (absl::IsCancelled(done.status())) return kInterrupted;
     if (!done.ok()) return context.Fail(done.status());
     fills.push_back(*std::move(done));

@@ -107,9 +107,11 @@ absl::Status InferRequest::Prepare(const inference::ModelInferRequest& request,
   const VersionFacts& facts = version->facts();
   ASSIGN_OR_RETURN(const RequestParameters parameters, ReadParameters(request));
   ASSIGN_OR_RETURN(tensors_, ViewInputs(facts.label, request));
-  ASSIGN_OR_RETURN(inputs,
-                   CheckInputs(facts.label, facts.inputs, facts.max_batch_size,
-                               tensors_.inputs, facts.dimensions));
+  ASSIGN_OR_RETURN(inputs, CheckInputs({.label = facts.label,
+                                        .formats = facts.inputs,
+                                        .max_batch_size = facts.max_batch_size,
+                                        .dimensions = facts.dimensions},
+                                       tensors_.inputs));
   ASSIGN_OR_RETURN(outputs_,
                    SelectOutputs(facts.label, facts.outputs, request));
   deadline = request_deadline;

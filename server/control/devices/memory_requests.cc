@@ -67,12 +67,14 @@ v1::MemoryStats KnownStats(const ControlContext& context,
 // Undoes the fraction after the worker has refused it although placements fit:
 // nothing may be placed by it then. Leaves a fraction that a later request has
 // set.
-void TakeBack(const ControlContext& context, const std::string& name,
-              double refused, double before,
+void TakeBack(const ControlContext& context,
+              const v1::SetMemoryFractionRequest& refused, double before,
               const std::function<void()>& answer) {
-  context.queue->Push([name, refused, before, answer](Transaction& turn) {
-    const auto* device = turn.ledger().state.FindDevice(name);
-    if (device->fraction == refused) turn.SetMemoryFraction(*device, before);
+  context.queue->Push([refused, before, answer](Transaction& turn) {
+    const auto* device = turn.ledger().state.FindDevice(refused.device());
+    if (device->fraction == refused.fraction()) {
+      turn.SetMemoryFraction(*device, before);
+    }
     turn.AfterCommit(answer);
   });
 }
@@ -92,7 +94,7 @@ void TellWorker(const ControlContext& context,
             absl::IsDeadlineExceeded(reply.status())) {
           return callback(KnownStats(context, request.device()));
         }
-        TakeBack(context, request.device(), request.fraction(), before,
+        TakeBack(context, request, before,
                  [callback, status = reply.status()] { callback(status); });
       });
 }

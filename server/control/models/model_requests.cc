@@ -48,51 +48,59 @@ absl::Status NoSuchVersion(Ledger& ledger, const std::string& model,
       ledger.FindVersion(model, 0)->version()));
 }
 
+// Answer that a request waits for.
+struct Reply {
+  VersionCallback callback;
+  std::optional<For> wait;  // wait beyond the commit
+};
+
+// Returns the reply to a request that loads a version.
+Reply ReplyToLoad(VersionCallback callback, bool wait) {
+  return {.callback = std::move(callback),
+          .wait = wait ? std::optional(For::kLoaded) : std::nullopt};
+}
+
 // Answers with the version `ids.back()`: after the commit, or when all have
 // arrived.
 void AnswerWithVersions(const ControlContext& context, Transaction& transaction,
-                        std::vector<uint64_t> ids, std::optional<For> wait,
-                        VersionCallback callback) {
+                        std::vector<uint64_t> ids, Reply reply) {
   Ledger& ledger = transaction.ledger();
-  transaction.AfterCommit([&context, &ledger, ids = std::move(ids), wait,
-                           callback = std::move(callback)] {
-    if (wait) {
-      const absl::btree_set<uint64_t> all(ids.begin(), ids.end());
-      // Checks at once, because the versions may have arrived already.
-      context.waiters->Add(*wait, ids, callback);
-      context.waiters->Check(ledger, all);
-      return;
-    }
-    const v1::ModelVersion* version = ledger.FindVersion(ids.back());
-    if (version == nullptr) return callback(NotRunning());
-    callback(*version);
-  });
+  transaction.AfterCommit(
+      [&context, &ledger, ids = std::move(ids), reply = std::move(reply)] {
+        if (reply.wait) {
+          const absl::btree_set<uint64_t> all(ids.begin(), ids.end());
+          // Checks at once, because the versions may have arrived already.
+          context.waiters->Add(*reply.wait, ids, reply.callback);
+          context.waiters->Check(ledger, all);
+          return;
+        }
+        const v1::ModelVersion* version = ledger.FindVersion(ids.back());
+        if (version == nullptr) return reply.callback(NotRunning());
+        reply.callback(*version);
+      });
 }
 
 // Adds the version and asks to load it, in one transaction.
 void CreateAndLoad(const ControlContext& context, Transaction& transaction,
-                   v1::ModelVersion version, bool wait,
-                   const VersionCallback& callback) {
+                   v1::ModelVersion version, const Reply& reply) {
   if (version.job_id() != 0) {
     // The checkpoint may have been pruned while the model was planned.
     auto checkpoint =
         context.store->GetCheckpoint(version.job_id(), version.step());
-    if (!checkpoint.ok()) return callback(checkpoint.status());
+    if (!checkpoint.ok()) return reply.callback(checkpoint.status());
   }
   const uint64_t id = transaction.CreateVersion(std::move(version));
   transaction.Apply(scheduler::VersionLoadRequested{VersionId(id)});
-  AnswerWithVersions(context, transaction, {id},
-                     wait ? std::optional(For::kLoaded) : std::nullopt,
-                     callback);
+  AnswerWithVersions(context, transaction, {id}, reply);
 }
 
 // Makes the plan again for another batch size than that of the job's spec, with
 // the same facts of the dataset.
 void Replan(const ControlContext& context, const v1::Job& job,
-            v1::ModelVersion version, bool wait, VersionCallback callback) {
+            v1::ModelVersion version, const Reply& reply) {
   auto dataset = context.store->GetDataset(job.spec().data().dataset());
   if (!dataset.ok()) {
-    return callback(absl::FailedPreconditionError(absl::StrCat(
+    return reply.callback(absl::FailedPreconditionError(absl::StrCat(
         "dataset \"", job.spec().data().dataset(), "\" is deleted, so job ",
         job.id(), " cannot be planned again; promote with max_batch_size ",
         WithDefaults(job.spec().publish().serving()).max_batch_size())));
@@ -105,15 +113,15 @@ void Replan(const ControlContext& context, const v1::Job& job,
   *plan.mutable_dataset() = *std::move(dataset);
   Ask<v1::ModelVersion>(
       context, {kMetaDevice, std::move(message), context.options.plan_timeout},
-      callback,
-      [&context, version = std::move(version), wait,
-       callback](const worker::v1::FromWorker& reply) mutable {
-        *version.mutable_plan() = reply.plan().plan();
+      reply.callback,
+      [&context, version = std::move(version),
+       reply](const worker::v1::FromWorker& planned) mutable {
+        *version.mutable_plan() = planned.plan().plan();
         version.mutable_plan()->clear_training();
         Enqueue<v1::ModelVersion>(
-            context, callback,
-            [&context, version, wait, callback](Transaction& transaction) {
-              CreateAndLoad(context, transaction, version, wait, callback);
+            context, reply.callback,
+            [&context, version, reply](Transaction& transaction) {
+              CreateAndLoad(context, transaction, version, reply);
             });
       });
 }
@@ -154,9 +162,8 @@ void Load(const ControlContext& context, Transaction& transaction,
   const uint64_t id = version->id();
   transaction.Apply(
       scheduler::VersionLoadRequested{VersionId(id), request.device()});
-  AnswerWithVersions(
-      context, transaction, {id},
-      request.wait() ? std::optional(For::kLoaded) : std::nullopt, callback);
+  AnswerWithVersions(context, transaction, {id},
+                     ReplyToLoad(callback, request.wait()));
 }
 
 // Asks to unload the version; for version 0 all of the model.
@@ -174,9 +181,9 @@ void Unload(const ControlContext& context, Transaction& transaction,
   for (uint64_t id : ids) {
     transaction.Apply(scheduler::VersionUnloadRequested{VersionId(id)});
   }
-  AnswerWithVersions(
-      context, transaction, std::move(ids),
-      request.wait() ? std::optional(For::kUnloaded) : std::nullopt, callback);
+  Reply reply{.callback = callback};
+  if (request.wait()) reply.wait = For::kUnloaded;
+  AnswerWithVersions(context, transaction, std::move(ids), std::move(reply));
 }
 
 // Returns the version; version 0 is the newest.
@@ -237,14 +244,15 @@ void ImportModel(const ControlContext& context,
   Ask<v1::ModelVersion>(
       context, {kMetaDevice, std::move(message), context.options.plan_timeout},
       callback,
-      [&context, version = std::move(version), wait = model.wait(),
-       callback](const worker::v1::FromWorker& reply) mutable {
-        version.set_manifest_sha256(reply.import_model().manifest_sha256());
-        *version.mutable_plan() = reply.import_model().plan();
+      [&context, version = std::move(version),
+       reply = ReplyToLoad(callback, model.wait())](
+          const worker::v1::FromWorker& imported) mutable {
+        version.set_manifest_sha256(imported.import_model().manifest_sha256());
+        *version.mutable_plan() = imported.import_model().plan();
         Enqueue<v1::ModelVersion>(
-            context, callback,
-            [&context, version, wait, callback](Transaction& transaction) {
-              CreateAndLoad(context, transaction, version, wait, callback);
+            context, reply.callback,
+            [&context, version, reply](Transaction& transaction) {
+              CreateAndLoad(context, transaction, version, reply);
             });
       });
 }
@@ -291,17 +299,16 @@ void PromoteCheckpoint(const ControlContext& context,
   if (request.has_serving()) {
     *version.mutable_serving() = WithDefaults(request.serving());
   }
+  const Reply reply = ReplyToLoad(std::move(callback), request.wait());
   if (version.serving().max_batch_size() != planned ||
       !version.plan().has_inference()) {
-    return Replan(context, *job, std::move(version), request.wait(),
-                  std::move(callback));
+    return Replan(context, *job, std::move(version), reply);
   }
-  Enqueue<v1::ModelVersion>(context, callback,
-                            [&context, version, wait = request.wait(),
-                             callback](Transaction& transaction) {
-                              CreateAndLoad(context, transaction, version, wait,
-                                            callback);
-                            });
+  Enqueue<v1::ModelVersion>(
+      context, reply.callback,
+      [&context, version, reply](Transaction& transaction) {
+        CreateAndLoad(context, transaction, version, reply);
+      });
 }
 
 void LoadVersion(const ControlContext& context,

@@ -94,7 +94,7 @@ absl::StatusOr<TensorsByName> RunOnNumbers(const OnnxFile& file,
     Graph graph = model.graph;
     RETURN_IF_ERROR(RunPasses(graph, {}, nullptr));
     portable::PortableBackend device;
-    results = testing::RunNodes(device, graph, given, persistents);
+    results = testing::RunNodes({.backend = device}, graph, given, persistents);
   }
   RETURN_IF_ERROR(results.status());
   TensorsByName outputs;

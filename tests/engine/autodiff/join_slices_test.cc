@@ -7,16 +7,21 @@
 namespace gpupool::engine {
 namespace {
 
-SliceAttributes Cut(const Shape& shape, int axis, int64_t start, int64_t size,
-                    int64_t step = 1) {
+struct Range {
+  int64_t start = 0;
+  int64_t size = 0;
+  int64_t step = 1;
+};
+
+SliceAttributes Cut(const Shape& shape, int axis, const Range& range) {
   const auto rank = static_cast<size_t>(shape.rank());
   SliceAttributes slice{std::vector<int64_t>(rank, 0),
                         std::vector<int64_t>(rank, 1),
                         {shape.dims().begin(), shape.dims().end()}};
   const auto at = static_cast<size_t>(axis);
-  slice.starts[at] = start;
-  slice.sizes[at] = size;
-  slice.steps[at] = step;
+  slice.starts[at] = range.start;
+  slice.sizes[at] = range.size;
+  slice.steps[at] = range.step;
   return slice;
 }
 
@@ -43,7 +48,8 @@ class JoinSlicesTest : public ::testing::Test {
 };
 
 TEST_F(JoinSlicesTest, PartsInAnyOrderBecomeOneConcatenation) {
-  const ValueId joined = Join({Cut(kWhole, 0, 4, 2), Cut(kWhole, 0, 0, 4)});
+  const ValueId joined = Join(
+      {Cut(kWhole, 0, {.start = 4, .size = 2}), Cut(kWhole, 0, {.size = 4})});
   ASSERT_TRUE(joined.valid());
   EXPECT_EQ(graph_.value(joined).shape, kWhole);
   EXPECT_EQ(graph_.nodes().size(), 1u);
@@ -51,24 +57,33 @@ TEST_F(JoinSlicesTest, PartsInAnyOrderBecomeOneConcatenation) {
 }
 
 TEST_F(JoinSlicesTest, GapsBecomeZeros) {
-  const ValueId joined = Join({Cut(kWhole, 0, 1, 2), Cut(kWhole, 0, 4, 1)});
+  const ValueId joined = Join({Cut(kWhole, 0, {.start = 1, .size = 2}),
+                               Cut(kWhole, 0, {.start = 4, .size = 1})});
   ASSERT_TRUE(joined.valid());
   EXPECT_EQ(graph_.value(joined).shape, kWhole);
   EXPECT_EQ(graph_.nodes()[0].inputs.size(), 5u);
 }
 
 TEST_F(JoinSlicesTest, OtherCutsAreLeftAlone) {
-  EXPECT_FALSE(Join({Cut(kWhole, 0, 0, 3), Cut(kWhole, 0, 2, 2)}).valid());
-  EXPECT_FALSE(Join({Cut(kWhole, 0, 0, 3), Cut(kWhole, 1, 0, 1)}).valid());
-  EXPECT_FALSE(Join({Cut(kWhole, 0, 0, 3, 2), Cut(kWhole, 0, 5, 1)}).valid());
-  EXPECT_FALSE(Join({Cut(kWhole, 0, 0, 6), Cut(kWhole, 0, 0, 6)}).valid());
+  EXPECT_FALSE(Join({Cut(kWhole, 0, {.size = 3}),
+                     Cut(kWhole, 0, {.start = 2, .size = 2})})
+                   .valid());
+  EXPECT_FALSE(
+      Join({Cut(kWhole, 0, {.size = 3}), Cut(kWhole, 1, {.size = 1})}).valid());
+  EXPECT_FALSE(Join({Cut(kWhole, 0, {.size = 3, .step = 2}),
+                     Cut(kWhole, 0, {.start = 5, .size = 1})})
+                   .valid());
+  EXPECT_FALSE(
+      Join({Cut(kWhole, 0, {.size = 6}), Cut(kWhole, 0, {.size = 6})}).valid());
 }
 
 TEST_F(GradientTest, SlicesOfOneValueAndAnotherReader) {
   const ValueId x = Weight("x", {6, 2});
   const Shape shape{6, 2};
-  const ValueId first = Emit(Op::kSlice, {x}, Cut(shape, 0, 4, 2));
-  const ValueId second = Emit(Op::kSlice, {x}, Cut(shape, 0, 1, 2));
+  const ValueId first =
+      Emit(Op::kSlice, {x}, Cut(shape, 0, {.start = 4, .size = 2}));
+  const ValueId second =
+      Emit(Op::kSlice, {x}, Cut(shape, 0, {.start = 1, .size = 2}));
   const ValueId product = Emit(Op::kBinary, {first, second},
                                BinaryAttributes{BinaryFunction::kMultiply});
   const ValueId sum =

@@ -102,22 +102,28 @@ class WorkCapturer : public Capturer {
   WorkQueue* const queue_;
 };
 
+struct QueuedBackendOptions {
+  // Whether there are copies beside the back end's work, and how soon they
+  // happen.
+  std::optional<WorkQueue::Pace> copies = {};
+  // `captures` is the stand-in's own.
+  RecordingCacheOptions recordings = {};
+};
+
 class QueuedBackend : public DeviceBackend {
  public:
-  // `pages` and `host` must outlive the back end. `copies` says whether there
-  // are copies beside its work, and how soon they happen. The stand-in sets
-  // `recordings.captures` itself.
+  // `pages` and `host` must outlive the back end.
   QueuedBackend(std::unique_ptr<DeviceBackend> kernels,
                 const ProtectedPages* pages, HostSide* host,
-                std::optional<WorkQueue::Pace> copies = std::nullopt,
-                RecordingCacheOptions recordings = {})
+                QueuedBackendOptions options = {})
       : kernels_(std::move(kernels)),
         pages_(pages),
-        copies_(copies.value_or(WorkQueue::Pace::kLate)),
+        copies_(options.copies.value_or(WorkQueue::Pace::kLate)),
         beside_(pages, &copies_, host),
         transfer_(pages, &queue_, host,
-                  copies.has_value() ? &beside_ : nullptr),
-        recordings_(&capturer_, WithFewCaptures(std::move(recordings))) {}
+                  options.copies.has_value() ? &beside_ : nullptr),
+        recordings_(&capturer_,
+                    WithFewCaptures(std::move(options.recordings))) {}
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(
       const CompileRequest& request) override;

@@ -121,8 +121,8 @@ class CopiesBesideTest : public QueuedBackendTest,
     return backend_.transfer().CopyFromDevice({&out(), 1}, data() + 64);
   }
 
-  QueuedBackend backend_{std::make_unique<AddBackend>(), &pages_, &host_,
-                         GetParam()};
+  QueuedBackend backend_{
+      std::make_unique<AddBackend>(), &pages_, &host_, {.copies = GetParam()}};
 };
 
 TEST_P(CopiesBesideTest, WhatIsAwaitedBothWaysComesInTurn) {
@@ -192,9 +192,9 @@ TEST_F(QueuedBackendTest, ARecordingDoesAgainWhatItsCaptureHeld) {
 
 TEST_F(QueuedBackendTest, ARecordingOverTheBoundIsQueuedPiecewise) {
   for (const bool fits : {true, false}) {
-    QueuedBackend backend(std::make_unique<AddBackend>(), &pages_, &host_,
-                          std::nullopt,
-                          {.bytes = kCapturedPieceBytes - (fits ? 0 : 1)});
+    QueuedBackend backend(
+        std::make_unique<AddBackend>(), &pages_, &host_,
+        {.recordings = {.bytes = kCapturedPieceBytes - (fits ? 0 : 1)}});
     int runs = 0;
     const auto recording = backend.Record([this, &backend, &runs] {
       ++runs;

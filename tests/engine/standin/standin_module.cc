@@ -118,10 +118,12 @@ class StandinDevice : public ModuleDevice {
         .bytes = BackendRecordingBytes(facts_.total_bytes),
         .counters = &recordings_,
         .log = log_};
-    backend_ = std::make_unique<QueuedBackend>(kernels(), &protected_, &host_,
-                                               copies, recorded);
-    serving_ = std::make_unique<QueuedBackend>(kernels(), &protected_, &host_,
-                                               std::nullopt, recorded);
+    backend_ = std::make_unique<QueuedBackend>(
+        kernels(), &protected_, &host_,
+        QueuedBackendOptions{.copies = copies, .recordings = recorded});
+    serving_ = std::make_unique<QueuedBackend>(
+        kernels(), &protected_, &host_,
+        QueuedBackendOptions{.recordings = recorded});
   }
 
   absl::Status MakeCurrent() override { return absl::OkStatus(); }

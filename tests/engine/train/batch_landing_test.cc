@@ -89,8 +89,8 @@ class BatchLandingTest : public ::testing::TestWithParam<WorkQueue::Pace> {
 
   standin::ProtectedPages pages_;
   standin::HostSide host_;
-  standin::QueuedBackend backend_{std::make_unique<CpuBackend>(1), &pages_,
-                                  &host_, GetParam()};
+  standin::QueuedBackend backend_{
+      std::make_unique<CpuBackend>(1), &pages_, &host_, {.copies = GetParam()}};
   CachingAllocator allocator_{"cuda:0", uint64_t{1} << 30, &pages_};
   std::unique_ptr<WeightStore> weights_;
   Allocation arena_;

@@ -10,17 +10,10 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TypicalNeed Need(uint32_t devices, uint64_t bytes, double share,
-                 HostNeed host = {}, std::string kind = "") {
-  return {{.wanted_device = std::move(kind),
-           .devices = devices,
-           .bytes = bytes,
-           .host = host},
-          share};
-}
-
 std::vector<TypicalNeed> Mix() {
-  return {Need(1, 1000, 0.5), Need(2, 1000, 0.25), Need(1, 400, 0.25)};
+  return {{{.bytes = 1000}, 0.5},
+          {{.devices = 2, .bytes = 1000}, 0.25},
+          {{.bytes = 400}, 0.25}};
 }
 
 double Of(std::vector<uint64_t> free) {
@@ -34,7 +27,8 @@ SiteChoice Choose(std::vector<uint64_t> free, const SiteNeed& need,
     if (free[i] >= need.bytes) usable.push_back(i);
   }
   const SiteSpace site{"gpu", std::move(free)};
-  return LeastFragmenting({&site, 1}, 0, {}, need, usable, mix);
+  return LeastFragmenting(
+      {.machine = {}, .sites = {&site, 1}, .usable = usable}, need, mix);
 }
 
 TEST(FragmentationTest, WhatEveryJobCanUseIsNoFragment) {
@@ -50,8 +44,9 @@ TEST(FragmentationTest, WhatAJobCannotUseCountsByHowOftenItComes) {
 }
 
 TEST(FragmentationTest, WithoutTheRestOfTheMachineAllIsFragment) {
-  const std::vector<TypicalNeed> mix = {Need(1, 1000, 0.75),
-                                        Need(2, 400, 0.25, {.milli_cores = 4})};
+  const std::vector<TypicalNeed> mix = {
+      {{.bytes = 1000}, 0.75},
+      {{.devices = 2, .bytes = 400, .host = {.milli_cores = 4}}, 0.25}};
   const SiteSpace site{"gpu", {1000, 1000}};
   Machine machine{.limit = {.milli_cores = 8}};
   EXPECT_DOUBLE_EQ(Fragmentation(site, machine, mix), 0);
@@ -60,8 +55,9 @@ TEST(FragmentationTest, WithoutTheRestOfTheMachineAllIsFragment) {
 }
 
 TEST(FragmentationTest, JobsOfAnotherKindDoNotCount) {
-  const std::vector<TypicalNeed> mix = {Need(1, 1000, 0.5, {}, "cpu"),
-                                        Need(1, 400, 0.5, {}, "gpu")};
+  const std::vector<TypicalNeed> mix = {
+      {{.wanted_device = "cpu", .bytes = 1000}, 0.5},
+      {{.wanted_device = "gpu", .bytes = 400}, 0.5}};
   EXPECT_DOUBLE_EQ(Fragmentation({"gpu", {300, 500}}, {}, mix), 0.5 * 300);
 }
 
@@ -80,14 +76,14 @@ TEST(LeastFragmentingTest, ALargeJobTakesTheFullestDevicesWithRoom) {
 
 TEST(LeastFragmentingTest, CoresThatTheOthersOfAMachineNeedAreCounted) {
   const std::vector<TypicalNeed> mix = {
-      Need(1, 1000, 1, {.milli_cores = 4}, "gpu")};
+      {{.wanted_device = "gpu", .bytes = 1000, .host = {.milli_cores = 4}}, 1}};
   const std::vector<SiteSpace> sites = {{"gpu", {1000}}, {"host", {0}}};
   const Machine machine{.limit = {.milli_cores = 6}};
   const std::vector<size_t> usable = {0};
   const auto growth = [&](uint64_t cores) {
-    return LeastFragmenting(sites, 1, machine,
-                            {.bytes = 0, .host = {.milli_cores = cores}},
-                            usable, mix)
+    return LeastFragmenting(
+               {.machine = machine, .sites = sites, .at = 1, .usable = usable},
+               {.bytes = 0, .host = {.milli_cores = cores}}, mix)
         .growth;
   };
   EXPECT_DOUBLE_EQ(growth(2), 0);
@@ -97,9 +93,11 @@ TEST(LeastFragmentingTest, CoresThatTheOthersOfAMachineNeedAreCounted) {
 TEST(LeastFragmentingTest, TheGrowthIsTheDifferenceOfFragmentations) {
   std::mt19937 random(7);
   SCOPED_TRACE("seed 7");
-  const std::vector<TypicalNeed> mix = {Need(1, 1000, 0.3, {.milli_cores = 8}),
-                                        Need(1, 400, 0.3), Need(4, 1000, 0.2),
-                                        Need(1, 250, 0.2, {.milli_cores = 2})};
+  const std::vector<TypicalNeed> mix = {
+      {{.bytes = 1000, .host = {.milli_cores = 8}}, 0.3},
+      {{.bytes = 400}, 0.3},
+      {{.devices = 4, .bytes = 1000}, 0.2},
+      {{.bytes = 250, .host = {.milli_cores = 2}}, 0.2}};
   for (int round = 0; round < 200; ++round) {
     SiteSpace site{"gpu", {}};
     for (int i = 0; i < 6; ++i) site.free.push_back(random() % 11 * 100);
@@ -112,8 +110,8 @@ TEST(LeastFragmentingTest, TheGrowthIsTheDifferenceOfFragmentations) {
       if (site.free[i] >= need.bytes) usable.push_back(i);
     }
     if (usable.size() < need.devices) continue;
-    const SiteChoice choice =
-        LeastFragmenting({&site, 1}, 0, machine, need, usable, mix);
+    const SiteChoice choice = LeastFragmenting(
+        {.machine = machine, .sites = {&site, 1}, .usable = usable}, need, mix);
     const double before = Fragmentation(site, machine, mix);
     for (size_t device : choice.devices) site.free[device] -= need.bytes;
     Machine after = machine;

@@ -29,7 +29,8 @@ TEST_F(FreeDevicesTest, NeverDeniesRoomThatIsThere) {
 }
 
 TEST_F(FreeDevicesTest, KnowsExactlyWhatNeverFits) {
-  const DeviceId large = state.AddDevice("tpu:0", "tpu", 500, 0.5);
+  const DeviceId large =
+      state.AddDevice("tpu:0", "tpu", 500, {.fraction = 0.5});
   Send(WorkerReady{.device = large});
   Submit(100);
   FreeDevices free(state);

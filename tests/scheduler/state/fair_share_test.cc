@@ -15,10 +15,12 @@ class FairShareTest : public ::testing::Test {
  protected:
   FairShareTest() { usage_.AddCapacity("cuda", 10, 1000); }
   void Take(absl::string_view tenant, uint64_t bytes = 0) {
-    usage_.Take(tenant, "cuda", bytes, now_, kHalfLife);
+    usage_.Take({.tenant = tenant, .kind = "cuda", .bytes = bytes}, now_,
+                kHalfLife);
   }
   void GiveBack(absl::string_view tenant, uint64_t bytes = 0) {
-    usage_.GiveBack(tenant, "cuda", bytes, now_, kHalfLife);
+    usage_.GiveBack({.tenant = tenant, .kind = "cuda", .bytes = bytes}, now_,
+                    kHalfLife);
   }
   double Standing(absl::string_view path) const {
     return usage_.Standing(path, shares_, now_, kHalfLife);
@@ -48,7 +50,7 @@ TEST_F(FairShareTest, TheLargestPartIsTheDominantOne) {
 TEST_F(FairShareTest, KindsOfDevicesAreApart) {
   usage_.AddCapacity("cpu", 2, 1000);
   Take("a");
-  usage_.Take("a", "cpu", 0, now_, kHalfLife);
+  usage_.Take({.tenant = "a", .kind = "cpu"}, now_, kHalfLife);
   EXPECT_DOUBLE_EQ(usage_.DominantShare("a"), 0.5);
 }
 
@@ -74,9 +76,10 @@ TEST_F(FairShareTest, ThePastFadesByHalfEveryHalfLife) {
 }
 
 TEST_F(FairShareTest, WithoutAHalfLifeOnlyThePresentCounts) {
-  usage_.Take("a", "cuda", 0, now_, absl::ZeroDuration());
+  const TenantUsage::Use use{.tenant = "a", .kind = "cuda"};
+  usage_.Take(use, now_, absl::ZeroDuration());
   now_ += absl::Hours(5);
-  usage_.GiveBack("a", "cuda", 0, now_, absl::ZeroDuration());
+  usage_.GiveBack(use, now_, absl::ZeroDuration());
   EXPECT_EQ(usage_.Standing("a", shares_, now_, absl::ZeroDuration()), 0);
 }
 

@@ -9,13 +9,18 @@ const absl::Time kStart = absl::UnixEpoch() + absl::Hours(1);
 
 absl::Time In(int minutes) { return kStart + absl::Minutes(minutes); }
 
-TenantReservation Of(uint64_t id, const std::string& tenant, int from, int to,
+struct Minutes {
+  int from = 0;
+  int to = 0;
+};
+
+TenantReservation Of(uint64_t id, const std::string& tenant, Minutes time,
                      std::vector<uint64_t> devices = {0}) {
   TenantReservation reservation{.id = ReservationId(id),
                                 .name = "r" + std::to_string(id),
                                 .tenant = tenant,
-                                .start = In(from),
-                                .end = In(to)};
+                                .start = In(time.from),
+                                .end = In(time.to)};
   for (uint64_t device : devices) {
     reservation.devices.push_back(DeviceId(device));
   }
@@ -23,7 +28,7 @@ TenantReservation Of(uint64_t id, const std::string& tenant, int from, int to,
 }
 
 TEST(ReservationsTest, TakesATenantAndThoseBelowIt) {
-  const TenantReservation reservation = Of(1, "lab.vision", 0, 1);
+  const TenantReservation reservation = Of(1, "lab.vision", {0, 1});
   EXPECT_TRUE(reservation.Takes("lab.vision"));
   EXPECT_TRUE(reservation.Takes("lab.vision.interns"));
   for (const char* other : {"lab", "lab.visions", "lab.vis", "", "vision"}) {
@@ -33,8 +38,8 @@ TEST(ReservationsTest, TakesATenantAndThoseBelowIt) {
 
 TEST(ReservationsTest, ADeviceIsReservedFromTheStartToBeforeTheEnd) {
   Reservations all;
-  all.Add(Of(1, "a", 10, 20, {0, 3}));
-  all.Add(Of(2, "b", 20, 30));
+  all.Add(Of(1, "a", {10, 20}, {0, 3}));
+  all.Add(Of(2, "b", {20, 30}));
   const auto at = [&](uint64_t device, int minute) -> uint64_t {
     const TenantReservation* found = all.At(DeviceId(device), In(minute));
     return found == nullptr ? 0 : found->id.value();
@@ -57,7 +62,7 @@ TEST(ReservationsTest, ADeviceIsReservedFromTheStartToBeforeTheEnd) {
 
 TEST(ReservationsTest, OneToComeIsAgainstWhoeverWouldHaveToGoTooSoon) {
   Reservations all;
-  all.Add(Of(1, "a", 10, 20));
+  all.Add(Of(1, "a", {10, 20}));
   const auto is_against = [&](const Visitor& visitor, int minute) {
     return all.Against(DeviceId(0), visitor, In(minute)) != nullptr;
   };
@@ -78,8 +83,8 @@ TEST(ReservationsTest, OneToComeIsAgainstWhoeverWouldHaveToGoTooSoon) {
 
 TEST(ReservationsTest, AfterOnesOwnComesTheNext) {
   Reservations all;
-  all.Add(Of(1, "a", 10, 20));
-  all.Add(Of(2, "b", 20, 30));
+  all.Add(Of(1, "a", {10, 20}));
+  all.Add(Of(2, "b", {20, 30}));
   const Visitor own{.tenant = "a", .least_run = absl::Minutes(2)};
   EXPECT_EQ(all.Against(DeviceId(0), own, In(15)), nullptr);
   const TenantReservation* next = all.Against(DeviceId(0), own, In(19));
@@ -90,8 +95,8 @@ TEST(ReservationsTest, AfterOnesOwnComesTheNext) {
 TEST(ReservationsTest, KnowsWhenTheNextOneBeginsOrEnds) {
   Reservations all;
   EXPECT_EQ(all.NextChange(), absl::InfiniteFuture());
-  all.Add(Of(1, "a", 10, 20));
-  all.Add(Of(2, "b", 15, 30, {1}));
+  all.Add(Of(1, "a", {10, 20}));
+  all.Add(Of(2, "b", {15, 30}, {1}));
   EXPECT_EQ(all.NextChange(), In(10));
   all.SetBegun(ReservationId(1));
   EXPECT_EQ(all.NextChange(), In(15));
@@ -102,7 +107,7 @@ TEST(ReservationsTest, KnowsWhenTheNextOneBeginsOrEnds) {
 }
 
 TEST(ReservationsTest, IsToldInWords) {
-  const TenantReservation reservation = Of(1, "lab", 0, 60);
+  const TenantReservation reservation = Of(1, "lab", {0, 60});
   EXPECT_EQ(ReservedText("cpu:0", reservation, In(5)),
             "cpu:0 is reserved for lab until 1970-01-01T02:00:00+00:00");
   EXPECT_EQ(ReservedText("cpu:0", reservation, In(-5)),

@@ -108,14 +108,13 @@ void ControlTest::ReportCheckpoint(uint64_t job, uint32_t attempt,
 
 void ControlTest::ReportEnded(uint64_t job, uint32_t attempt,
                               worker::v1::JobEnded::Outcome outcome,
-                              const v1::JobError& error,
-                              const std::string& device) {
+                              const EndDetails& details) {
   worker::v1::Report report;
   report.set_job_id(job);
   report.set_attempt(attempt);
   report.mutable_ended()->set_outcome(outcome);
-  *report.mutable_ended()->mutable_error() = error;
-  Report(device, report);
+  *report.mutable_ended()->mutable_error() = details.error;
+  Report(details.device, report);
 }
 
 void ControlTest::AddDataset(const std::string& name) {

@@ -104,10 +104,17 @@ class ControlTest : public ::testing::Test {
   void ReportStarted(uint64_t job, uint32_t attempt);
   void ReportProgress(uint64_t job, uint32_t attempt, uint64_t step);
   void ReportCheckpoint(uint64_t job, uint32_t attempt, uint64_t step);
+  struct EndDetails {
+    v1::JobError error = {};
+    std::string device = "cpu:0";
+  };
   void ReportEnded(uint64_t job, uint32_t attempt,
                    worker::v1::JobEnded::Outcome outcome,
-                   const v1::JobError& error = {},
-                   const std::string& device = "cpu:0");
+                   const EndDetails& details);
+  void ReportEnded(uint64_t job, uint32_t attempt,
+                   worker::v1::JobEnded::Outcome outcome) {
+    ReportEnded(job, attempt, outcome, EndDetails());
+  }
 
   const ControlContext& control() const { return loop->context(); }
 

@@ -90,7 +90,7 @@ TEST_F(ControlLoopTest, TheWorkersErrorIsTheJobsError) {
   error.set_hint("lower the learning rate");
   error.set_step(12);
   ReportCheckpoint(1, 1, 10);
-  ReportEnded(1, 1, JobEnded::FAILED, error);
+  ReportEnded(1, 1, JobEnded::FAILED, {.error = error});
   ASSERT_TRUE(Becomes(1, v1::FAILED));
   const v1::Job job = *GetJob(control(), 1);
   EXPECT_EQ(job.error().hint(), "lower the learning rate");

@@ -57,7 +57,8 @@ TEST_F(SlotPackingTest, CopiesRowsBehindEarlierOnes) {
   inputs.bytes = {
       absl::MakeConstSpan(reinterpret_cast<const std::byte*>(wide), 24),
       absl::MakeConstSpan(reinterpret_cast<const std::byte*>(narrow), 8)};
-  CopyRows(header, formats_, inputs, 1, absl::MakeSpan(payload));
+  CopyRows(formats_, inputs, 1,
+           {.header = header, .payload = absl::MakeSpan(payload)});
   EXPECT_EQ(
       std::memcmp(payload.data() + header.inputs[0].offset + 12, wide, 24), 0);
   EXPECT_EQ(
@@ -82,7 +83,8 @@ TEST_F(SlotPackingTest, RowsAreFilledUpToTheServedSizes) {
   inputs.bytes = {
       absl::MakeConstSpan(reinterpret_cast<const std::byte*>(wide), 16),
       absl::MakeConstSpan(reinterpret_cast<const std::byte*>(narrow), 8)};
-  CopyRows(header, formats, inputs, 0, absl::MakeSpan(payload));
+  CopyRows(formats, inputs, 0,
+           {.header = header, .payload = absl::MakeSpan(payload)});
   const float expected[6] = {1, 2, 0, 3, 4, 0};
   EXPECT_EQ(std::memcmp(payload.data(), expected, sizeof(expected)), 0);
 }

@@ -21,7 +21,9 @@ TensorFormat MakeFormat(const std::string& name, v1::DataType type,
 class TensorViewTest : public ::testing::Test {
  protected:
   absl::StatusOr<CheckedInputs> Check(const std::vector<TensorView>& inputs) {
-    return CheckInputs("'m' version 3", formats_, /*max_batch_size=*/4, inputs);
+    return CheckInputs(
+        {.label = "'m' version 3", .formats = formats_, .max_batch_size = 4},
+        inputs);
   }
   absl::Span<const std::byte> Bytes(size_t count) {
     return absl::MakeConstSpan(storage_).first(count);
@@ -162,10 +164,12 @@ class SizedViewTest : public ::testing::Test {
       return absl::MakeConstSpan(storage_).first(
           static_cast<size_t>(shape[0] * shape[1]) * 8);
     };
-    return CheckInputs("'m' version 3", formats_, 4,
+    return CheckInputs({.label = "'m' version 3",
+                        .formats = formats_,
+                        .max_batch_size = 4,
+                        .dimensions = dimensions_},
                        {{"ids", "INT64", ids, bytes(ids)},
-                        {"mask", "INT64", mask, bytes(mask)}},
-                       dimensions_);
+                        {"mask", "INT64", mask, bytes(mask)}});
   }
 
   std::vector<std::byte> storage_{4096};

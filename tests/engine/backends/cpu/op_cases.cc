@@ -204,13 +204,18 @@ OpCaseMaker Unary(std::string name, Op op, Attributes attributes = {}) {
           }};
 }
 
-// Makes cases of gradients that take dy and x, or dy and y, with y in [low,
-// high].
-OpCaseMaker Gradient(std::string name, Op op, double low, double high,
+struct Interval {
+  double low = 0;
+  double high = 0;
+};
+
+// Makes cases of gradients that take dy and x, or dy and y, with y in the
+// interval.
+OpCaseMaker Gradient(std::string name, Op op, Interval y,
                      Attributes attributes = {}) {
   return {std::move(name), [=](OpCase& at) {
             const Shape shape = at.Coin() ? RandomShape(at) : LargeShape(at);
-            at.Emit(op, {at.Floats(shape), at.Floats(shape, low, high)},
+            at.Emit(op, {at.Floats(shape), at.Floats(shape, y.low, y.high)},
                     attributes);
           }};
 }
@@ -281,13 +286,13 @@ std::vector<OpCaseMaker> BasicOpCases() {
       Unary("Sigmoid", Op::kSigmoid),
       Unary("Tanh", Op::kTanh),
       Unary("Softmax", Op::kSoftmax),
-      Gradient("Add", Op::kAdd, -2, 2),
-      Gradient("ReluGrad", Op::kReluGrad, -2, 2),
-      Gradient("GeluGrad", Op::kGeluGrad, -6, 6, GeluAttributes{}),
-      Gradient("GeluTanhGrad", Op::kGeluGrad, -6, 6, tanh_form),
-      Gradient("SigmoidGrad", Op::kSigmoidGrad, 0, 1),
-      Gradient("TanhGrad", Op::kTanhGrad, -1, 1),
-      Gradient("SoftmaxGrad", Op::kSoftmaxGrad, 0, 1, {}),
+      Gradient("Add", Op::kAdd, {-2, 2}),
+      Gradient("ReluGrad", Op::kReluGrad, {-2, 2}),
+      Gradient("GeluGrad", Op::kGeluGrad, {-6, 6}, GeluAttributes{}),
+      Gradient("GeluTanhGrad", Op::kGeluGrad, {-6, 6}, tanh_form),
+      Gradient("SigmoidGrad", Op::kSigmoidGrad, {0, 1}),
+      Gradient("TanhGrad", Op::kTanhGrad, {-1, 1}),
+      Gradient("SoftmaxGrad", Op::kSoftmaxGrad, {0, 1}, {}),
       {"MatMul", BuildMatMul, 1e-5},
       {"LayoutConvert", BuildLayoutConvert, 0},
       {"ScaleShift", BuildScaleShift},

@@ -305,9 +305,9 @@ Shape RandomParameter(OpCase& at) {
 }
 
 // Adds parameter, gradient, rate, step, `states` states of at least `least`,
-// and the clip coefficient.
-void EmitStep(OpCase& at, Op op, const Attributes& attributes, int states,
-              bool clip) {
+// and the clip coefficient if the attributes have one.
+template <typename StepAttributes>
+void EmitStep(OpCase& at, Op op, const StepAttributes& attributes, int states) {
   const Shape shape = RandomParameter(at);
   std::vector<ValueId> inputs = {at.Weights(shape), at.Floats(shape, 0.1, 2),
                                  at.Scalar(DType::kFloat64, 0.01),
@@ -319,7 +319,7 @@ void EmitStep(OpCase& at, Op op, const Attributes& attributes, int states,
                              : at.Weights(shape, -0.5, 0.5));
     inputs.push_back(updated.back());
   }
-  if (clip) inputs.push_back(at.Floats({}, 0.1, 1));
+  if (attributes.clip) inputs.push_back(at.Floats({}, 0.1, 1));
   at.EmitUpdate(op, inputs, attributes, updated);
 }
 
@@ -330,7 +330,7 @@ void BuildRmspropStep(OpCase& at) {
   rmsprop.centered = at.Coin();
   rmsprop.clip = at.Coin();
   EmitStep(at, Op::kRmspropStep, rmsprop,
-           1 + (rmsprop.momentum != 0) + rmsprop.centered, rmsprop.clip);
+           1 + (rmsprop.momentum != 0) + rmsprop.centered);
 }
 
 void BuildAdagradStep(OpCase& at) {
@@ -338,14 +338,14 @@ void BuildAdagradStep(OpCase& at) {
   adagrad.lr_decay = at.Coin() ? 0.5 : 0;
   adagrad.weight_decay = at.Coin() ? 0.1 : 0;
   adagrad.clip = at.Coin();
-  EmitStep(at, Op::kAdagradStep, adagrad, 1, adagrad.clip);
+  EmitStep(at, Op::kAdagradStep, adagrad, 1);
 }
 
 void BuildLionStep(OpCase& at) {
   LionAttributes lion;
   lion.weight_decay = at.Coin() ? 0.1 : 0;
   lion.clip = at.Coin();
-  EmitStep(at, Op::kLionStep, lion, 1, lion.clip);
+  EmitStep(at, Op::kLionStep, lion, 1);
 }
 
 void BuildEmaUpdate(OpCase& at) {

@@ -142,7 +142,8 @@ void ExpectAttentionAgrees(const AttentionCase& at, DeviceBackend& backend,
   const Graph graph = AttentionGraph(at);
   const NamedNumbers inputs = InputsOf(at, graph);
   NamedNumbers none;
-  const auto got = RunNodes(backend, graph, inputs, none, allocator);
+  const auto got = RunNodes({.backend = backend, .allocator = allocator}, graph,
+                            inputs, none);
   ASSERT_TRUE(got.ok()) << got.status();
   const auto wanted =
       reference::Run(graph, inputs, none, {.round_to_dtype = true});

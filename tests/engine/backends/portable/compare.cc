@@ -44,8 +44,8 @@ void ExpectAgreement(const OpCase& made, double tolerance,
   const auto wanted = reference::Run(at.graph(), at.inputs, wanted_state,
                                      {.round_to_dtype = true});
   ASSERT_TRUE(wanted.ok()) << wanted.status();
-  const auto got =
-      RunNodes(*on.backend, at.graph(), at.inputs, got_state, on.allocator);
+  const auto got = RunNodes({.backend = *on.backend, .allocator = on.allocator},
+                            at.graph(), at.inputs, got_state);
   if (got.status().code() == absl::StatusCode::kUnimplemented) {
     GTEST_SKIP() << got.status().message();
   }

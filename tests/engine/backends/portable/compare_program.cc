@@ -37,8 +37,8 @@ void ExpectRandomProgramAgrees(uint64_t seed, bool training,
   const NamedNumbers inputs = RandomInputs(plain, seed);
   NamedNumbers wanted_state = RandomPersistents(plain, seed);
   NamedNumbers got_state = wanted_state;
-  const auto got =
-      RunNodes(*on.backend, graph, inputs, got_state, on.allocator);
+  const auto got = RunNodes({.backend = *on.backend, .allocator = on.allocator},
+                            graph, inputs, got_state);
   if (got.status().code() == absl::StatusCode::kUnimplemented) {
     GTEST_SKIP() << got.status().message();
   }

@@ -80,10 +80,10 @@ void ForEachElement(const Value& value, const Visitor& visit) {
 
 class Run {
  public:
-  Run(DeviceBackend& backend, const Graph& graph, CachingAllocator* allocator)
-      : backend_(backend), graph_(graph), allocator_(allocator) {
+  Run(const NodeDevice& device, const Graph& graph)
+      : backend_(device.backend), graph_(graph), allocator_(device.allocator) {
     for (const Value& value : graph.values())
-      memory_.emplace_back(value.bytes(), allocator);
+      memory_.emplace_back(value.bytes(), allocator_);
   }
 
   void Write(const Value& value, const Numbers& numbers) {
@@ -171,12 +171,11 @@ class Run {
 
 }  // namespace
 
-absl::StatusOr<NamedNumbers> RunNodes(DeviceBackend& backend,
+absl::StatusOr<NamedNumbers> RunNodes(const NodeDevice& device,
                                       const Graph& graph,
                                       const NamedNumbers& inputs,
-                                      NamedNumbers& persistents,
-                                      CachingAllocator* allocator) {
-  Run run(backend, graph, allocator);
+                                      NamedNumbers& persistents) {
+  Run run(device, graph);
   for (const Value& value : graph.values()) {
     if (value.kind == ValueKind::kInput) {
       run.Write(value, inputs.at(value.name));
@@ -187,7 +186,7 @@ absl::StatusOr<NamedNumbers> RunNodes(DeviceBackend& backend,
     }
   }
   RETURN_IF_ERROR(run.UploadAll());
-  backend.BeginRun();
+  device.backend.BeginRun();
   for (const Node& node : graph.nodes()) RETURN_IF_ERROR(run.RunNode(node));
   NamedNumbers outputs;
   for (const GraphOutput& output : graph.outputs()) {

@@ -12,13 +12,18 @@
 
 namespace gpupool::engine::testing {
 
+// A back end that nodes run on, and its memory. Borrowed.
+struct NodeDevice {
+  DeviceBackend& backend;
+  CachingAllocator* allocator = nullptr;  // null: the host's memory
+};
+
 // Runs the nodes. Numbers are row-major whatever the layout of the value.
 // `persistents` receives the values after the run. Returns the first error of a
-// node. A write behind a value is kInternal. `allocator` gives the device's
-// memory; null: the host's memory.
+// node. A write behind a value is kInternal.
 absl::StatusOr<reference::NamedNumbers> RunNodes(
-    DeviceBackend& backend, const Graph& graph,
-    const reference::NamedNumbers& inputs, reference::NamedNumbers& persistents,
-    CachingAllocator* allocator = nullptr);
+    const NodeDevice& device, const Graph& graph,
+    const reference::NamedNumbers& inputs,
+    reference::NamedNumbers& persistents);
 
 }  // namespace gpupool::engine::testing

@@ -65,7 +65,7 @@ class GangTest : public ControlTest {
                JobEnded::Outcome outcome, const std::string& message = "") {
     v1::JobError error;
     error.set_message(message);
-    ReportEnded(1, attempt, outcome, error, device);
+    ReportEnded(1, attempt, outcome, {.error = error, .device = device});
   }
   void Run() {
     ASSERT_TRUE(Submit(Gang("r1")).ok());

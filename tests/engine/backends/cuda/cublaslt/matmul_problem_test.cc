@@ -39,12 +39,13 @@ TensorType F(Shape shape, DType type = DType::kFloat32) {
   return {type, shape};
 }
 
-float At(const std::vector<float>& data, const ProductMatrix& m, int64_t row,
-         int64_t column, int64_t from) {
+// Returns an element of the matrix that begins at `data`.
+float At(const float* data, const ProductMatrix& m, int64_t row,
+         int64_t column) {
   if (m.transposed) std::swap(row, column);
   EXPECT_LT(row, m.rows);
   EXPECT_LT(column, m.columns);
-  return data[static_cast<size_t>(from + row + column * m.leading)];
+  return data[row + column * m.leading];
 }
 
 // Computes in plain loops what the library computes from a description.
@@ -54,13 +55,13 @@ std::vector<float> Compute(const MatmulProblem& p, const std::vector<float>& a,
   const int64_t inner = p.first.transposed ? p.first.rows : p.first.columns;
   for (const ProductOffsets& at : p.calls) {
     for (int64_t batch = 0; batch < p.batch; ++batch) {
+      const float* left = a.data() + at.a + batch * p.second.batch_stride;
+      const float* right = b.data() + at.b + batch * p.first.batch_stride;
       for (int64_t column = 0; column < p.result.columns; ++column) {
         for (int64_t row = 0; row < p.result.rows; ++row) {
           double sum = 0;
           for (int64_t k = 0; k < inner; ++k) {
-            sum += At(b, p.first, row, k, at.b + batch * p.first.batch_stride) *
-                   At(a, p.second, k, column,
-                      at.a + batch * p.second.batch_stride);
+            sum += At(right, p.first, row, k) * At(left, p.second, k, column);
           }
           y[static_cast<size_t>(at.y + batch * p.result.batch_stride + row +
                                 column * p.result.leading)] =

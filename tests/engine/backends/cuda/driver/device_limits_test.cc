@@ -19,27 +19,48 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 
-DeviceFacts Gpu(const std::string& name, const std::string& capability,
-                uint32_t multiprocessors, uint32_t threads, uint64_t gib) {
-  return {.name = name,
-          .compute_capability = capability,
-          .multiprocessors = multiprocessors,
-          .threads_per_multiprocessor = threads,
-          .total_bytes = gib * kGiB,
-          .driver_version = "580.65.06",
-          .cuda_version = "13.0"};
+DeviceFacts WithDriver(DeviceFacts card) {
+  card.driver_version = "580.65.06";
+  card.cuda_version = "13.0";
+  return card;
 }
 
-DeviceFacts T4() { return Gpu("Tesla T4", "7.5", 40, 1024, 15); }
+DeviceFacts T4() {
+  return WithDriver({.name = "Tesla T4",
+                     .compute_capability = "7.5",
+                     .multiprocessors = 40,
+                     .threads_per_multiprocessor = 1024,
+                     .total_bytes = 15 * kGiB});
+}
 
 // Returns devices as their drivers describe them.
 std::vector<DeviceFacts> Cards() {
   return {T4(),
-          Gpu("NVIDIA L4", "8.9", 58, 1536, 22),
-          Gpu("NVIDIA A100-SXM4-80GB", "8.0", 108, 2048, 79),
-          Gpu("NVIDIA H200", "9.0", 132, 2048, 139),
-          Gpu("NVIDIA B200", "10.0", 148, 2048, 178),
-          Gpu("NVIDIA GeForce RTX 5090", "12.0", 170, 1536, 31)};
+          WithDriver({.name = "NVIDIA L4",
+                      .compute_capability = "8.9",
+                      .multiprocessors = 58,
+                      .threads_per_multiprocessor = 1536,
+                      .total_bytes = 22 * kGiB}),
+          WithDriver({.name = "NVIDIA A100-SXM4-80GB",
+                      .compute_capability = "8.0",
+                      .multiprocessors = 108,
+                      .threads_per_multiprocessor = 2048,
+                      .total_bytes = 79 * kGiB}),
+          WithDriver({.name = "NVIDIA H200",
+                      .compute_capability = "9.0",
+                      .multiprocessors = 132,
+                      .threads_per_multiprocessor = 2048,
+                      .total_bytes = 139 * kGiB}),
+          WithDriver({.name = "NVIDIA B200",
+                      .compute_capability = "10.0",
+                      .multiprocessors = 148,
+                      .threads_per_multiprocessor = 2048,
+                      .total_bytes = 178 * kGiB}),
+          WithDriver({.name = "NVIDIA GeForce RTX 5090",
+                      .compute_capability = "12.0",
+                      .multiprocessors = 170,
+                      .threads_per_multiprocessor = 1536,
+                      .total_bytes = 31 * kGiB})};
 }
 
 TEST(DeviceLimitsTest, ResidentThreadsAreThoseOfAllMultiprocessors) {

@@ -122,7 +122,8 @@ TEST(IndexingTest, TopKOfNan) {
 absl::Status RunOnPortable(OpCase& at) {
   for (Node& node : at.graph().mutable_nodes()) node.source = "layer";
   portable::PortableBackend backend;
-  return RunNodes(backend, at.graph(), at.inputs, at.persistents).status();
+  return RunNodes({.backend = backend}, at.graph(), at.inputs, at.persistents)
+      .status();
 }
 
 TEST(IndexingTest, IndicesOutsideNameTheLayerAndTheLimit) {

@@ -14,7 +14,7 @@ TEST_P(OptimizerSkip, KeepsParametersAndStates) {
   ExpectSkips(GetParam(), [&backend](const Graph& graph,
                                      const reference::NamedNumbers& inputs,
                                      reference::NamedNumbers& state) {
-    return RunNodes(backend, graph, inputs, state);
+    return RunNodes({.backend = backend}, graph, inputs, state);
   });
 }
 

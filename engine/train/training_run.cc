@@ -159,8 +159,10 @@ absl::Status TrainingRun::Impl::MakeExecutors() {
                    ModelSource::Open(request_.spec.model(), device_.blob_dir));
   ASSIGN_OR_RETURN(
       TrainingPrograms programs,
-      CompileTraining(*source_, request_.spec, facts, device_.backend,
-                      link_ == nullptr ? nullptr : link_->collective()));
+      CompileTraining(
+          *source_, request_.spec, facts,
+          {.backend = device_.backend,
+           .collective = link_ == nullptr ? nullptr : link_->collective()}));
   RETURN_IF_ERROR(CheckLabelValues(request_.spec.training(), table_,
                                    programs.output_shape));
   // The landing comes last and takes only memory that the programs leave.
@@ -189,19 +191,27 @@ absl::Status TrainingRun::Impl::MakeExecutors() {
         BatchLanding::Create(std::move(programs.landing), holder_.name(),
                              device_.allocator, &device_.backend->transfer()));
   }
-  ASSIGN_OR_RETURN(
-      train_, Executor::Create(std::move(programs.train), *weights_, arena,
-                               holder_.name(), device_.allocator, brought));
+  ASSIGN_OR_RETURN(train_, Executor::Create(std::move(programs.train),
+                                            {.weights = *weights_,
+                                             .arena = arena,
+                                             .holder = holder_.name(),
+                                             .allocator = device_.allocator},
+                                            brought));
   if (programs.accumulate.has_value()) {
-    ASSIGN_OR_RETURN(
-        accumulate_,
-        Executor::Create(*std::move(programs.accumulate), *weights_, arena,
-                         holder_.name(), device_.allocator, brought));
+    ASSIGN_OR_RETURN(accumulate_,
+                     Executor::Create(*std::move(programs.accumulate),
+                                      {.weights = *weights_,
+                                       .arena = arena,
+                                       .holder = holder_.name(),
+                                       .allocator = device_.allocator},
+                                      brought));
   }
   if (programs.eval.has_value()) {
-    ASSIGN_OR_RETURN(
-        eval_, Executor::Create(*std::move(programs.eval), *weights_, arena,
-                                holder_.name(), device_.allocator));
+    ASSIGN_OR_RETURN(eval_, Executor::Create(*std::move(programs.eval),
+                                             {.weights = *weights_,
+                                              .arena = arena,
+                                              .holder = holder_.name(),
+                                              .allocator = device_.allocator}));
   }
   return absl::OkStatus();
 }

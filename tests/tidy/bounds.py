@@ -11,8 +11,8 @@ import collections
 PARAMETERS = {
     "benchmarks": 2,
     "client": 13,
-    "engine": 20,
-    "engine/backends": 50,
+    "engine": 0,
+    "engine/backends": 25,
     "scheduler": 6,
     "server/control": 4,
     "server/ipc": 1,

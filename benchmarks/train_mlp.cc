@@ -61,9 +61,11 @@ class OurStep {
     weights_ = std::make_unique<WeightStore>(*WeightStore::Create(
         *WeightLayout::Create({&graph}), "bench", &allocator_));
     arena_ = *allocator_.Allocate(program.bytes().arena, {"bench", "arena"});
-    executor_ = *Executor::Create(std::move(program), *weights_,
-                                  {arena_.data(), arena_.bytes()}, "bench",
-                                  &allocator_);
+    executor_ = *Executor::Create(std::move(program),
+                                  {.weights = *weights_,
+                                   .arena = {arena_.data(), arena_.bytes()},
+                                   .holder = "bench",
+                                   .allocator = &allocator_});
     Philox random(7);
     const WeightView view = *WeightView::OfNew(*weights_);
     for (const WeightEntry& entry : view.layout().entries()) {

@@ -14,9 +14,16 @@
 namespace gpupool::engine {
 namespace {
 
+struct GivenBytes {
+  uint32_t rows;
+  uint64_t row_bytes;
+  uint64_t found;
+};
+
 // Checks that a tensor has exactly the bytes of its rows.
 absl::Status CheckBytes(absl::string_view what, const std::string& name,
-                        uint32_t rows, uint64_t row_bytes, uint64_t found) {
+                        const GivenBytes& bytes) {
+  const auto [rows, row_bytes, found] = bytes;
   if (found == rows * row_bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(what, " '", name, "' has ", found, " bytes; ", rows,
@@ -146,10 +153,13 @@ absl::StatusOr<ProgramCache::Entry*> LoadedModel::Insert(
   // residents do not push the new ones over the limit.
   cache_->MakeRoom();
   MakeRoomFor(program.program);
-  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                   Executor::Create(std::move(program.program), *weights_,
-                                    absl::MakeSpan(arena_.data(), arena_bytes_),
-                                    holder_.name(), device_.allocator));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Executor> executor,
+      Executor::Create(std::move(program.program),
+                       {.weights = *weights_,
+                        .arena = absl::MakeSpan(arena_.data(), arena_bytes_),
+                        .holder = holder_.name(),
+                        .allocator = device_.allocator}));
   RETURN_IF_ERROR(executor->Load());
   return cache_->Add({.key = std::move(program.key),
                       .outputs = std::move(program.outputs),
@@ -172,9 +182,8 @@ absl::StatusOr<ProgramCache::Entry*> LoadedModel::FindOrMake(
   // memory a second time.
   ASSIGN_OR_RETURN(const auto source,
                    ModelSource::Open(manifest_.model, device_.blob_dir));
-  ASSIGN_OR_RETURN(
-      InferenceProgram program,
-      CompileProgram(*source, planned_, options_, key, device_.backend));
+  ASSIGN_OR_RETURN(InferenceProgram program,
+                   CompileProgram(*source, planned_, key, device_.backend));
   const uint64_t evicted = cache_->evictions();
   absl::StatusOr<ProgramCache::Entry*> entry = Insert(std::move(program));
   if (answer != nullptr) {
@@ -232,14 +241,18 @@ absl::Status LoadedModel::CheckBatch(const InferenceBatch& batch) const {
   }
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
     const uint64_t row_bytes = RowBytes(planned_.inputs[i], batch.sizes);
-    RETURN_IF_ERROR(CheckBytes("input", inputs_[i].name(), batch.rows,
-                               row_bytes, batch.inputs[i].size()));
+    RETURN_IF_ERROR(CheckBytes("input", inputs_[i].name(),
+                               {.rows = batch.rows,
+                                .row_bytes = row_bytes,
+                                .found = batch.inputs[i].size()}));
   }
   for (size_t i = 0; i < batch.outputs.size(); ++i) {
     if (IsOpen(planned_.outputs[i])) continue;
     const uint64_t row_bytes = RowBytes(planned_.outputs[i], batch.sizes);
-    RETURN_IF_ERROR(CheckBytes("output", outputs_[i].name(), batch.rows,
-                               row_bytes, batch.outputs[i].size()));
+    RETURN_IF_ERROR(CheckBytes("output", outputs_[i].name(),
+                               {.rows = batch.rows,
+                                .row_bytes = row_bytes,
+                                .found = batch.outputs[i].size()}));
   }
   return absl::OkStatus();
 }

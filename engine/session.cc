@@ -223,9 +223,9 @@ absl::StatusOr<TrainingPlan> Session::PlanTraining(const v1::JobSpec& spec,
                                                    const v1::Dataset& dataset) {
   RETURN_IF_ERROR(impl_->Enter());
   ASSIGN_OR_RETURN(const auto source, impl_->Open(spec.model()));
-  ASSIGN_OR_RETURN(
-      TrainingPrograms programs,
-      CompileTraining(*source, spec, FactsOf(dataset), impl_->backend()));
+  ASSIGN_OR_RETURN(TrainingPrograms programs,
+                   CompileTraining(*source, spec, FactsOf(dataset),
+                                   {.backend = impl_->backend()}));
   PlanLanding(spec, impl_->planned_limit(), programs);
   // The plan also covers serving the result, with the options of the job's
   // publish section.

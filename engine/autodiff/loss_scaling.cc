@@ -28,11 +28,16 @@ absl::StatusOr<ValueId> Count(absl::string_view name, GraphBuilder& builder) {
   return builder.Persistent(name, kCountScalar, MemoryClass::kOptimizer);
 }
 
-// Overwrites `persistent` with `condition ? a : b`.
-absl::StatusOr<ValueId> Overwrite(ValueId persistent, ValueId condition,
-                                  ValueId a, ValueId b, GraphBuilder& builder) {
+// The value condition ? a : b.
+struct Choice {
+  ValueId condition, a, b;
+};
+
+// Overwrites `persistent` with the choice.
+absl::StatusOr<ValueId> Overwrite(ValueId persistent, const Choice& by,
+                                  GraphBuilder& builder) {
   ASSIGN_OR_RETURN(const ValueId next,
-                   builder.EmitOne(Op::kWhere, {condition, a, b}));
+                   builder.EmitOne(Op::kWhere, {by.condition, by.a, by.b}));
   RETURN_IF_ERROR(builder.Update(next, persistent));
   return next;
 }
@@ -98,13 +103,13 @@ absl::Status UpdateLossScale(ValueId norm, const LossScaling& scaling,
   RETURN_IF_ERROR(f.status());
   // Each of these nodes reads the value that it overwrites.
   ASSIGN_OR_RETURN(const ValueId next_scale,
-                   Overwrite(scale, holds, scale, changed, builder));
+                   Overwrite(scale, {holds, scale, changed}, builder));
   ASSIGN_OR_RETURN(const ValueId next_growth,
                    builder.EmitOne(Op::kBinary, {growth, added},
                                    BinaryAttributes{Binary::kAdd}));
   RETURN_IF_ERROR(builder.Update(next_growth, growth));
   ASSIGN_OR_RETURN(const ValueId next_skipped,
-                   Overwrite(skipped, finite, skipped, more, builder));
+                   Overwrite(skipped, {finite, skipped, more}, builder));
   builder.graph().AddOutput("loss_scale", next_scale);
   builder.graph().AddOutput("skipped_steps", next_skipped);
   return absl::OkStatus();
@@ -130,7 +135,7 @@ absl::Status KeepStatisticsFinite(Graph& graph) {
       const ValueId finite = IsFinite(id, f);
       RETURN_IF_ERROR(f.status());
       RETURN_IF_ERROR(
-          Overwrite(alias.of, finite, id, alias.of, builder).status());
+          Overwrite(alias.of, {finite, id, alias.of}, builder).status());
     }
   }
   return absl::OkStatus();

@@ -38,10 +38,9 @@ std::vector<int> OrderOfAppearance(const Graph& graph,
   return order;
 }
 
-absl::Status AddRankMean(int ranks, absl::Span<const int> order,
-                         GraphBuilder& builder, std::vector<ValueId>& gradients,
-                         const BucketSizes& sizes) {
-  if (ranks == 1) return absl::OkStatus();
+absl::Status AddRankMean(const RankMean& mean, GraphBuilder& builder,
+                         std::vector<ValueId>& gradients) {
+  if (mean.ranks == 1) return absl::OkStatus();
   const auto loss = builder.graph().FindOutput("loss");
   GPUPOOL_CHECK(loss.has_value());
   std::vector<uint64_t> elements;
@@ -50,7 +49,7 @@ absl::Status AddRankMean(int ranks, absl::Span<const int> order,
         static_cast<uint64_t>(builder.shape(gradient).elements()));
   }
   ASSIGN_OR_RETURN(const GradientBuckets buckets,
-                   GradientBuckets::Plan(elements, order, sizes));
+                   GradientBuckets::Plan(elements, mean.order, mean.sizes));
   ASSIGN_OR_RETURN(const ValueId earlier,
                    builder.Input("earlier_loss", {DType::kFloat32, {}}));
   ASSIGN_OR_RETURN(const ValueId stop,
@@ -68,12 +67,12 @@ absl::Status AddRankMean(int ranks, absl::Span<const int> order,
     }
     ASSIGN_OR_RETURN(flats.emplace_back(),
                      builder.EmitOne(Op::kAllReduceStart, values,
-                                     AllReduceAttributes{ranks, {}}));
+                                     AllReduceAttributes{mean.ranks, {}}));
   }
   // All starts are emitted before the first wait; a wait in between would delay
   // the sums that follow.
   for (size_t b = 0; b < flats.size(); ++b) {
-    AllReduceAttributes attributes{ranks, {}};
+    AllReduceAttributes attributes{mean.ranks, {}};
     for (const ValueId value : members[b]) {
       attributes.shapes.push_back(builder.shape(value));
     }

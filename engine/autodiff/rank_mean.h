@@ -23,15 +23,20 @@ namespace gpupool::engine {
 std::vector<int> OrderOfAppearance(const Graph& graph,
                                    absl::Span<const ValueId> gradients);
 
+// The ranks that share a mean, and how their gradients travel.
+struct RankMean {
+  int ranks = 1;
+  absl::Span<const int> order;  // positions of gradients, as the buckets
+  BucketSizes sizes = {};
+};
+
 // Replaces each of the float32 `gradients`, and the graph's output "loss"
-// (float32 []), by its mean over `ranks` ranks. `order` is the order of the
-// buckets. Two inputs (float32 []) travel with the loss in the last bucket, and
-// their means are outputs of the same names:
+// (float32 []), by its mean over the ranks. Two inputs (float32 []) travel with
+// the loss in the last bucket, and their means are outputs of the same names:
 //   earlier_loss  the loss of the step's other batches
 //   stop_wanted   0, or 1 on a rank that wants the job to stop
 // With one rank nothing is added.
-absl::Status AddRankMean(int ranks, absl::Span<const int> order,
-                         GraphBuilder& builder, std::vector<ValueId>& gradients,
-                         const BucketSizes& sizes = {});
+absl::Status AddRankMean(const RankMean& mean, GraphBuilder& builder,
+                         std::vector<ValueId>& gradients);
 
 }  // namespace gpupool::engine

@@ -157,9 +157,15 @@ ValueId ProductSlope(Formula& formula, ValueId x,
   return formula.Where(alone, quotient, zero);
 }
 
+// A reduction's input, and its result and gradient with the reduced axes kept.
+struct Reduced {
+  ValueId x, y, dy;
+};
+
 // Returns dx of the numbers that are the extreme one; equal ones share it.
-ValueId ExtremeGradient(Formula& formula, ValueId x, ValueId y, ValueId dy,
+ValueId ExtremeGradient(Formula& formula, const Reduced& reduced,
                         const std::vector<int>& axes) {
+  const auto [x, y, dy] = reduced;
   const ValueId zero = formula.Number(0, x);
   const ValueId one = formula.Number(1, x);
   const ValueId chosen = formula.Binary(BinaryFunction::kEqual, x, y);
@@ -195,7 +201,7 @@ void ReduceRule(RuleContext& context, Formula& formula) {
     case ReduceFunction::kMax:
     case ReduceFunction::kMin: {
       const ValueId y = formula.Reshape(context.output(0), kept);
-      return context.Set(0, ExtremeGradient(formula, x, y, dy, reduce.axes));
+      return context.Set(0, ExtremeGradient(formula, {x, y, dy}, reduce.axes));
     }
     case ReduceFunction::kProduct:
       return context.Set(

@@ -148,26 +148,31 @@ class ModelBuilder {
           absl::StrCat("two layers are named '", name, "'"));
     }
     builder_.SetSource(name, position);
-    const size_t first_node = model_.graph.nodes().size();
-    const size_t first_persistent = model_.persistents.size();
+    const LayerStart start{.node = model_.graph.nodes().size(),
+                           .persistent = model_.persistents.size()};
     absl::StatusOr<ValueId> y = kinds_.Apply(layer, name, x);
     if (!y.ok()) return InLayer(name, builder_.shape(x), y.status());
     kinds_.Remember(name, *y);
-    Describe(layer, name, *y, first_node, first_persistent);
+    Describe(layer, name, *y, start);
     return y;
   }
 
+  // The position of a layer's first node and of its first persistent value.
+  struct LayerStart {
+    size_t node, persistent;
+  };
+
   void Describe(const v1::Layer& layer, const std::string& name, ValueId y,
-                size_t first_node, size_t first_persistent) {
+                const LayerStart& start) {
     LayerInfo info{.name = name,
                    .kind = KindName(layer),
                    .output_shape = WithoutBatch(builder_.shape(y))};
     for (const PersistentSpec& persistent :
-         absl::MakeSpan(model_.persistents).subspan(first_persistent)) {
+         absl::MakeSpan(model_.persistents).subspan(start.persistent)) {
       if (persistent.memory_class != MemoryClass::kWeight) continue;
       info.parameters += static_cast<uint64_t>(persistent.shape.elements());
     }
-    for (const Node& node : model_.graph.nodes().subspan(first_node)) {
+    for (const Node& node : model_.graph.nodes().subspan(start.node)) {
       info.flops += NodeFlops(model_.graph, node);
     }
     // The batch's operations, divided by its examples.

@@ -223,7 +223,8 @@ absl::Status FinishGradients(const v1::TrainingSpec& training, int ranks,
                      TakeAccumulated(step.parameters, step.gradients,
                                      training.accumulate_batches(), builder));
   }
-  RETURN_IF_ERROR(AddRankMean(ranks, order, builder, step.gradients));
+  RETURN_IF_ERROR(
+      AddRankMean({.ranks = ranks, .order = order}, builder, step.gradients));
   return absl::OkStatus();
 }
 

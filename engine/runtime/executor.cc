@@ -31,9 +31,9 @@ absl::StatusOr<std::byte*> FindWeight(const WeightStore& weights,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
-    Program program, const WeightStore& weights, absl::Span<std::byte> arena,
-    const std::string& holder, CachingAllocator* allocator,
+    Program program, const ExecutorMemory& memory,
     absl::Span<const std::string> brought) {
+  const auto& [weights, arena, holder, allocator] = memory;
   GPUPOOL_CHECK(arena.size() >= program.bytes().arena);
   std::unique_ptr<Executor> executor(new Executor(std::move(program)));
   for (const ResidentItem& item : executor->program_.bytes().residents) {

@@ -36,19 +36,26 @@ struct HostOutput {
   absl::Span<std::byte> bytes;
 };
 
+// The memory that an executor works on.
+struct ExecutorMemory {
+  const WeightStore& weights;
+  absl::Span<std::byte> arena;  // at least program.bytes().arena
+  const std::string& holder;
+  CachingAllocator* allocator;
+};
+
 class Executor {
  public:
   // Allocates resident memory, labelled "<holder> / packed" and shared with the
-  // other executors on `weights`, fills constants and binds the kernels.
-  // `arena` must hold at least program.bytes().arena. `brought` names the
-  // inputs that Bring copies from elsewhere on the device before each run. If
-  // the host cannot reach the device's memory, it has no bytes of these.
-  //   INVALID_ARGUMENT    `weights` lacks a persistent value of the program
-  //                       or has it with another type
+  // other executors on the weights, fills constants and binds the kernels.
+  // `brought` names the inputs that Bring copies from elsewhere on the device
+  // before each run. If the host cannot reach the device's memory, it has no
+  // bytes of these.
+  //   INVALID_ARGUMENT    the weights lack a persistent value of the program
+  //                       or have it with another type
   //   RESOURCE_EXHAUSTED  from the allocator
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
-      Program program, const WeightStore& weights, absl::Span<std::byte> arena,
-      const std::string& holder, CachingAllocator* allocator,
+      Program program, const ExecutorMemory& memory,
       absl::Span<const std::string> brought = {});
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

@@ -188,7 +188,9 @@ class Planner {
           DeviceBackend* backend)
       : served_(source.served()),
         options_(options),
-        compiler_(source, options, backend) {}
+        compiler_(source, options, backend) {
+    programs_.options = options;
+  }
 
   absl::StatusOr<InferencePrograms> Plan() {
     ASSIGN_OR_RETURN(const auto sizes, SizesToPlan(served_.dimensions));
@@ -291,9 +293,8 @@ absl::StatusOr<InferencePrograms> CompileInference(
 
 absl::StatusOr<InferenceProgram> CompileProgram(
     const ModelSource& source, const InferencePrograms& planned,
-    const InferenceOptions& options, const ProgramKey& key,
-    DeviceBackend* backend) {
-  const Compiler compiler(source, options, backend);
+    const ProgramKey& key, DeviceBackend* backend) {
+  const Compiler compiler(source, planned.options, backend);
   ASSIGN_OR_RETURN(auto bound, BoundNumbers(planned.inputs, key.bound));
   ASSIGN_OR_RETURN(ModelGraph model, compiler.Build(key, std::move(bound)));
   ASSIGN_OR_RETURN(Draft draft, compiler.Prepare(key, std::move(model)));

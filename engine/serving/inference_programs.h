@@ -69,6 +69,7 @@ struct InferenceOptions {
 // at the largest batch. Every listed size and both ends of every range are
 // planned.
 struct InferencePrograms {
+  InferenceOptions options;
   std::vector<InferenceProgram> programs;
   // Whether all inputs and outputs have a batch dimension. If not, or with
   // bound inputs, the only batch is 1.
@@ -100,12 +101,11 @@ absl::StatusOr<InferencePrograms> CompileInference(
     const ModelSource& source, const InferenceOptions& options,
     DeviceBackend* backend);
 
-// Compiles one more program of a model that CompileInference has planned with
-// these options. Errors name the sizes.
+// Compiles one more program of a model that CompileInference has planned, with
+// the options of the plan. Errors name the sizes.
 absl::StatusOr<InferenceProgram> CompileProgram(
     const ModelSource& source, const InferencePrograms& planned,
-    const InferenceOptions& options, const ProgramKey& key,
-    DeviceBackend* backend);
+    const ProgramKey& key, DeviceBackend* backend);
 
 // Return the planned bytes and the arena. With max_programs, `peak` has space
 // for that many programs of any sizes: each may take as much resident memory of

@@ -111,12 +111,13 @@ double RoundToDType(DType dtype, double x) {
   return result;
 }
 
-void ConvertElements(DType from_dtype, const std::byte* from, DType to_dtype,
-                     std::byte* to, int64_t count) {
-  Visit(from_dtype, [&](auto from_type) {
-    Visit(to_dtype, [&](auto to_type) {
-      const auto* source = reinterpret_cast<const decltype(from_type)*>(from);
-      auto* target = reinterpret_cast<decltype(to_type)*>(to);
+void ConvertElements(ReadableElements from, WritableElements to,
+                     int64_t count) {
+  Visit(from.dtype, [&](auto from_type) {
+    Visit(to.dtype, [&](auto to_type) {
+      const auto* source =
+          reinterpret_cast<const decltype(from_type)*>(from.data);
+      auto* target = reinterpret_cast<decltype(to_type)*>(to.data);
       for (int64_t i = 0; i < count; ++i) {
         target[i] = Make<decltype(to_type)>(Plain(source[i]));
       }

@@ -25,9 +25,17 @@ void WriteFromDoubles(DType dtype, absl::Span<const double> from,
 // Returns x after WriteFromDoubles and ReadAsDoubles.
 double RoundToDType(DType dtype, double x);
 
+struct ReadableElements {
+  DType dtype;
+  const std::byte* data;
+};
+struct WritableElements {
+  DType dtype;
+  std::byte* data;
+};
+
 // Sets element i of `to` to element i of `from`, with the rules above. `from`
 // and `to` must not overlap.
-void ConvertElements(DType from_dtype, const std::byte* from, DType to_dtype,
-                     std::byte* to, int64_t count);
+void ConvertElements(ReadableElements from, WritableElements to, int64_t count);
 
 }  // namespace gpupool::engine

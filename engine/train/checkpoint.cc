@@ -280,9 +280,9 @@ absl::Status ReadTensors(const std::string& blob_dir, const Manifest& manifest,
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [facts, bytes, rounded_to] = tensors[i];
     if (rounded_to) {
-      ConvertElements(facts.dtype,
-                      reinterpret_cast<const std::byte*>(matched[i].data()),
-                      *rounded_to, bytes.data(), facts.shape.elements());
+      ConvertElements(
+          {facts.dtype, reinterpret_cast<const std::byte*>(matched[i].data())},
+          {*rounded_to, bytes.data()}, facts.shape.elements());
     } else {
       std::memcpy(bytes.data(), matched[i].data(), matched[i].size());
     }

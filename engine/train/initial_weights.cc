@@ -75,7 +75,7 @@ absl::Status SetOne(const ModelSource& source, const PersistentSpec& spec,
   // rounded once.
   std::vector<std::byte> numbers(spec.shape.bytes(spec.dtype));
   RETURN_IF_ERROR(SetNumbers(source, spec, seed, absl::MakeSpan(numbers)));
-  ConvertElements(spec.dtype, numbers.data(), entry->dtype, bytes.data(),
+  ConvertElements({spec.dtype, numbers.data()}, {entry->dtype, bytes.data()},
                   spec.shape.elements());
   return absl::OkStatus();
 }

@@ -131,8 +131,9 @@ double At(const Schedule::Cyclic& rule, uint64_t e) {
   return rule.base() + (rule.maximum() - rule.base()) * height;
 }
 
-double RuleAt(const Schedule& schedule, double base, uint64_t e, uint64_t n,
-              uint32_t reductions) {
+// `at` counts from the end of the warm-up.
+double RuleAt(const Schedule& schedule, double base, const ScheduleStep& at) {
+  const uint64_t e = at.step, n = at.total_steps;
   switch (schedule.rule_case()) {
     case Schedule::kStep:
       return base *
@@ -160,7 +161,7 @@ double RuleAt(const Schedule& schedule, double base, uint64_t e, uint64_t n,
     case Schedule::kPlateau:
       return std::max(schedule.plateau().minimum(),
                       base * std::pow(FactorOf(schedule.plateau()),
-                                      static_cast<double>(reductions)));
+                                      static_cast<double>(at.reductions)));
     case Schedule::kCyclic:
       return At(schedule.cyclic(), e);
     case Schedule::RULE_NOT_SET:
@@ -373,8 +374,10 @@ double LearningRateAt(const v1::LearningRateSchedule& schedule, double base,
   if (at.step < warmup) {
     return base * Ratio(at.step + 1, warmup);
   }
-  return RuleAt(schedule, base, at.step - warmup, at.total_steps - warmup,
-                at.reductions);
+  return RuleAt(schedule, base,
+                {.step = at.step - warmup,
+                 .total_steps = at.total_steps - warmup,
+                 .reductions = at.reductions});
 }
 
 }  // namespace gpupool::engine

@@ -100,8 +100,8 @@ absl::StatusOr<WeightLayout> LayoutOf(const TrainingPrograms& programs) {
 absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
                                                  const v1::JobSpec& spec,
                                                  const DataFacts& facts,
-                                                 DeviceBackend* backend,
-                                                 Collective* collective) {
+                                                 const TrainingDevice& device) {
+  DeviceBackend* const backend = device.backend;
   ASSIGN_OR_RETURN(const TrainingLength length, CheckTraining(spec, facts));
   const v1::Scaling& scaling = spec.data().scaling();
   const uint32_t devices = DevicesOf(spec);
@@ -109,7 +109,7 @@ absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
   // Each device gets an equal share of the batch; CheckTraining has made sure
   // that there is one.
   training.set_batch_size(training.batch_size() / devices);
-  const KernelOptions kernels = KernelOptionsOf(training, collective);
+  const KernelOptions kernels = KernelOptionsOf(training, device.collective);
   ASSIGN_OR_RETURN(
       ModelGraph model,
       BuildTrainingGraph(source, scaling, training, static_cast<int>(devices)));

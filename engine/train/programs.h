@@ -38,13 +38,21 @@ struct TrainingPrograms {
   LandingLayout landing;  // layout of the next batch; empty before PlanLanding
 };
 
+// The device that a job's programs are for.
+struct TrainingDevice {
+  DeviceBackend* backend;
+  // The collective of the job's ranks. Null for plans and for jobs on one
+  // device.
+  Collective* collective = nullptr;
+};
+
 // Compiles a job on the model `source`, which spec.model() must name; with
-// several devices, the part of one device. `collective` is that of the job's
-// ranks; null for plans and for jobs on one device. INVALID_ARGUMENT names the
-// layer or field; UNIMPLEMENTED what the back end lacks.
-absl::StatusOr<TrainingPrograms> CompileTraining(
-    const ModelSource& source, const v1::JobSpec& spec, const DataFacts& facts,
-    DeviceBackend* backend, Collective* collective = nullptr);
+// several devices, the part of one device. INVALID_ARGUMENT names the layer or
+// field; UNIMPLEMENTED what the back end lacks.
+absl::StatusOr<TrainingPrograms> CompileTraining(const ModelSource& source,
+                                                 const v1::JobSpec& spec,
+                                                 const DataFacts& facts,
+                                                 const TrainingDevice& device);
 
 // Plans a landing for the next batch if the back end copies in parallel to its
 // work, so that the batch is on the device when its step begins. Plans none,

@@ -136,8 +136,10 @@ absl::Status TrainingRun::MakeExecutors() {
                    ModelSource::Open(request_.spec.model(), device_.blob_dir));
   ASSIGN_OR_RETURN(
       TrainingPrograms programs,
-      CompileTraining(*source_, request_.spec, facts, device_.backend,
-                      link_ == nullptr ? nullptr : link_->collective()));
+      CompileTraining(
+          *source_, request_.spec, facts,
+          {.backend = device_.backend,
+           .collective = link_ == nullptr ? nullptr : link_->collective()}));
   RETURN_IF_ERROR(CheckLabelValues(request_.spec.training(), table_,
                                    programs.output_shape));
   // The landing comes last and takes only memory that the programs leave.
@@ -157,7 +159,10 @@ absl::Status TrainingRun::MakeExecutors() {
                           device_.allocator, device_.backend->transfer()));
   ASSIGN_OR_RETURN(arena_, device_.allocator->Allocate(
                                arena_bytes, {holder_.name(), "arena"}));
-  const absl::Span<std::byte> arena(arena_.data(), arena_bytes);
+  const ExecutorMemory memory = {.weights = *weights_,
+                                 .arena = {arena_.data(), arena_bytes},
+                                 .holder = holder_.name(),
+                                 .allocator = device_.allocator};
   // Read before the layout is moved into the landing.
   const std::vector<std::string> brought = programs.landing.names();
   if (programs.landing.bytes > 0) {
@@ -167,18 +172,15 @@ absl::Status TrainingRun::MakeExecutors() {
                              device_.allocator, &device_.backend->transfer()));
   }
   ASSIGN_OR_RETURN(
-      train_, Executor::Create(std::move(programs.train), *weights_, arena,
-                               holder_.name(), device_.allocator, brought));
+      train_, Executor::Create(std::move(programs.train), memory, brought));
   if (programs.accumulate.has_value()) {
     ASSIGN_OR_RETURN(
         accumulate_,
-        Executor::Create(*std::move(programs.accumulate), *weights_, arena,
-                         holder_.name(), device_.allocator, brought));
+        Executor::Create(*std::move(programs.accumulate), memory, brought));
   }
   if (programs.eval.has_value()) {
-    ASSIGN_OR_RETURN(
-        eval_, Executor::Create(*std::move(programs.eval), *weights_, arena,
-                                holder_.name(), device_.allocator));
+    ASSIGN_OR_RETURN(eval_,
+                     Executor::Create(*std::move(programs.eval), memory));
   }
   return absl::OkStatus();
 }

@@ -26,9 +26,11 @@ class LoadedOn {
         *WeightStore::Create(*WeightLayout::Create({&graph}), "test", allocator,
                              backend->transfer()));
     arena_ = *allocator->Allocate(program->bytes().arena, {"test", "arena"});
-    auto executor =
-        Executor::Create(*std::move(program), *weights_,
-                         {arena_.data(), arena_.bytes()}, "test", allocator);
+    auto executor = Executor::Create(*std::move(program),
+                                     {.weights = *weights_,
+                                      .arena = {arena_.data(), arena_.bytes()},
+                                      .holder = "test",
+                                      .allocator = allocator});
     GPUPOOL_CHECK(executor.ok());
     executor_ = *std::move(executor);
     FillWeights(graph);

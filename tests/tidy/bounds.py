@@ -10,8 +10,8 @@ import collections
 # pointers, strides and counts, one each. Tests stand in for functions of SQLite
 # and NVML, whose signatures are theirs.
 PARAMETERS = {
-    "engine": 20,
-    "engine/backends": 50,
+    "engine": 0,
+    "engine/backends": 25,
     "server/worker": 1,
     "tests": 3,
 }

@@ -112,11 +112,14 @@ bool Agree(const Sweep& sweep, ValueId q, ValueId k, ValueId v) {
 }
 
 // Returns whether a constant hides exactly the keys that causal attention
-// hides. Its last two axes are queries and keys; the others must have one cell.
-// With `others_are_zero` all other numbers must be 0.
+// hides. Its last two axes are those of the scores, queries and keys; the
+// others must have one cell. With `others_are_zero` all other numbers must be
+// 0.
 template <typename IsHiddenNumber>
-bool HidesTheFuture(const Value& constant, int64_t queries, int64_t keys,
+bool HidesTheFuture(const Value& constant, const Shape& scores,
                     IsHiddenNumber hidden, bool others_are_zero) {
+  const int64_t queries = scores[scores.rank() - 2];
+  const int64_t keys = scores[scores.rank() - 1];
   const Shape& shape = constant.shape;
   if (constant.kind != ValueKind::kConstant || shape.rank() < 2 ||
       shape.elements() != queries * keys || shape[shape.rank() - 1] != keys ||
@@ -134,19 +137,17 @@ bool HidesTheFuture(const Value& constant, int64_t queries, int64_t keys,
 }
 
 bool IsCausal(const Sweep& sweep, const Scores& scores, const Shape& shape) {
-  const int64_t queries = shape[shape.rank() - 2];
-  const int64_t keys = shape[shape.rank() - 1];
   // A query without any key would differ: attention gives zeros, softmax does
   // not.
-  if (queries > keys) return false;
+  if (shape[shape.rank() - 2] > shape[shape.rank() - 1]) return false;
   if (scores.mask.valid()) {
     return HidesTheFuture(
-        sweep.value(scores.mask), queries, keys,
-        [](double x) { return x <= kHidden; }, true);
+        sweep.value(scores.mask), shape, [](double x) { return x <= kHidden; },
+        true);
   }
   if (!scores.condition.valid()) return false;
   return HidesTheFuture(
-      sweep.value(scores.condition), queries, keys,
+      sweep.value(scores.condition), shape,
       [&scores](double x) { return (x != 0) == scores.hidden_where; }, false);
 }
 

@@ -122,10 +122,12 @@ class CpuRun {
     weights_ = std::make_unique<WeightStore>(std::move(weights));
     ASSIGN_OR_RETURN(
         arena_, allocator_.Allocate(program.bytes().arena, {"case", "arena"}));
-    ASSIGN_OR_RETURN(
-        executor_,
-        Executor::Create(std::move(program), *weights_,
-                         {arena_.data(), arena_.bytes()}, "case", &allocator_));
+    ASSIGN_OR_RETURN(executor_,
+                     Executor::Create(std::move(program),
+                                      {.weights = *weights_,
+                                       .arena = {arena_.data(), arena_.bytes()},
+                                       .holder = "case",
+                                       .allocator = &allocator_}));
     return absl::OkStatus();
   }
 

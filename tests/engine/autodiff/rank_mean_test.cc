@@ -30,8 +30,9 @@ class RankMeanTest : public ::testing::Test {
   }
 
   absl::Status Add(int ranks, const BucketSizes& sizes = {}) {
-    return AddRankMean(ranks, OrderOfAppearance(graph_, gradients_), builder_,
-                       gradients_, sizes);
+    const std::vector<int> order = OrderOfAppearance(graph_, gradients_);
+    return AddRankMean({.ranks = ranks, .order = order, .sizes = sizes},
+                       builder_, gradients_);
   }
 
   std::vector<const Node*> NodesOf(Op op) const {

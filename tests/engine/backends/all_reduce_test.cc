@@ -64,8 +64,11 @@ class Runner {
         *WeightStore::Create(*std::move(layout), "test", &allocator_));
     const uint64_t bytes = program->bytes().arena;
     arena_ = *allocator_.Allocate(bytes, {"test", "arena"});
-    executor_ = *Executor::Create(*std::move(program), *weights_,
-                                  {arena_.data(), bytes}, "test", &allocator_);
+    executor_ =
+        *Executor::Create(*std::move(program), {.weights = *weights_,
+                                                .arena = {arena_.data(), bytes},
+                                                .holder = "test",
+                                                .allocator = &allocator_});
     return absl::OkStatus();
   }
 

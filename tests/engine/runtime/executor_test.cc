@@ -124,9 +124,11 @@ TEST(ExecutorTest, BatchesOfOneModelSharePackedWeightsAsPlanned) {
   std::vector<std::unique_ptr<Executor>> executors;
   for (Program& program : programs) {
     alone += ResidentBytes({program.bytes()});
-    auto executor =
-        Executor::Create(std::move(program), *weights,
-                         {arena->data(), arena->bytes()}, "model", &allocator);
+    auto executor = Executor::Create(std::move(program),
+                                     {.weights = *weights,
+                                      .arena = {arena->data(), arena->bytes()},
+                                      .holder = "model",
+                                      .allocator = &allocator});
     ASSERT_TRUE(executor.ok()) << executor.status();
     executors.push_back(*std::move(executor));
   }
@@ -167,9 +169,11 @@ TEST(ExecutorTest, RefusesAStoreThatLacksAWeight) {
   ASSERT_TRUE(program.ok());
   auto arena = allocator.Allocate(program->bytes().arena, {"job 1", "arena"});
   ASSERT_TRUE(arena.ok());
-  const auto executor =
-      Executor::Create(*std::move(program), *weights,
-                       {arena->data(), arena->bytes()}, "job 1", &allocator);
+  const auto executor = Executor::Create(
+      *std::move(program), {.weights = *weights,
+                            .arena = {arena->data(), arena->bytes()},
+                            .holder = "job 1",
+                            .allocator = &allocator});
   EXPECT_EQ(executor.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(executor.status().message()),
               HasSubstr("the weight store has no \""));

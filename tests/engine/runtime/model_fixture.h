@@ -46,9 +46,11 @@ class LoadedProgram {
     weights_ = std::make_unique<WeightStore>(*WeightStore::Create(
         *WeightLayout::Create({&graph}), "job 1", &allocator_));
     arena_ = *allocator_.Allocate(program.bytes().arena, {"job 1", "arena"});
-    executor_ = *Executor::Create(std::move(program), *weights_,
-                                  {arena_.data(), arena_.bytes()}, "job 1",
-                                  &allocator_);
+    executor_ = *Executor::Create(std::move(program),
+                                  {.weights = *weights_,
+                                   .arena = {arena_.data(), arena_.bytes()},
+                                   .holder = "job 1",
+                                   .allocator = &allocator_});
     FillRandomly(graph);
   }
 

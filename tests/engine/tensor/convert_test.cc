@@ -79,9 +79,9 @@ TEST(ConvertTest, ConvertsBetweenTypesWithoutLosingWholeNumbers) {
   const int64_t large = (int64_t{1} << 62) + 1;
   const std::vector<int64_t> from = {large, -1};
   std::vector<int32_t> to(2);
-  ConvertElements(DType::kInt64,
-                  reinterpret_cast<const std::byte*>(from.data()),
-                  DType::kInt32, reinterpret_cast<std::byte*>(to.data()), 2);
+  ConvertElements(
+      {DType::kInt64, reinterpret_cast<const std::byte*>(from.data())},
+      {DType::kInt32, reinterpret_cast<std::byte*>(to.data())}, 2);
   EXPECT_EQ(to, (std::vector<int32_t>{1, -1}));
 }
 

@@ -70,9 +70,12 @@ absl::Status ModelProgram::Load(uint64_t seed,
   ASSIGN_OR_RETURN(arena_, device_.allocator->Allocate(program_->bytes().arena,
                                                        {kHolder, "arena"}));
   ASSIGN_OR_RETURN(executor_,
-                   Executor::Create(*std::move(program_), *weights_,
-                                    {arena_.data(), arena_.bytes()}, kHolder,
-                                    device_.allocator, brought));
+                   Executor::Create(*std::move(program_),
+                                    {.weights = *weights_,
+                                     .arena = {arena_.data(), arena_.bytes()},
+                                     .holder = kHolder,
+                                     .allocator = device_.allocator},
+                                    brought));
   program_.reset();
   return executor_->Load();
 }

@@ -53,9 +53,12 @@ class BatchLandingTest : public ::testing::TestWithParam<WorkQueue::Pace> {
     arena_ = *allocator_.Allocate(program->bytes().arena, {"job 1", "arena"});
     layout_.Add("x", kNumbers * sizeof(float));
     layout_.Add("z", 7 * sizeof(float));
-    auto executor = Executor::Create(*std::move(program), *weights_,
-                                     {arena_.data(), arena_.bytes()}, "job 1",
-                                     &allocator_, layout_.names());
+    auto executor = Executor::Create(*std::move(program),
+                                     {.weights = *weights_,
+                                      .arena = {arena_.data(), arena_.bytes()},
+                                      .holder = "job 1",
+                                      .allocator = &allocator_},
+                                     layout_.names());
     ASSERT_TRUE(executor.ok()) << executor.status();
     executor_ = *std::move(executor);
     ASSERT_TRUE(executor_->Load().ok());

@@ -167,8 +167,9 @@ TEST_F(MixedPrecisionTest, ActivationsTakeHalfTheBytes) {
     v1::JobSpec spec = BarsJob(precision);
     spec.mutable_training()->set_batch_size(256);
     const auto source = *ModelSource::Open(spec.model(), "");
-    auto programs = CompileTraining(
-        *source, spec, {1000, {64}, {.whole = true, .maximum = 3}}, &backend_);
+    auto programs = CompileTraining(*source, spec,
+                                    {1000, {64}, {.whole = true, .maximum = 3}},
+                                    {&backend_});
     EXPECT_TRUE(programs.ok()) << programs.status();
     return BytesOf(*programs).activations;
   };

@@ -44,7 +44,7 @@ TEST_F(ProgramsTest, TrainAndEvalShareTheirWeights) {
   v1::JobSpec spec = Job();
   spec.mutable_data()->mutable_held_out()->set_last(5);
   auto programs =
-      CompileTraining(*Source(spec.model()), spec, Data(), &backend_);
+      CompileTraining(*Source(spec.model()), spec, Data(), {&backend_});
   ASSERT_TRUE(programs.ok()) << programs.status();
   ASSERT_TRUE(programs->eval.has_value());
   EXPECT_EQ(programs->eval_batch, 5) << "no larger than what is held out";
@@ -60,16 +60,17 @@ TEST_F(ProgramsTest, TrainAndEvalShareTheirWeights) {
 
 TEST_F(ProgramsTest, WithoutHeldOutRowsThereIsNoEvalProgram) {
   auto programs =
-      CompileTraining(*Source(Job().model()), Job(), Data(), &backend_);
+      CompileTraining(*Source(Job().model()), Job(), Data(), {&backend_});
   ASSERT_TRUE(programs.ok()) << programs.status();
   EXPECT_FALSE(programs->eval.has_value());
 }
 
 TEST_F(ProgramsTest, StepsOfSeveralBatchesHaveAProgramMore) {
   v1::JobSpec spec = Job();
-  auto one = CompileTraining(*Source(spec.model()), spec, Data(), &backend_);
+  auto one = CompileTraining(*Source(spec.model()), spec, Data(), {&backend_});
   spec.mutable_training()->set_accumulate_batches(3);
-  auto three = CompileTraining(*Source(spec.model()), spec, Data(), &backend_);
+  auto three =
+      CompileTraining(*Source(spec.model()), spec, Data(), {&backend_});
   ASSERT_TRUE(one.ok() && three.ok()) << three.status();
   EXPECT_FALSE(one->accumulate.has_value());
   ASSERT_TRUE(three->accumulate.has_value());
@@ -104,7 +105,7 @@ std::vector<int> PositionsOf(Op op, const Graph& graph) {
 TEST_F(ProgramsTest, SumsOverRanksAreSpreadOverBackwardAndAwaitedBehindIt) {
   const v1::JobSpec spec = WideJob(2);
   auto programs =
-      CompileTraining(*Source(spec.model()), spec, Data(), &backend_);
+      CompileTraining(*Source(spec.model()), spec, Data(), {&backend_});
   ASSERT_TRUE(programs.ok()) << programs.status();
   const Graph& graph = programs->train.graph();
   const GraphIndex index(graph);
@@ -137,7 +138,7 @@ TEST_F(ProgramsTest, SumsOverRanksAreSpreadOverBackwardAndAwaitedBehindIt) {
 TEST_F(ProgramsTest, NothingElseHasTheBytesOfASumThatIsOnItsWay) {
   const v1::JobSpec spec = WideJob(2);
   auto programs =
-      CompileTraining(*Source(spec.model()), spec, Data(), &backend_);
+      CompileTraining(*Source(spec.model()), spec, Data(), {&backend_});
   ASSERT_TRUE(programs.ok()) << programs.status();
   const Program& train = programs->train;
   const auto& buffers = train.liveness().buffers;
@@ -166,8 +167,8 @@ TEST_F(ProgramsTest, EachDeviceTakesItsPartOfTheBatch) {
   for (v1::JobSpec* spec : {&one, &four}) {
     spec->mutable_data()->mutable_held_out()->set_last(10);
   }
-  auto alone = CompileTraining(*Source(one.model()), one, Data(), &backend_);
-  auto part = CompileTraining(*Source(four.model()), four, Data(), &backend_);
+  auto alone = CompileTraining(*Source(one.model()), one, Data(), {&backend_});
+  auto part = CompileTraining(*Source(four.model()), four, Data(), {&backend_});
   ASSERT_TRUE(alone.ok() && part.ok()) << part.status();
   EXPECT_EQ(part->train.graph().FindValue(part->input_name)->shape,
             (Shape{16, 4}));
@@ -180,7 +181,7 @@ TEST_F(ProgramsTest, ErrorsNameTheLayer) {
   v1::JobSpec spec = Job();
   spec.mutable_model()->mutable_layers(2)->mutable_dense()->set_units(0);
   auto programs =
-      CompileTraining(*Source(spec.model()), spec, Data(), &backend_);
+      CompileTraining(*Source(spec.model()), spec, Data(), {&backend_});
   EXPECT_EQ(programs.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(programs.status().message(), HasSubstr("dense_2"));
 }

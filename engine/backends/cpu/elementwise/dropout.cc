@@ -12,13 +12,22 @@
 #include "engine/backends/function_kernel.h"
 #include "hwy/highway.h"
 
-#ifndef GPUPOOL_DROPOUT_KEY_
-#define GPUPOOL_DROPOUT_KEY_
+#ifndef GPUPOOL_DROPOUT_RUN_
+#define GPUPOOL_DROPOUT_RUN_
 namespace gpupool::engine {
 struct DropoutKey {
   uint64_t seed;
   uint64_t stream;
   uint64_t first_block;  // its lower 32 bits are 0
+};
+
+// One run of the kernel. A number from `threshold` on keeps its element.
+struct DropoutRun {
+  const float* x;
+  float* y;
+  DropoutKey key;
+  uint32_t threshold;
+  float scale;
 };
 }  // namespace gpupool::engine
 #endif
@@ -80,8 +89,8 @@ HWY_INLINE void PhiloxRounds(uint64_t seed, Counter& c) {
 
 // Drops elements [begin, end). Both must be multiples of 64, but `end` may be
 // the last element.
-void DropoutRange(const float* x, float* y, int64_t begin, int64_t end,
-                  const DropoutKey& key, uint32_t threshold, float scale) {
+void DropoutRange(DropoutRun run, int64_t begin, int64_t end) {
+  const auto [x, y, key, threshold, scale] = run;
   const WordTag d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   HWY_ALIGN uint32_t words[4 * 16];
@@ -127,9 +136,13 @@ KernelOr MakeDropout(const CompileRequest& request, const CpuContext& context) {
     const DropoutKey key{static_cast<uint64_t>(*at.in<int64_t>(1)),
                          attributes.stream,
                          static_cast<uint64_t>(*at.in<int64_t>(2)) << 32};
-    ParallelFor(threads, count, 64, [&](int64_t begin, int64_t end) {
-      range(at.in(0), at.out(0), begin, end, key, threshold, scale);
-    });
+    const DropoutRun run{.x = at.in(0),
+                         .y = at.out(0),
+                         .key = key,
+                         .threshold = threshold,
+                         .scale = scale};
+    ParallelFor(threads, count, 64,
+                [&](int64_t begin, int64_t end) { range(run, begin, end); });
   });
 }
 

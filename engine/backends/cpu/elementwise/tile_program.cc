@@ -58,6 +58,17 @@ void Repeat(float number, float* to, int64_t count) {
   }
 }
 
+// Elements `at`, `at` + stride, ... of a buffer.
+struct Strided {
+  const std::byte* buffer;
+  int64_t at, stride, count;
+
+  template <typename T>
+  const T* first() const {
+    return reinterpret_cast<const T*>(buffer) + at;
+  }
+};
+
 // Copies `count` elements as numbers. Truth values become 1 and 0.
 void CollectTruth(const uint8_t* from, int64_t stride, int64_t count,
                   float* to) {
@@ -66,8 +77,9 @@ void CollectTruth(const uint8_t* from, int64_t stride, int64_t count,
   }
 }
 
-void CollectHalf(DType dtype, const uint16_t* from, int64_t stride,
-                 int64_t count, float* to) {
+void CollectHalf(const Strided& elements, DType dtype, float* to) {
+  const auto* from = elements.first<uint16_t>();
+  const int64_t stride = elements.stride, count = elements.count;
   if (stride == 1) {
     FloatsFromHalf(dtype, from, to, count);
   } else if (stride == 0) {
@@ -91,23 +103,28 @@ void CollectFloats(const float* from, int64_t stride, int64_t count,
   }
 }
 
-// Copies elements `at`, `at` + stride, ... as numbers.
-void Collect(const std::byte* from, DType dtype, int64_t at, int64_t stride,
-             int64_t count, float* to) {
+// Copies elements as numbers.
+void Collect(const Strided& from, DType dtype, float* to) {
   if (dtype == DType::kBool) {
-    CollectTruth(reinterpret_cast<const uint8_t*>(from) + at, stride, count,
-                 to);
+    CollectTruth(from.first<uint8_t>(), from.stride, from.count, to);
   } else if (IsHalf(dtype)) {
-    CollectHalf(dtype, reinterpret_cast<const uint16_t*>(from) + at, stride,
-                count, to);
+    CollectHalf(from, dtype, to);
   } else {
-    CollectFloats(reinterpret_cast<const float*>(from) + at, stride, count, to);
+    CollectFloats(from.first<float>(), from.stride, from.count, to);
   }
 }
 
-// Stores numbers as elements [at, at + count).
-void StoreRow(const float* from, DType dtype, int64_t at, int64_t count,
+// The elements [begin, end).
+struct Range {
+  int64_t begin, end;
+
+  int64_t count() const { return end - begin; }
+};
+
+// Stores numbers as elements of the range.
+void StoreRow(const float* from, DType dtype, const Range& range,
               std::byte* to) {
+  const int64_t at = range.begin, count = range.count();
   if (dtype == DType::kBool) {
     auto* bytes = reinterpret_cast<uint8_t*>(to) + at;
     for (int64_t i = 0; i < count; ++i) bytes[i] = from[i] != 0 ? 1 : 0;
@@ -128,6 +145,12 @@ class TileProgram {
   void Run(const KernelArguments& at) const;
 
  private:
+  // The memory of one thread.
+  struct Scratch {
+    float* rows;
+    const float** operands;  // where the numbers of inputs and steps are
+  };
+
   void AddInputs(const CompileRequest& request);
   void AddSteps(const CompileRequest& request);
   void ChooseTile();
@@ -135,14 +158,16 @@ class TileProgram {
   // Returns the number of elements after which the input repeats, or 0 for
   // never.
   int64_t PeriodOf(const Input& input) const;
-  // Returns the input's numbers for [begin, end): in place, or collected in
-  // `row`.
-  const float* Read(const Input& input, const std::byte* from, int64_t begin,
-                    int64_t end, float* row) const;
-  void RunPart(const KernelArguments& at, std::byte* scratch, int64_t begin,
-               int64_t end) const;
-  void RunTile(const KernelArguments& at, const float** operands, float* rows,
-               int64_t begin, int64_t end) const;
+  // Returns the input's numbers for the range: in place, or collected in `row`.
+  const float* Read(const Input& input, const std::byte* from,
+                    const Range& range, float* row) const;
+  // Reads the input at position `i` for the range.
+  void ReadInput(const KernelArguments& at, size_t i, const Range& range,
+                 const Scratch& scratch) const;
+  void RunPart(const KernelArguments& at, const Range& part,
+               std::byte* scratch) const;
+  void RunTile(const KernelArguments& at, const Range& tile,
+               const Scratch& scratch) const;
 
   LoopNest loops_;  // operands: inputs, output 0
   int64_t count_ = 0;
@@ -306,12 +331,14 @@ void TileProgram::AssignRows() {
 }
 
 const float* TileProgram::Read(const Input& input, const std::byte* from,
-                               int64_t begin, int64_t end, float* row) const {
+                               const Range& range, float* row) const {
+  const auto [begin, end] = range;
   if (input.kind == Input::Kind::kLinear) {
     if (input.dtype == DType::kFloat32) {
       return reinterpret_cast<const float*>(from) + begin;
     }
-    Collect(from, input.dtype, begin, 1, end - begin, row);
+    Collect({.buffer = from, .at = begin, .stride = 1, .count = range.count()},
+            input.dtype, row);
     return row;
   }
   const size_t loops = loops_.sizes.size();
@@ -330,19 +357,26 @@ const float* TileProgram::Read(const Input& input, const std::byte* from,
         input.dtype == DType::kFloat32) {
       return reinterpret_cast<const float*>(from) + at;
     }
-    Collect(from, input.dtype, at, stride, run, row + (i - begin));
+    Collect({.buffer = from, .at = at, .stride = stride, .count = run},
+            input.dtype, row + (i - begin));
     i += run;
   }
   return row;
 }
 
-void TileProgram::RunTile(const KernelArguments& at, const float** operands,
-                          float* rows, int64_t begin, int64_t end) const {
-  const int64_t count = end - begin;
+void TileProgram::ReadInput(const KernelArguments& at, size_t i,
+                            const Range& range, const Scratch& scratch) const {
+  scratch.operands[i] =
+      Read(inputs_[i], at.in<std::byte>(i), range,
+           scratch.rows + std::max(inputs_[i].row, 0) * row_pitch_);
+}
+
+void TileProgram::RunTile(const KernelArguments& at, const Range& tile,
+                          const Scratch& scratch) const {
+  const auto [rows, operands] = scratch;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i].kind == Input::Kind::kRepeated) continue;
-    operands[i] = Read(inputs_[i], at.in<std::byte>(i), begin, end,
-                       rows + std::max(inputs_[i].row, 0) * row_pitch_);
+    ReadInput(at, i, tile, scratch);
   }
   for (size_t s = 0; s < steps_.size(); ++s) {
     const Step& step = steps_[s];
@@ -350,29 +384,30 @@ void TileProgram::RunTile(const KernelArguments& at, const float** operands,
     for (size_t k = 0; k < step.operands.size(); ++k) {
       x[k] = operands[step.operands[k]];
     }
-    float* y =
-        step.row == kDirect ? at.out(0) + begin : rows + step.row * row_pitch_;
-    step.function(x.data(), y, count, step.numbers);
+    float* y = step.row == kDirect ? at.out(0) + tile.begin
+                                   : rows + step.row * row_pitch_;
+    step.function(x.data(), y, tile.count(), step.numbers);
     operands[inputs_.size() + s] = y;
   }
   if (steps_.back().row == kDirect) return;
   for (size_t r = 0; r < results_.size(); ++r) {
-    StoreRow(operands[results_[r].operand], results_[r].dtype, begin, count,
+    StoreRow(operands[results_[r].operand], results_[r].dtype, tile,
              at.out<std::byte>(r));
   }
 }
 
-void TileProgram::RunPart(const KernelArguments& at, std::byte* scratch,
-                          int64_t begin, int64_t end) const {
+void TileProgram::RunPart(const KernelArguments& at, const Range& part,
+                          std::byte* scratch) const {
   auto* rows = reinterpret_cast<float*>(scratch);
-  auto** operands = reinterpret_cast<const float**>(rows + rows_ * row_pitch_);
+  const Scratch own{
+      .rows = rows,
+      .operands = reinterpret_cast<const float**>(rows + rows_ * row_pitch_)};
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i].kind != Input::Kind::kRepeated) continue;
-    operands[i] = Read(inputs_[i], at.in<std::byte>(i), 0, tile_,
-                       rows + std::max(inputs_[i].row, 0) * row_pitch_);
+    ReadInput(at, i, {0, tile_}, own);
   }
-  for (int64_t i = begin; i < end; i += tile_) {
-    RunTile(at, operands, rows, i, std::min(end, i + tile_));
+  for (int64_t i = part.begin; i < part.end; i += tile_) {
+    RunTile(at, {i, std::min(part.end, i + tile_)}, own);
   }
 }
 
@@ -380,7 +415,7 @@ void TileProgram::Run(const KernelArguments& at) const {
   ParallelParts(
       threads_, count_, tile_, [&](int part, int64_t begin, int64_t end) {
         const uint64_t offset = static_cast<uint64_t>(part) * part_bytes_;
-        RunPart(at, at.workspace<std::byte>() + offset, begin, end);
+        RunPart(at, {begin, end}, at.workspace<std::byte>() + offset);
       });
 }
 

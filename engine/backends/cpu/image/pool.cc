@@ -61,16 +61,16 @@ struct Geometry {
   }
 };
 
-Forward::primitive_desc ForwardPrimitive(Op op, const Pool2dAttributes& pool,
-                                         const Value& x, const Value& y,
-                                         const CpuContext& context) {
+Forward::desc ForwardDesc(Op op, const Pool2dAttributes& pool, const Value& x,
+                          const Value& y) {
   const bool training = op != Op::kMaxPool || pool.with_argmax;
   const Geometry g(pool, x.shape);
   const auto kind = training ? dnnl::prop_kind::forward_training
                              : dnnl::prop_kind::forward_inference;
-  return {Forward::desc(kind, AlgorithmOf(op, pool), DescOf(x), DescOf(y),
-                        g.stride, g.kernel, g.begin, g.end),
-          UserScratchpad(), context.engine()};
+  return {kind,      AlgorithmOf(op, pool),
+          DescOf(x), DescOf(y),
+          g.stride,  g.kernel,
+          g.begin,   g.end};
 }
 
 KernelOr MakeForward(const CompileRequest& request, const CpuContext& context) {
@@ -81,7 +81,8 @@ KernelOr MakeForward(const CompileRequest& request, const CpuContext& context) {
   const int threads = context.ThreadsForBytes(MovedBytes(request));
   const ScopedThreads scope(threads);
   if (!OneDnnKnows(op, pool, x.shape)) return MakePlainPool(request, threads);
-  const auto primitive = ForwardPrimitive(op, pool, x, y, context);
+  const Forward::primitive_desc primitive(ForwardDesc(op, pool, x, y),
+                                          UserScratchpad(), context.engine());
   std::vector<Operand> operands = {
       {DNNL_ARG_SRC, DescOf(x), Where::kInput, 0},
       {DNNL_ARG_DST, DescOf(y), Where::kOutput, 0}};
@@ -110,9 +111,10 @@ KernelOr MakeGradient(const CompileRequest& request,
   Pool2dAttributes forward = pool;
   // Only a max pool with a workspace is a valid hint for the gradient.
   forward.with_argmax = true;
-  const auto hint =
-      ForwardPrimitive(op == Op::kMaxPoolGrad ? Op::kMaxPool : Op::kAvgPool,
-                       forward, x, y, context);
+  const Forward::primitive_desc hint(
+      ForwardDesc(op == Op::kMaxPoolGrad ? Op::kMaxPool : Op::kAvgPool, forward,
+                  x, y),
+      UserScratchpad(), context.engine());
   std::vector<Operand> operands = {
       {DNNL_ARG_DIFF_DST, DescOf(y), Where::kInput, 0},
       {DNNL_ARG_DIFF_SRC, DescOf(x), Where::kOutput, 0}};

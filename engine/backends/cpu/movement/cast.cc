@@ -38,8 +38,9 @@ KernelOr MakeCast(const CompileRequest& request, const CpuContext& context) {
   return MakeKernel([=](const KernelArguments& at) {
     ParallelFor(threads, count, 64, [&](int64_t begin, int64_t end) {
       const auto first = static_cast<uint64_t>(begin);
-      ConvertElements(from, at.in<std::byte>(0) + first * SizeOf(from), to,
-                      at.out<std::byte>(0) + first * SizeOf(to), end - begin);
+      ConvertElements({from, at.in<std::byte>(0) + first * SizeOf(from)},
+                      {to, at.out<std::byte>(0) + first * SizeOf(to)},
+                      end - begin);
     });
   });
 }

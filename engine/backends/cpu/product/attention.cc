@@ -113,12 +113,13 @@ constexpr int64_t kMostQueries = 128;
 // The smaller a block, the fewer scores are computed that no query sees.
 constexpr int64_t kMostCausalQueries = 32;
 
-// The positions of q and the mask among a node's inputs.
+// The positions of q and the mask among a node's inputs. k and v follow q.
 struct Positions {
   size_t q, mask;
 };
 
 struct Heads {
+  Positions positions;
   int64_t batches = 1;  // batch times heads
   int64_t heads = 1;
   int64_t queries = 1, keys = 1, depth = 1, width = 1;
@@ -144,7 +145,8 @@ struct Heads {
 };
 
 Heads::Heads(const CompileRequest& request, const CpuContext& context,
-             const Positions& at) {
+             const Positions& at)
+    : positions(at) {
   const Shape& q = InputOf(request, at.q).shape;
   const Shape& v = InputOf(request, at.q + 2).shape;
   const auto& attributes = request.node.get<AttentionAttributes>();
@@ -197,106 +199,128 @@ Block BlockAt(const Heads& h, int64_t batch, int64_t index) {
   return block;
 }
 
-// Computes scale q k^T + mask of the block, also for keys that a query does not
-// see.
-void Scores(const Heads& h, const RowLoops& loops, const Block& b,
-            const float* q, const float* k, const float* mask, float* scores) {
-  const Gemm gemm{false,   true,    b.rows, b.seen,  h.depth,
-                  h.depth, h.depth, b.seen, h.scale, 0};
-  gemm.Run(q + (b.batch * h.queries + b.first) * h.depth,
-           k + b.batch * h.keys * h.depth, scores);
-  if (!h.masked) return;
+// One run of a kernel, a block at a time.
+class BlockRun {
+ public:
+  BlockRun(const Heads& heads, const RowLoops& loops, const KernelArguments& at)
+      : h_(heads), loops_(loops), at_(at) {}
+
+  // Computes y and, if wanted, the logarithms of the sums. `scores` is room for
+  // the block's scores.
+  void Forward(const Block& b, bool with_lse, float* scores) const;
+  // Computes dq and adds to dk and dv. `p` and `ds` are room for the block's
+  // scores each.
+  void Gradient(const Block& b, float* p, float* ds) const;
+
+ private:
+  // Computes scale q k^T + mask of the block, also for keys that a query does
+  // not see.
+  void Scores(const Block& b, float* scores) const;
+  // Turns scores into probabilities. Returns the logarithm of the sum of
+  // exponentials.
+  float SoftmaxRow(float* x, int64_t seen, int64_t count) const;
+
+  const Heads& h_;
+  const RowLoops& loops_;
+  const KernelArguments& at_;
+};
+
+void BlockRun::Scores(const Block& b, float* scores) const {
+  const Gemm gemm{false,    true,     b.rows, b.seen,   h_.depth,
+                  h_.depth, h_.depth, b.seen, h_.scale, 0};
+  const float* q = at_.in(h_.positions.q);
+  const float* k = at_.in(h_.positions.q + 1);
+  gemm.Run(q + (b.batch * h_.queries + b.first) * h_.depth,
+           k + b.batch * h_.keys * h_.depth, scores);
+  if (!h_.masked) return;
+  const float* mask = at_.in(h_.positions.mask);
   for (int64_t r = 0; r < b.rows; ++r) {
-    const float* row = mask + h.MaskAt(b.batch, b.first + r);
+    const float* row = mask + h_.MaskAt(b.batch, b.first + r);
     float* x = scores + r * b.seen;
-    if (h.mask_strides[3] == 1) {
-      loops.add_mask(x, row, b.seen);
+    if (h_.mask_strides[3] == 1) {
+      loops_.add_mask(x, row, b.seen);
     } else {
       for (int64_t i = 0; i < b.seen; ++i) x[i] += *row;
     }
   }
 }
 
-// Turns scores into probabilities. Returns the logarithm of the sum of
-// exponentials.
-float SoftmaxRow(const RowLoops& loops, float* x, int64_t seen, int64_t count) {
-  const float greatest = seen > 0 ? loops.max(x, seen) : -HUGE_VALF;
+float BlockRun::SoftmaxRow(float* x, int64_t seen, int64_t count) const {
+  const float greatest = seen > 0 ? loops_.max(x, seen) : -HUGE_VALF;
   // The query sees no key, or the mask hides all. x - greatest would be NaN.
   if (greatest == -HUGE_VALF) {
     std::fill(x, x + count, 0.0f);
     return -HUGE_VALF;
   }
-  const float sum = loops.exp(x, greatest, seen);
-  loops.scale(x, 1.0f / sum, seen);
+  const float sum = loops_.exp(x, greatest, seen);
+  loops_.scale(x, 1.0f / sum, seen);
   std::fill(x + seen, x + count, 0.0f);
   return greatest + std::log(sum);
 }
 
-void RunForward(const Heads& h, const RowLoops& loops, const Block& b,
-                const KernelArguments& at, bool with_lse, float* scores) {
-  const int64_t query = b.batch * h.queries + b.first;
-  float* y = at.out(0) + query * h.width;
+void BlockRun::Forward(const Block& b, bool with_lse, float* scores) const {
+  const int64_t query = b.batch * h_.queries + b.first;
+  float* y = at_.out(0) + query * h_.width;
   // With the causal rule and more queries than keys, the first queries see no
   // key.
   if (b.seen == 0) {
-    std::fill(y, y + b.rows * h.width, 0.0f);
+    std::fill(y, y + b.rows * h_.width, 0.0f);
     if (with_lse) {
-      std::fill(at.out(1) + query, at.out(1) + query + b.rows, -HUGE_VALF);
+      std::fill(at_.out(1) + query, at_.out(1) + query + b.rows, -HUGE_VALF);
     }
     return;
   }
-  Scores(h, loops, b, at.in(0), at.in(1), h.masked ? at.in(3) : nullptr,
-         scores);
+  Scores(b, scores);
   for (int64_t r = 0; r < b.rows; ++r) {
     const float lse =
-        SoftmaxRow(loops, scores + r * b.seen, h.Seen(b.first + r), b.seen);
-    if (with_lse) at.out(1)[query + r] = lse;
+        SoftmaxRow(scores + r * b.seen, h_.Seen(b.first + r), b.seen);
+    if (with_lse) at_.out(1)[query + r] = lse;
   }
-  const Gemm gemm{false,  false,   b.rows,  h.width, b.seen,
-                  b.seen, h.width, h.width, 1,       0};
-  gemm.Run(scores, at.in(2) + b.batch * h.keys * h.width, y);
+  const Gemm gemm{false,  false,    b.rows,   h_.width, b.seen,
+                  b.seen, h_.width, h_.width, 1,        0};
+  gemm.Run(scores, at_.in(2) + b.batch * h_.keys * h_.width, y);
 }
 
 // Inputs of the gradient: dy, q, k, v, y, lse, [mask]. With p the softmax:
 //   dv = p^T dy, ds = p * (dy v^T - sum(dy * y)),
 //   dq = scale ds k, dk = scale ds^T q
-void RunGradient(const Heads& h, const RowLoops& loops, const Block& b,
-                 const KernelArguments& at, float* p, float* ds) {
-  const int64_t query = b.batch * h.queries + b.first;
-  const int64_t key = b.batch * h.keys;
-  const float* dy = at.in(0) + query * h.width;
-  const float* y = at.in(4) + query * h.width;
-  const float* q = at.in(1) + query * h.depth;
-  const float* k = at.in(2) + key * h.depth;
-  float* dq = at.out(0) + query * h.depth;
+void BlockRun::Gradient(const Block& b, float* p, float* ds) const {
+  const int64_t query = b.batch * h_.queries + b.first;
+  const int64_t key = b.batch * h_.keys;
+  const float* dy = at_.in(0) + query * h_.width;
+  const float* y = at_.in(4) + query * h_.width;
+  const float* q = at_.in(1) + query * h_.depth;
+  const float* k = at_.in(2) + key * h_.depth;
+  float* dq = at_.out(0) + query * h_.depth;
   if (b.seen == 0) {
-    std::fill(dq, dq + b.rows * h.depth, 0.0f);
+    std::fill(dq, dq + b.rows * h_.depth, 0.0f);
     return;
   }
-  Scores(h, loops, b, at.in(1), at.in(2), h.masked ? at.in(6) : nullptr, p);
-  const Gemm score_grad{false,   true,    b.rows, b.seen, h.width,
-                        h.width, h.width, b.seen, 1,      0};
-  score_grad.Run(dy, at.in(3) + key * h.width, ds);
+  Scores(b, p);
+  const Gemm score_grad{false,    true,     b.rows, b.seen, h_.width,
+                        h_.width, h_.width, b.seen, 1,      0};
+  score_grad.Run(dy, at_.in(3) + key * h_.width, ds);
   for (int64_t r = 0; r < b.rows; ++r) {
     float* row = p + r * b.seen;
-    const float lse = at.in(5)[query + r];
+    const float lse = at_.in(5)[query + r];
     // With lse = -infinity no key was seen, and exp(x - lse) would be infinite.
-    const int64_t seen = lse == -HUGE_VALF ? 0 : h.Seen(b.first + r);
-    loops.exp(row, lse, seen);
+    const int64_t seen = lse == -HUGE_VALF ? 0 : h_.Seen(b.first + r);
+    loops_.exp(row, lse, seen);
     std::fill(row + seen, row + b.seen, 0.0f);
-    const float delta = loops.dot(dy + r * h.width, y + r * h.width, h.width);
-    loops.score_grad(row, delta, ds + r * b.seen, b.seen);
+    const float delta =
+        loops_.dot(dy + r * h_.width, y + r * h_.width, h_.width);
+    loops_.score_grad(row, delta, ds + r * b.seen, b.seen);
   }
   // dv and dk are sums over all queries of a head, so each block adds to them.
-  const Gemm dv{true,   false,   b.seen,  h.width, b.rows,
-                b.seen, h.width, h.width, 1,       1};
-  dv.Run(p, dy, at.out(2) + key * h.width);
-  const Gemm to_q{false,  false,   b.rows,  h.depth, b.seen,
-                  b.seen, h.depth, h.depth, h.scale, 0};
+  const Gemm dv{true,   false,    b.seen,   h_.width, b.rows,
+                b.seen, h_.width, h_.width, 1,        1};
+  dv.Run(p, dy, at_.out(2) + key * h_.width);
+  const Gemm to_q{false,  false,    b.rows,   h_.depth, b.seen,
+                  b.seen, h_.depth, h_.depth, h_.scale, 0};
   to_q.Run(ds, k, dq);
-  const Gemm to_k{true,   false,   b.seen,  h.depth, b.rows,
-                  b.seen, h.depth, h.depth, h.scale, 1};
-  to_k.Run(ds, q, at.out(1) + key * h.depth);
+  const Gemm to_k{true,   false,    b.seen,   h_.depth, b.rows,
+                  b.seen, h_.depth, h_.depth, h_.scale, 1};
+  to_k.Run(ds, q, at_.out(1) + key * h_.depth);
 }
 
 uint64_t BlockBytes(const Heads& h) {
@@ -328,9 +352,10 @@ KernelOr MakeAttention(const CompileRequest& request,
         [&](int part, int64_t begin, int64_t end) {
           auto* scores = reinterpret_cast<float*>(
               at.workspace<std::byte>() + static_cast<uint64_t>(part) * bytes);
+          const BlockRun block_run(h, loops, at);
           for (int64_t i = begin; i < end; ++i) {
-            RunForward(h, loops, BlockAt(h, i / blocks, i % blocks), at,
-                       with_lse, scores);
+            block_run.Forward(BlockAt(h, i / blocks, i % blocks), with_lse,
+                              scores);
           }
         });
   };
@@ -353,13 +378,14 @@ KernelOr MakeAttentionGrad(const CompileRequest& request,
                                       2 * static_cast<uint64_t>(part) * bytes;
                     auto* p = reinterpret_cast<float*>(room);
                     auto* ds = reinterpret_cast<float*>(room + bytes);
+                    const BlockRun block_run(h, loops, at);
                     for (int64_t batch = begin; batch < end; ++batch) {
                       float* dk = at.out(1) + batch * h.keys * h.depth;
                       float* dv = at.out(2) + batch * h.keys * h.width;
                       std::fill(dk, dk + h.keys * h.depth, 0.0f);
                       std::fill(dv, dv + h.keys * h.width, 0.0f);
                       for (int64_t i = 0; i < h.blocks(); ++i) {
-                        RunGradient(h, loops, BlockAt(h, batch, i), at, p, ds);
+                        block_run.Gradient(BlockAt(h, batch, i), p, ds);
                       }
                     }
                   });

@@ -74,8 +74,16 @@ struct WinogradBuffers {
   float* y = nullptr;
   float* kernels = nullptr;  // transformed; null: made when needed
   float* zeros = nullptr;
-  float* images = nullptr;   // transformed
-  float* scratch = nullptr;  // of one thread: kernels, results
+  float* images = nullptr;    // transformed
+  float* scratch = nullptr;   // of one thread: kernels, results
+  float* products = nullptr;  // of one thread, in its scratch memory
+};
+
+// A thread's items [begin, end) of the work on the group of `count` tiles from
+// `first` on.
+struct WinogradItems {
+  int64_t first = 0, count = 0;
+  int64_t begin = 0, end = 0;
 };
 
 }  // namespace gpupool::engine
@@ -89,10 +97,11 @@ constexpr int64_t kGatheredChannels = 16;
 
 int64_t PanelWidth() { return PanelColumns(); }
 
-// Gathers the kernels of `count` channels and a panel's results, as [channel,
-// cell, result].
-void GatherKernels(const WinogradPlan& plan, const float* w, int64_t count,
-                   int64_t columns, float* to) {
+// Gathers the kernels of kGatheredChannels channels and a panel's results, as
+// [channel, cell, result].
+void GatherKernels(const WinogradPlan& plan, const float* w, int64_t columns,
+                   float* to) {
+  constexpr int64_t count = kGatheredChannels;
   const auto copy = [&](int64_t c, int64_t k) {
     const float* from = w + c * plan.weight_channel + k * plan.weight_result;
     float* cell = to + c * 9 * columns + k;
@@ -115,10 +124,16 @@ void GatherKernels(const WinogradPlan& plan, const float* w, int64_t count,
   }
 }
 
-// Transforms the kernels of a block of channels and a panel, to 36 matrices
-// [channels, results].
-void TransformKernels(const WinogradPlan& plan, const float* w, int64_t block,
-                      int64_t panel, float* to) {
+// A block of the images' channels and a panel of the results'.
+struct KernelBlock {
+  int64_t block, panel;
+};
+
+// Transforms the kernels of a block and a panel, to 36 matrices [channels,
+// results].
+void TransformKernels(const WinogradPlan& plan, const float* w,
+                      KernelBlock kernels, float* to) {
+  const auto [block, panel] = kernels;
   HWY_ALIGN float cells[kGatheredChannels * 9 * 2 * kWinogradLanes];
   const int64_t columns = plan.columns(panel);
   const int64_t stride = plan.kernel_stride(block, panel);
@@ -126,8 +141,7 @@ void TransformKernels(const WinogradPlan& plan, const float* w, int64_t block,
                       panel * plan.panel * plan.weight_result;
   for (int64_t first = 0; first < plan.images().width(block);
        first += kGatheredChannels) {
-    GatherKernels(plan, from + first * plan.weight_channel, kGatheredChannels,
-                  columns, cells);
+    GatherKernels(plan, from + first * plan.weight_channel, columns, cells);
     for (int64_t c = 0; c < kGatheredChannels; ++c) {
       for (int64_t k = 0; k < columns; k += FloatLanes()) {
         TransformSquare<KernelLine>(
@@ -138,21 +152,21 @@ void TransformKernels(const WinogradPlan& plan, const float* w, int64_t block,
   }
 }
 
-void TransformPanels(const WinogradPlan& plan, const float* w, int64_t begin,
-                     int64_t end, float* to) {
+void TransformPanels(const WinogradPlan& plan, const WinogradBuffers& at,
+                     int64_t begin, int64_t end) {
   for (int64_t panel = begin; panel < end; ++panel) {
     for (int64_t block = 0; block < plan.images().blocks(); ++block) {
-      TransformKernels(
-          plan, w, block, panel,
-          to + panel * plan.kernel_size() + plan.kernel_offset(block, panel));
+      float* to = at.kernels + panel * plan.kernel_size() +
+                  plan.kernel_offset(block, panel);
+      TransformKernels(plan, at.w, {block, panel}, to);
     }
   }
 }
 
 void TransformImages(const WinogradPlan& plan, const WinogradBuffers& at,
-                     int64_t first, int64_t begin, int64_t end) {
-  TransformTiles<WindowLine>(at.x, plan.tiles, at.zeros, first, begin, end,
-                             plan.images(), at.images);
+                     const WinogradTileRange& range) {
+  TransformTiles<WindowLine>({at.x, plan.tiles, at.zeros}, range, plan.images(),
+                             at.images);
 }
 
 // Stores one tile of results, for the channels of one vector from `channel` on.
@@ -187,11 +201,11 @@ HWY_INLINE void StoreResults(const WinogradPlan& plan,
   }
 }
 
-// Computes one panel of the results of the tiles [begin, end). `first` is the
-// first tile of the group.
+// Computes one panel of the results of a range of tiles.
 void MultiplyTiles(const WinogradPlan& plan, const WinogradBuffers& at,
-                   int64_t panel, int64_t first, int64_t begin, int64_t end,
-                   float* products) {
+                   int64_t panel, const WinogradTileRange& range) {
+  const auto [first, begin, end] = range;
+  float* products = at.products;
   const WinogradMatrices images = plan.images();
   const int64_t columns = plan.columns(panel);
   for (int64_t block = 0; block < images.blocks(); ++block) {
@@ -200,7 +214,7 @@ void MultiplyTiles(const WinogradPlan& plan, const WinogradBuffers& at,
     if (kernels != nullptr) {
       kernels += panel * plan.kernel_size() + plan.kernel_offset(block, panel);
     } else {
-      TransformKernels(plan, at.w, block, panel, at.scratch);
+      TransformKernels(plan, at.w, {block, panel}, at.scratch);
       kernels = at.scratch;
     }
     const PanelProduct product{end - begin, width,   width,    1,
@@ -224,21 +238,24 @@ void MultiplyTiles(const WinogradPlan& plan, const WinogradBuffers& at,
   }
 }
 
-// Computes items [begin, end) of a group's work, panel by panel and part by
-// part.
-void MultiplyItems(const WinogradPlan& plan, const WinogradBuffers& at,
-                   int64_t first, int64_t count, int64_t begin, int64_t end) {
+// Computes items of a group's work, panel by panel and part by part.
+void MultiplyItems(const WinogradPlan& plan, const WinogradBuffers& buffers,
+                   const WinogradItems& items) {
+  const auto [first, count, begin, end] = items;
   const int64_t parts = (count + plan.part - 1) / plan.part;
+  WinogradBuffers at = buffers;
   // Kernels that are made when needed lie before the products.
-  float* products = at.scratch;
+  at.products = at.scratch;
   if (at.kernels == nullptr) {
-    products +=
+    at.products +=
         kWinogradFrequencies * (kWinogradBlock * plan.panel + kWinogradSkew);
   }
   for (int64_t item = begin; item < end; ++item) {
     const int64_t part = item % parts;
-    MultiplyTiles(plan, at, item / parts, first, first + part * plan.part,
-                  first + std::min(count, (part + 1) * plan.part), products);
+    MultiplyTiles(plan, at, item / parts,
+                  {.first = first,
+                   .begin = first + part * plan.part,
+                   .end = first + std::min(count, (part + 1) * plan.part)});
   }
 }
 
@@ -249,13 +266,14 @@ void ConvolveGroups(const WinogradPlan& plan, const WinogradBuffers& buffers,
                     int64_t begin, int64_t end) {
   WinogradBuffers at = buffers;
   at.images = at.scratch;
-  float* products = at.scratch + plan.images().size();
+  at.products = at.scratch + plan.images().size();
   for (int64_t group = begin; group < end; ++group) {
     const int64_t first = group * plan.group;
     const int64_t last = std::min(first + plan.group, plan.tiles.count());
-    TransformImages(plan, at, first, first, last);
+    const WinogradTileRange tiles{.first = first, .begin = first, .end = last};
+    TransformImages(plan, at, tiles);
     for (int64_t panel = 0; panel < plan.panels(); ++panel) {
-      MultiplyTiles(plan, at, panel, first, first, last, products);
+      MultiplyTiles(plan, at, panel, tiles);
     }
   }
 }
@@ -370,18 +388,22 @@ class WinogradKernel : public Kernel {
   void TransformAllKernels() {
     const int threads = ThreadsFor(plan_.results);
     ParallelFor(threads, plan_.panels(), 1, [&](int64_t begin, int64_t end) {
-      transform_panels_(plan_, at_.w, begin, end, at_.kernels);
+      transform_panels_(plan_, at_, begin, end);
     });
   }
 
   void RunGroup(int64_t first, int64_t count) {
     ParallelFor(ThreadsFor(count), count, 1, [&](int64_t begin, int64_t end) {
-      transform_images_(plan_, at_, first, first + begin, first + end);
+      transform_images_(
+          plan_, at_,
+          {.first = first, .begin = first + begin, .end = first + end});
     });
     const int64_t parts = (count + plan_.part - 1) / plan_.part;
     Share(plan_.panels() * parts,
           [&](const WinogradBuffers& at, int64_t begin, int64_t end) {
-            multiply_items_(plan_, at, first, count, begin, end);
+            multiply_items_(
+                plan_, at,
+                {.first = first, .count = count, .begin = begin, .end = end});
           });
   }
 
@@ -450,7 +472,7 @@ KernelOr MakeWinogradConv2d(const CompileRequest& request,
   const Value& x = InputOf(request, 0);
   const Value& y = OutputOf(request, 0);
   const Epilogue& epilogue = conv.epilogue;
-  if (!SuitsWinograd(conv, x, InputOf(request, 1), y,
+  if (!SuitsWinograd(conv, {.x = x, .w = InputOf(request, 1), .y = y},
                      request.stable_inputs[1]) ||
       (epilogue.activation != Activation::kNone &&
        epilogue.activation != Activation::kRelu)) {
@@ -474,7 +496,7 @@ KernelOr MakeWinogradInputGrad(const CompileRequest& request,
   const auto& conv = request.node.get<Conv2dGradAttributes>().conv;
   const Value& dy = InputOf(request, 0);
   const Value& dx = OutputOf(request, 0);
-  if (!SuitsWinograd(conv, dx, InputOf(request, 1), dy,
+  if (!SuitsWinograd(conv, {.x = dx, .w = InputOf(request, 1), .y = dy},
                      request.stable_inputs[1])) {
     return nullptr;
   }

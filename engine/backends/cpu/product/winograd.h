@@ -58,6 +58,11 @@ struct WinogradTiles {
   int64_t group(int64_t channels, int64_t bytes, int threads) const;
 };
 
+// The tiles [begin, end) of a group whose first tile is `first`.
+struct WinogradTileRange {
+  int64_t first = 0, begin = 0, end = 0;
+};
+
 // Transformed tiles. Each block of channels has 36 matrices [tiles, channels].
 struct WinogradMatrices {
   int64_t channels = 0, tiles = 0;
@@ -82,6 +87,13 @@ struct WinogradMatrices {
   }
 };
 
+// The values of a convolution or of its gradients: images, weights, results.
+struct ConvolutionValues {
+  const Value& x;
+  const Value& w;
+  const Value& y;
+};
+
 // Returns whether Winograd's algorithm is faster for this convolution:
 // - It has 3x3 windows with stride 1.
 // - Its channels fill vectors.
@@ -89,8 +101,8 @@ struct WinogradMatrices {
 // - Enough tiles share the transformed kernels, which are four times as large
 //   as the plain ones. More tiles are needed where the kernels are not
 //   `stable`, since each run transforms them.
-bool SuitsWinograd(const Conv2dAttributes& conv, const Value& x, const Value& w,
-                   const Value& y, bool stable);
+bool SuitsWinograd(const Conv2dAttributes& conv,
+                   const ConvolutionValues& values, bool stable);
 // Returns the tiles of `x` from which the tiles of `y` follow.
 WinogradTiles TilesOf(const Value& x, const Value& y, int64_t begin_y,
                       int64_t begin_x);

@@ -23,8 +23,9 @@ bool HasDenseWindow(const Conv2dAttributes& conv, const Shape& w) {
 
 }  // namespace
 
-bool SuitsWinograd(const Conv2dAttributes& conv, const Value& x, const Value& w,
-                   const Value& y, bool stable) {
+bool SuitsWinograd(const Conv2dAttributes& conv,
+                   const ConvolutionValues& values, bool stable) {
+  const auto& [x, w, y] = values;
   if (x.dtype != DType::kFloat32 || !HasDenseWindow(conv, w.shape) ||
       x.layout != Layout::kChannelsLast || y.layout != Layout::kChannelsLast) {
     return false;

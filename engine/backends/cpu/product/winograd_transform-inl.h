@@ -164,17 +164,23 @@ HWY_INLINE void TransformSquare(const Cells& x, float* y, int64_t stride) {
   }
 }
 
-// Transforms the squares of Line::kIn cells at the tiles [begin, end) into the
-// rows [begin - first, ...) of the matrices. `zeros` must hold a zero for each
-// channel. It is read in place of cells outside of the image.
+// Images cut into tiles. `zeros` holds a zero for each channel. It is read in
+// place of cells outside of the image.
+struct TiledImages {
+  const float* x;
+  const WinogradTiles& tiles;
+  const float* zeros;
+};
+
+// Transforms the squares of Line::kIn cells at the tiles of the range into the
+// rows [begin - first, ...) of the matrices.
 template <class Line>
-HWY_INLINE void TransformTiles(const float* x, const WinogradTiles& tiles,
-                               const float* zeros, int64_t first, int64_t begin,
-                               int64_t end, const WinogradMatrices& matrices,
-                               float* y) {
+HWY_INLINE void TransformTiles(TiledImages images, WinogradTileRange range,
+                               const WinogradMatrices& matrices, float* y) {
   constexpr int kIn = Line::kIn;
+  const auto& [x, tiles, zeros] = images;
   const float* cells[kIn * kIn];
-  for (int64_t tile = begin; tile < end; ++tile) {
+  for (int64_t tile = range.begin; tile < range.end; ++tile) {
     const int64_t column = tile % tiles.columns;
     const int64_t row = tile / tiles.columns % tiles.rows;
     const int64_t image = tile / tiles.columns / tiles.rows;
@@ -188,7 +194,7 @@ HWY_INLINE void TransformTiles(const float* x, const WinogradTiles& tiles,
     }
     for (int64_t block = 0; block < matrices.blocks(); ++block) {
       const int64_t width = matrices.width(block);
-      float* to = y + matrices.offset(block) + (tile - first) * width;
+      float* to = y + matrices.offset(block) + (tile - range.first) * width;
       for (int64_t c = 0; c < width; c += FloatLanes()) {
         TransformSquare<Line>(ScatteredCells{cells, block * kWinogradBlock + c},
                               to + c, matrices.stride(block));

@@ -87,17 +87,19 @@ void StoreRectangle(const WinogradWeightPlan& plan, const float* sums,
   }
 }
 
-// Adds the products of the tiles [first, last) to the sums.
+// Adds the products of the group of tiles from `first` on to the sums.
 void AddTiles(const WinogradWeightPlan& plan, const WinogradWeightBuffers& at,
-              const WinogradRectangle& part, int64_t first, int64_t last) {
+              const WinogradRectangle& part, int64_t first) {
+  const int64_t last = std::min(first + plan.group, plan.x.count());
+  const WinogradTileRange tiles{.first = first, .begin = first, .end = last};
   const WinogradMatrices images{part.channels, plan.group};
   const WinogradMatrices grads{part.filters, plan.group};
   float* a = at.scratch + plan.sum_size();
   float* b = a + plan.images().size();
-  TransformTiles<WindowLine>(at.x + part.channel, plan.x, at.zeros, first,
-                             first, last, images, a);
-  TransformTiles<ResultGradLine>(at.dy + part.filter, plan.dy, at.zeros, first,
-                                 first, last, grads, b);
+  TransformTiles<WindowLine>({at.x + part.channel, plan.x, at.zeros}, tiles,
+                             images, a);
+  TransformTiles<ResultGradLine>({at.dy + part.filter, plan.dy, at.zeros},
+                                 tiles, grads, b);
   const PanelProduct product{part.channels,   last - first,   1,
                              images.width(0), grads.width(0), part.filters,
                              first > 0};
@@ -123,16 +125,18 @@ void MultiplyRectangles(const WinogradWeightPlan& plan,
     part.channels = std::min(plan.channels, plan.x.channels - part.channel);
     part.filters = std::min(plan.filters, plan.dy.channels - part.filter);
     for (int64_t first = 0; first < tiles; first += plan.group) {
-      AddTiles(plan, at, part, first, std::min(first + plan.group, tiles));
+      AddTiles(plan, at, part, first);
     }
     StoreRectangle(plan, at.scratch, part, at.dw);
   }
 }
 
 // Computes db[k] = sum over cells of dy, for the channels [begin, end).
-void SumCells(const WinogradWeightPlan& plan, const float* dy, int64_t begin,
-              int64_t end, float* db) {
+void SumCells(const WinogradWeightPlan& plan, const WinogradWeightBuffers& at,
+              int64_t begin, int64_t end) {
   const FloatTag d;
+  const float* dy = at.dy;
+  float* db = at.db;
   const int64_t step = plan.dy.channels;
   for (int64_t k = begin; k < end; k += FloatLanes()) {
     FloatVector sum = hn::Zero(d);
@@ -202,7 +206,7 @@ class WinogradWeightKernel : public Kernel {
     if (!bias_) return absl::OkStatus();
     ParallelFor(threads_, plan_.dy.channels, kWinogradLanes,
                 [&](int64_t begin, int64_t end) {
-                  sum_cells_(plan_, at_.dy, begin, end, at_.db);
+                  sum_cells_(plan_, at_, begin, end);
                 });
     return absl::OkStatus();
   }
@@ -255,7 +259,9 @@ KernelOr MakeWinogradWeightGrad(const CompileRequest& request,
   const Value& dy = InputOf(request, 0);
   const Value& x = InputOf(request, 1);
   const Value& dw = OutputOf(request, 0);
-  if (!SuitsWinograd(attributes.conv, x, dw, dy, false)) return nullptr;
+  if (!SuitsWinograd(attributes.conv, {.x = x, .w = dw, .y = dy}, false)) {
+    return nullptr;
+  }
   const int threads =
       context.ThreadsForFlops(NodeFlops(request.graph, request.node));
   return std::make_unique<WinogradWeightKernel>(

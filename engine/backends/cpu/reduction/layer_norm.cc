@@ -12,6 +12,34 @@
 #include "engine/backends/cpu/kernel/simd-inl.h"
 #include "engine/backends/function_kernel.h"
 
+#ifndef GPUPOOL_ENGINE_BACKENDS_CPU_LAYER_NORM_CC_
+#define GPUPOOL_ENGINE_BACKENDS_CPU_LAYER_NORM_CC_
+namespace gpupool::engine {
+
+// The normalised row is (x - mean) * inverse.
+struct LayerNormScale {
+  float mean, inverse;
+};
+
+struct LayerNormRows {
+  const float* x;
+  const float* gamma;
+  const float* beta;
+  float* y;
+};
+
+struct LayerNormGradRows {
+  const float* dy;
+  const float* x;
+  const float* gamma;
+  float* dx;
+  float* dgamma;
+  float* dbeta;
+};
+
+}  // namespace gpupool::engine
+#endif  // GPUPOOL_ENGINE_BACKENDS_CPU_LAYER_NORM_CC_
+
 HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
 namespace HWY_NAMESPACE {
@@ -42,9 +70,9 @@ void LayerNormMoments(const float* x, int64_t count, float* mean,
   *variance = sum / n;
 }
 
-void LayerNormRow(const float* x, const float* gamma, const float* beta,
-                  float mean, float deviation_inverse, float* y,
-                  int64_t count) {
+void LayerNormRow(LayerNormRows row, LayerNormScale scale, int64_t count) {
+  const auto [x, gamma, beta, y] = row;
+  const auto [mean, deviation_inverse] = scale;
   const FloatTag d;
   int64_t i = 0;
   for (; i + FloatLanes() <= count; i += FloatLanes()) {
@@ -63,9 +91,10 @@ void LayerNormRow(const float* x, const float* gamma, const float* beta,
 // With xh the normalised x and g = dy * gamma, computes
 //   dx = (g - mean(g) - xh * mean(g * xh)) / deviation
 // and adds dy * xh to dgamma and dy to dbeta.
-void LayerNormGradRow(const float* dy, const float* x, const float* gamma,
-                      float mean, float inverse, float* dx, float* dgamma,
-                      float* dbeta, int64_t count) {
+void LayerNormGradRow(LayerNormGradRows row, LayerNormScale normal,
+                      int64_t count) {
+  const auto [dy, x, gamma, dx, dgamma, dbeta] = row;
+  const auto [mean, inverse] = normal;
   const FloatTag d;
   const FloatVector centre = hn::Set(d, mean);
   const FloatVector scale = hn::Set(d, inverse);
@@ -139,9 +168,11 @@ KernelOr MakeForward(const Rows& r, bool with_statistics) {
       for (int64_t i = begin; i < end; ++i) {
         float mean, variance;
         moments(at.in(0) + i * r.columns, r.columns, &mean, &variance);
-        normalise(at.in(0) + i * r.columns, at.in(1), at.in(2), mean,
-                  InverseDeviation(variance, r.epsilon),
-                  at.out(0) + i * r.columns, r.columns);
+        normalise({.x = at.in(0) + i * r.columns,
+                   .gamma = at.in(1),
+                   .beta = at.in(2),
+                   .y = at.out(0) + i * r.columns},
+                  {mean, InverseDeviation(variance, r.epsilon)}, r.columns);
         if (!with_statistics) continue;
         at.out(1)[i] = mean;
         at.out(2)[i] = variance;
@@ -163,9 +194,14 @@ KernelOr MakeGradient(const Rows& r) {
         const int64_t last = std::min(r.rows, (part + 1) * kRowsPerPart);
         for (int64_t i = part * kRowsPerPart; i < last; ++i) {
           const int64_t row = i * r.columns;
-          gradient(at.in(0) + row, at.in(1) + row, at.in(2), at.in(3)[i],
-                   InverseDeviation(at.in(4)[i], r.epsilon), at.out(0) + row,
-                   dgamma, dgamma + r.columns, r.columns);
+          gradient({.dy = at.in(0) + row,
+                    .x = at.in(1) + row,
+                    .gamma = at.in(2),
+                    .dx = at.out(0) + row,
+                    .dgamma = dgamma,
+                    .dbeta = dgamma + r.columns},
+                   {at.in(3)[i], InverseDeviation(at.in(4)[i], r.epsilon)},
+                   r.columns);
         }
       }
     });

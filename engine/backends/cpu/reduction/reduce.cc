@@ -217,8 +217,10 @@ class ReduceProgram {
     ParallelFor(threads_, items, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t part = i / (s_.groups * chunks);
-        RunItem(at.in(0), y + part * results, part, i / chunks % s_.groups,
-                i % chunks * kColumnsPerItem);
+        RunItem({.part = part,
+                 .group = i / chunks % s_.groups,
+                 .column = i % chunks * kColumnsPerItem},
+                at.in(0), y + part * results);
       }
     });
     float* out = at.out(0);
@@ -232,8 +234,13 @@ class ReduceProgram {
   }
 
  private:
-  void RunItem(const float* x, float* y, int64_t part, int64_t group,
-               int64_t column) const {
+  // A run of columns from `column` on, of one group and one part of the rows.
+  struct Item {
+    int64_t part, group, column;
+  };
+
+  void RunItem(const Item& item, const float* x, float* y) const {
+    const auto [part, group, column] = item;
     const int64_t first = part * rows_per_part_;
     const int64_t rows = std::min(rows_per_part_, s_.rows - first);
     const int64_t columns = std::min(kColumnsPerItem, s_.columns - column);

@@ -13,13 +13,23 @@
 #include "engine/backends/cpu/kernel/simd-inl.h"
 #include "engine/backends/function_kernel.h"
 
+#ifndef GPUPOOL_ENGINE_BACKENDS_CPU_REDUCTION_CC_
+#define GPUPOOL_ENGINE_BACKENDS_CPU_REDUCTION_CC_
+namespace gpupool::engine {
+struct Matrix {
+  const float* numbers;
+  int64_t rows, columns;
+};
+}  // namespace gpupool::engine
+#endif  // GPUPOOL_ENGINE_BACKENDS_CPU_REDUCTION_CC_
+
 HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
 namespace HWY_NAMESPACE {
 
-// Sums up columns [begin, end) of x [rows, columns].
-void ColumnSumRange(const float* x, float* y, int64_t rows, int64_t columns,
-                    int64_t begin, int64_t end) {
+// Sums up the matrix's columns [begin, end).
+void ColumnSumRange(Matrix matrix, float* y, int64_t begin, int64_t end) {
+  const auto [x, rows, columns] = matrix;
   const FloatTag d;
   int64_t c = begin;
   for (; c + FloatLanes() <= end; c += FloatLanes()) {
@@ -115,7 +125,7 @@ KernelOr MakeReduction(const CompileRequest& request,
   const auto sum = HWY_DYNAMIC_DISPATCH(ColumnSumRange);
   return MakeKernel([=](const KernelArguments& at) {
     ParallelFor(threads, columns, 16, [&](int64_t begin, int64_t end) {
-      sum(at.in(0), at.out(0), rows, columns, begin, end);
+      sum({at.in(0), rows, columns}, at.out(0), begin, end);
     });
   });
 }

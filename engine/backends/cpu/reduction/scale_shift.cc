@@ -8,12 +8,23 @@
 #include "engine/backends/cpu/kernel/simd-inl.h"
 #include "engine/backends/function_kernel.h"
 
+#ifndef GPUPOOL_ENGINE_BACKENDS_CPU_SCALE_SHIFT_CC_
+#define GPUPOOL_ENGINE_BACKENDS_CPU_SCALE_SHIFT_CC_
+namespace gpupool::engine {
+struct ScaleAndShift {
+  const float* scale;
+  const float* shift;
+};
+}  // namespace gpupool::engine
+#endif  // GPUPOOL_ENGINE_BACKENDS_CPU_SCALE_SHIFT_CC_
+
 HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
 namespace HWY_NAMESPACE {
 
-void ScaleShiftRow(const float* x, const float* scale, const float* shift,
-                   float* y, int64_t count) {
+void ScaleShiftRow(const float* x, ScaleAndShift features, float* y,
+                   int64_t count) {
+  const auto [scale, shift] = features;
   const FloatTag d;
   int64_t i = 0;
   for (; i + FloatLanes() <= count; i += FloatLanes()) {
@@ -44,8 +55,8 @@ KernelOr MakeScaleShift(const CompileRequest& request,
   return MakeKernel([=](const KernelArguments& at) {
     ParallelFor(threads, rows, 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        row(at.in(0) + r * columns, at.in(1), at.in(2), at.out(0) + r * columns,
-            columns);
+        row(at.in(0) + r * columns, {at.in(1), at.in(2)},
+            at.out(0) + r * columns, columns);
       }
     });
   });

@@ -14,6 +14,16 @@
 #include "engine/backends/cpu/kernel/simd-inl.h"
 #include "engine/backends/function_kernel.h"
 
+#ifndef GPUPOOL_ENGINE_BACKENDS_CPU_LOSS_CC_
+#define GPUPOOL_ENGINE_BACKENDS_CPU_LOSS_CC_
+namespace gpupool::engine {
+// The numbers of a row's gradient (exp(x - log_sum) - smooth) * scale.
+struct CrossEntropySlope {
+  float log_sum, smooth, scale;
+};
+}  // namespace gpupool::engine
+#endif  // GPUPOOL_ENGINE_BACKENDS_CPU_LOSS_CC_
+
 HWY_BEFORE_NAMESPACE();
 namespace gpupool::engine {
 namespace HWY_NAMESPACE {
@@ -48,12 +58,13 @@ double RowSum(const float* x, int64_t count) {
 
 // Computes (softmax(x) - smooth) * scale. The caller subtracts the label's
 // share.
-void CrossEntropyGradRow(const float* x, float log_sum, float smooth,
-                         float scale, float* dx, int64_t count) {
+void CrossEntropyGradRow(const float* x, CrossEntropySlope slope, float* dx,
+                         int64_t count) {
   const FloatTag d;
   MapRow(x, dx, count, [&](FloatVector v) HWY_ATTR {
-    const FloatVector p = ExpOf(hn::Sub(v, hn::Set(d, log_sum)));
-    return hn::Mul(hn::Sub(p, hn::Set(d, smooth)), hn::Set(d, scale));
+    const FloatVector p = ExpOf(hn::Sub(v, hn::Set(d, slope.log_sum)));
+    return hn::Mul(hn::Sub(p, hn::Set(d, slope.smooth)),
+                   hn::Set(d, slope.scale));
   });
 }
 
@@ -164,8 +175,8 @@ KernelOr CrossEntropyGrad(const Table& t, const LossAttributes& loss) {
           std::fill_n(dx, t.columns, 0.0f);
           continue;
         }
-        gradient(x, static_cast<float>(log_sum_exp(x, t.columns)), smooth,
-                 scale, dx, t.columns);
+        const auto log_sum = static_cast<float>(log_sum_exp(x, t.columns));
+        gradient(x, {log_sum, smooth, scale}, dx, t.columns);
         dx[labels[r]] -= certain * scale;
       }
     });

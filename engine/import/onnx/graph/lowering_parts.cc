@@ -194,18 +194,14 @@ absl::StatusOr<ValueId> TakeRow(NodeContext& ctx, ValueId x, int axis,
   return ctx.Reshape(row, dims);
 }
 
-absl::StatusOr<ValueId> PadWith(NodeContext& ctx, ValueId x,
-                                std::vector<int64_t> before,
-                                std::vector<int64_t> after, double value) {
+absl::StatusOr<ValueId> PadEnds(NodeContext& ctx, ValueId x,
+                                std::vector<int64_t> after) {
   const auto zero = [](int64_t cells) { return cells == 0; };
-  if (std::all_of(before.begin(), before.end(), zero) &&
-      std::all_of(after.begin(), after.end(), zero)) {
-    return x;
-  }
+  if (std::all_of(after.begin(), after.end(), zero)) return x;
   PadAttributes pad;
-  pad.before = std::move(before);
+  pad.before.assign(after.size(), 0);
   pad.after = std::move(after);
-  pad.value = value;
+  pad.value = 0;
   return ctx.Emit(Op::kPad, {x}, std::move(pad));
 }
 

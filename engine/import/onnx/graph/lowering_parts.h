@@ -92,10 +92,9 @@ absl::StatusOr<ValueId> Concat(NodeContext& ctx,
 // Returns row `index` along an axis, without the axis.
 absl::StatusOr<ValueId> TakeRow(NodeContext& ctx, ValueId x, int axis,
                                 int64_t index);
-// Pads with zeros or `value`. Both lists have one entry >= 0 per axis.
-absl::StatusOr<ValueId> PadWith(NodeContext& ctx, ValueId x,
-                                std::vector<int64_t> before,
-                                std::vector<int64_t> after, double value);
+// Pads the ends of the axes with zeros. `after` has one entry >= 0 per axis.
+absl::StatusOr<ValueId> PadEnds(NodeContext& ctx, ValueId x,
+                                std::vector<int64_t> after);
 
 // Move one axis to the end and back. The other axes keep their order.
 absl::StatusOr<ValueId> MoveLast(NodeContext& ctx, ValueId x, int axis);

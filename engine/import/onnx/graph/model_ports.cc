@@ -240,15 +240,21 @@ bool IsBatched(const GraphImporter& importer, const BatchNames& batch,
          batch.names.contains(dim.dim_param());
 }
 
+// An output, or an item of one that is a list.
+struct NamedEntry {
+  std::string name;
+  const Entry& entry;
+};
+
 absl::Status AddOutput(GraphImporter& importer, const BatchNames& batch,
-                       const std::string& name,
                        const onnx::ValueInfoProto& declared,
-                       const Entry& entry) {
+                       const NamedEntry& output) {
+  const auto& [name, entry] = output;
   if (entry.is_sequence()) {
     for (size_t i = 0; i < entry.sequence->size(); ++i) {
-      RETURN_IF_ERROR(AddOutput(importer, batch,
-                                absl::StrCat(name, "[", i, "]"), declared,
-                                (*entry.sequence)[i]));
+      RETURN_IF_ERROR(AddOutput(importer, batch, declared,
+                                {.name = absl::StrCat(name, "[", i, "]"),
+                                 .entry = (*entry.sequence)[i]}));
     }
     return absl::OkStatus();
   }
@@ -295,7 +301,8 @@ absl::Status AddModelOutputs(GraphImporter& importer, const Scope& scope) {
   for (const auto& output : graph.output()) {
     const Entry* entry = scope.Find(output.name());
     if (entry == nullptr) return Refuse(output, "the output has no value");
-    RETURN_IF_ERROR(AddOutput(importer, batch, output.name(), output, *entry));
+    RETURN_IF_ERROR(AddOutput(importer, batch, output,
+                              {.name = output.name(), .entry = *entry}));
   }
   if (graph.output().empty()) {
     return absl::InvalidArgumentError("the model has no outputs");

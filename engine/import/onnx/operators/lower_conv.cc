@@ -114,8 +114,7 @@ bool InvertPads(const std::vector<int64_t>& input, const TransposedSizes& sizes,
 absl::StatusOr<ValueId> FitTo(NodeContext& ctx, ValueId y,
                               const std::vector<int64_t>& begin,
                               const std::vector<int64_t>& sizes) {
-  std::vector<int64_t> none(sizes.size() + 2, 0);
-  std::vector<int64_t> after = none;
+  std::vector<int64_t> after(sizes.size() + 2, 0);
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int axis = static_cast<int>(i) + 2;
     const int64_t cells = ctx.shape(y)[axis];
@@ -125,7 +124,7 @@ absl::StatusOr<ValueId> FitTo(NodeContext& ctx, ValueId y,
         y, SliceAxis(ctx, y, {.axis = axis, .start = begin[i], .size = size}));
     after[i + 2] = sizes[i] - size;
   }
-  return PadWith(ctx, y, none, after, 0);
+  return PadEnds(ctx, y, std::move(after));
 }
 
 absl::Status LowerConvTranspose(NodeContext& ctx) {

@@ -77,10 +77,13 @@ absl::Status LowerRange(NodeContext& ctx) {
   return absl::OkStatus();
 }
 
-// Returns a constant [rows, columns] of 1 where keep(column - row), else 0.
+// Returns a constant [rows, columns], the last two axes of `matrices`, of 1
+// where keep(column - row), else 0.
 template <typename Keep>
-absl::StatusOr<ValueId> Diagonals(NodeContext& ctx, DType dtype, int64_t rows,
-                                  int64_t columns, const Keep& keep) {
+absl::StatusOr<ValueId> Diagonals(NodeContext& ctx, DType dtype,
+                                  const Shape& matrices, const Keep& keep) {
+  const int64_t rows = matrices[matrices.rank() - 2];
+  const int64_t columns = matrices[matrices.rank() - 1];
   const int64_t dims[] = {rows, columns};
   ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, dims));
   RETURN_IF_ERROR(ReserveNumbers(ctx, shape.elements()));
@@ -106,8 +109,8 @@ absl::Status LowerEyeLike(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const DType dtype, ctx.TypeAttribute("dtype", ctx.dtype(x)));
   ASSIGN_OR_RETURN(const int64_t k, ctx.Int("k", 0));
   const Shape shape = ctx.shape(x);
-  return Finish(ctx, Diagonals(ctx, dtype, shape[0], shape[1],
-                               [k](int64_t d) { return d == k; }));
+  return Finish(
+      ctx, Diagonals(ctx, dtype, shape, [k](int64_t d) { return d == k; }));
 }
 
 absl::Status LowerTrilu(NodeContext& ctx) {
@@ -122,10 +125,9 @@ absl::Status LowerTrilu(NodeContext& ctx) {
   const Shape shape = ctx.shape(x);
   if (shape.elements() == 0) return Finish(ctx, x);
   ASSIGN_OR_RETURN(const ValueId keep,
-                   Diagonals(ctx, DType::kBool, shape[shape.rank() - 2],
-                             shape[shape.rank() - 1], [k, upper](int64_t d) {
-                               return upper != 0 ? d >= k : d <= k;
-                             }));
+                   Diagonals(ctx, DType::kBool, shape, [k, upper](int64_t d) {
+                     return upper != 0 ? d >= k : d <= k;
+                   }));
   const ValueId zero = ctx.Scalar(ctx.dtype(x), 0);
   return Finish(ctx, ctx.Emit(Op::kWhere, {keep, x, zero}));
 }

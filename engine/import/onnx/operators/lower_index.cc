@@ -52,9 +52,14 @@ int64_t Bound(int64_t bound, int64_t size, int64_t low, int64_t high) {
   return std::clamp(bound, low, high);
 }
 
-// Returns the cells of one axis as Python's x[start:end:step] does.
-AxisRange Cells(int axis, int64_t size, int64_t start, int64_t end,
-                int64_t step) {
+// Python's start:end:step.
+struct PythonSlice {
+  int64_t start, end, step;
+};
+
+// Returns the cells of one axis of `size` cells as Python's x[slice] does.
+AxisRange Cells(int axis, int64_t size, const PythonSlice& slice) {
+  auto [start, end, step] = slice;
   // Larger steps reach the same cells, and the clamped ones cannot overflow.
   step = std::clamp(step, -size - 1, size + 1);
   AxisRange range{axis, 0, 0, step};
@@ -83,8 +88,10 @@ absl::Status LowerSlice(NodeContext& ctx) {
   for (size_t i = 0; i < ranges.axes.size(); ++i) {
     if (ranges.steps[i] == 0) return ctx.Refuse("a step is 0");
     ASSIGN_OR_RETURN(const int axis, ctx.Axis(ranges.axes[i], shape.rank()));
-    const AxisRange range = Cells(axis, shape[axis], ranges.starts[i],
-                                  ranges.ends[i], ranges.steps[i]);
+    const AxisRange range = Cells(axis, shape[axis],
+                                  {.start = ranges.starts[i],
+                                   .end = ranges.ends[i],
+                                   .step = ranges.steps[i]});
     const auto at = static_cast<size_t>(axis);
     slice.starts[at] = range.start;
     slice.steps[at] = range.step;

@@ -29,17 +29,24 @@ absl::StatusOr<SpatialWindow> ReadPoolWindow(NodeContext& ctx, ValueId x) {
   return ReadWindow(ctx, source);
 }
 
-// Returns the first positions of windows along one axis of y, i * stride -
-// begin for cell i, in a value of y's rank.
+// Windows along an axis. Cell i has the one from i * stride - begin on.
+struct WindowStarts {
+  int64_t stride = 1;
+  int64_t begin = 0;
+};
+
+// Returns the first positions of windows along one axis of y, in a value of y's
+// rank.
 absl::StatusOr<ValueId> Starts(NodeContext& ctx, const Shape& y, int axis,
-                               int64_t stride, int64_t begin) {
+                               const WindowStarts& windows) {
   RETURN_IF_ERROR(ReserveNumbers(ctx, y[axis]));
   std::vector<int64_t> dims(static_cast<size_t>(y.rank()), 1);
   dims[static_cast<size_t>(axis)] = y[axis];
   ASSIGN_OR_RETURN(const Shape shape, MakeShape(ctx, dims));
   HostTensor starts{DType::kInt64, shape, {}};
   for (int64_t i = 0; i < y[axis]; ++i) {
-    starts.numbers.push_back(static_cast<double>(i * stride - begin));
+    starts.numbers.push_back(
+        static_cast<double>(i * windows.stride - windows.begin));
   }
   return ctx.Constant(std::move(starts));
 }
@@ -59,8 +66,9 @@ absl::StatusOr<ValueId> WholeIndices(NodeContext& ctx, ValueId argmax, Shape x,
   ASSIGN_OR_RETURN(ValueId rest, ctx.Cast(argmax, DType::kInt64));
   // Offsets of the image and the channel.
   const int64_t cells = Product(x, 2, rank);
-  ASSIGN_OR_RETURN(const ValueId image, Starts(ctx, y, 0, x[1] * cells, 0));
-  ASSIGN_OR_RETURN(const ValueId channel, Starts(ctx, y, 1, cells, 0));
+  ASSIGN_OR_RETURN(const ValueId image,
+                   Starts(ctx, y, 0, {.stride = x[1] * cells}));
+  ASSIGN_OR_RETURN(const ValueId channel, Starts(ctx, y, 1, {.stride = cells}));
   ASSIGN_OR_RETURN(ValueId index, ctx.Binary(Binary::kAdd, image, channel));
   for (int axis = rank - 1; axis >= 2; --axis) {
     const auto i = static_cast<size_t>(axis) - 2;
@@ -70,8 +78,9 @@ absl::StatusOr<ValueId> WholeIndices(NodeContext& ctx, ValueId argmax, Shape x,
     ASSIGN_OR_RETURN(rest, ctx.Binary(Binary::kDivide, rest, kernel));
     ASSIGN_OR_RETURN(const ValueId offset,
                      Scaled(ctx, in_window, window.dilations[i]));
-    ASSIGN_OR_RETURN(const ValueId start,
-                     Starts(ctx, y, axis, window.strides[i], window.begin[i]));
+    ASSIGN_OR_RETURN(const ValueId start, Starts(ctx, y, axis,
+                                                 {.stride = window.strides[i],
+                                                  .begin = window.begin[i]}));
     ASSIGN_OR_RETURN(const ValueId cell,
                      ctx.Binary(Binary::kAdd, start, offset));
     const int64_t stride =
@@ -250,8 +259,7 @@ absl::Status LowerMaxUnpool(NodeContext& ctx) {
     }
     after[i] -= dims[i];
   }
-  std::vector<int64_t> none(dims.size(), 0);
-  return Finish(ctx, PadWith(ctx, y, std::move(none), std::move(after), 0));
+  return Finish(ctx, PadEnds(ctx, y, std::move(after)));
 }
 
 constexpr OperatorNeeds kShapes = OperatorNeeds::kShapesOnly;

@@ -56,10 +56,16 @@ absl::StatusOr<Range> RangeOf(const NodeContext& ctx, DType dtype) {
   }
 }
 
-// Adds round(x / scale) + zero, clamped to the range of `dtype`. All three
-// operands must be floating.
-absl::StatusOr<ValueId> Quantized(NodeContext& ctx, ValueId x, ValueId scale,
-                                  ValueId zero, DType dtype) {
+// The codes round(x / scale) + zero, clamped to the range of `dtype`.
+struct Codes {
+  ValueId scale, zero;
+  DType dtype;
+};
+
+// Adds the codes of x. x, scale and zero must be floating.
+absl::StatusOr<ValueId> Quantized(NodeContext& ctx, ValueId x,
+                                  const Codes& codes) {
+  const auto [scale, zero, dtype] = codes;
   ASSIGN_OR_RETURN(const Range range, RangeOf(ctx, dtype));
   ASSIGN_OR_RETURN(const ValueId ratio, ctx.Binary(Binary::kDivide, x, scale));
   ASSIGN_OR_RETURN(const ValueId whole, ctx.Unary(Unary::kRound, ratio));
@@ -87,7 +93,8 @@ absl::Status LowerQuantize(NodeContext& ctx) {
     ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(zeros, ctx.dtype(scale)));
     ASSIGN_OR_RETURN(zero, AlongAxis(ctx, typed, rank, axis));
   }
-  return Finish(ctx, Quantized(ctx, x, scale, zero, dtype));
+  return Finish(
+      ctx, Quantized(ctx, x, {.scale = scale, .zero = zero, .dtype = dtype}));
 }
 
 absl::Status LowerDequantize(NodeContext& ctx) {
@@ -134,8 +141,10 @@ absl::Status LowerDynamicQuantize(NodeContext& ctx) {
   ASSIGN_OR_RETURN(const ValueId rounded, ctx.Unary(Unary::kRound, negated));
   ASSIGN_OR_RETURN(const ValueId zero,
                    ctx.Unary(Unary::kClip, rounded, 0, 255));
-  ASSIGN_OR_RETURN(const ValueId y,
-                   Quantized(ctx, x, scale, zero, DType::kUint8));
+  ASSIGN_OR_RETURN(
+      const ValueId y,
+      Quantized(ctx, x,
+                {.scale = scale, .zero = zero, .dtype = DType::kUint8}));
   ASSIGN_OR_RETURN(const ValueId zero_point, ctx.Cast(zero, DType::kUint8));
   ctx.Set(0, y);
   ctx.Set(1, scale);
@@ -210,7 +219,9 @@ absl::StatusOr<ValueId> Requantized(NodeContext& ctx, ValueId sum,
   ASSIGN_OR_RETURN(const ValueId zeros, ctx.Input(inputs.zero));
   ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(zeros, ctx.dtype(sum)));
   ASSIGN_OR_RETURN(const ValueId zero, AlongAxis(ctx, typed, rank, axis));
-  return Quantized(ctx, numbers, scales[2], zero, ctx.dtype(zeros));
+  return Quantized(
+      ctx, numbers,
+      {.scale = scales[2], .zero = zero, .dtype = ctx.dtype(zeros)});
 }
 
 absl::Status LowerQLinearMatMul(NodeContext& ctx) {

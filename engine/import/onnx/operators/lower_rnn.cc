@@ -34,9 +34,15 @@ absl::StatusOr<ValueId> Columns(NodeContext& ctx, ValueId x, int64_t start,
   return SliceAxis(ctx, x, {.axis = 1, .start = start, .size = size});
 }
 
-// Adds x w^T + bias + residual. The last two may be invalid.
+// Values that are added to a product. Invalid ones are left out.
+struct Addends {
+  ValueId bias, residual;
+};
+
+// Adds x w^T + bias + residual.
 absl::StatusOr<ValueId> Linear(NodeContext& ctx, ValueId x, ValueId w,
-                               ValueId bias, ValueId residual) {
+                               const Addends& addends) {
+  const auto [bias, residual] = addends;
   MatMulAttributes product;
   product.transpose_b = true;
   ValueIds inputs{x, w};
@@ -73,7 +79,7 @@ absl::StatusOr<Direction> ReadDirection(NodeContext& ctx,
   ASSIGN_OR_RETURN(
       const ValueId flat,
       ctx.Reshape(inputs.x, {inputs.steps * inputs.batch, inputs.inputs}));
-  ASSIGN_OR_RETURN(const ValueId y, Linear(ctx, flat, w, bias, ValueId{}));
+  ASSIGN_OR_RETURN(const ValueId y, Linear(ctx, flat, w, {.bias = bias}));
   ASSIGN_OR_RETURN(weights.from_inputs,
                    ctx.Reshape(y, {inputs.steps, inputs.batch, rows}));
   return weights;
@@ -92,12 +98,15 @@ absl::Status LowerRnn(NodeContext& ctx) {
       ASSIGN_OR_RETURN(const ValueId x,
                        TakeRow(ctx, weights.from_inputs, 0, t));
       ASSIGN_OR_RETURN(const ValueId sum,
-                       Linear(ctx, states[0], weights.r, ValueId{}, x));
+                       Linear(ctx, states[0], weights.r, {.residual = x}));
       ASSIGN_OR_RETURN(const ValueId h, Activate(ctx, f[0], inputs.clip, sum));
       return States{h};
     };
     ASSIGN_OR_RETURN(const ValueId initial, InitialState(ctx, inputs, 5, d));
-    ASSIGN_OR_RETURN(Unrolled run, Unroll(ctx, inputs, d, {initial}, cell));
+    ASSIGN_OR_RETURN(
+        Unrolled run,
+        Unroll(ctx, inputs,
+               {.direction = d, .initial = {initial}, .cell = cell}));
     runs.push_back(std::move(run));
   }
   return SetRecurrentOutputs(ctx, inputs, runs);
@@ -129,14 +138,14 @@ absl::StatusOr<States> GruResetFirst(NodeContext& ctx, const GruStep& step,
   ASSIGN_OR_RETURN(const ValueId x_gates, Columns(ctx, x, 0, 2 * size));
   ASSIGN_OR_RETURN(const ValueId x_candidate, Columns(ctx, x, 2 * size, size));
   ASSIGN_OR_RETURN(const ValueId sum,
-                   Linear(ctx, h, step.r_gates, ValueId{}, x_gates));
+                   Linear(ctx, h, step.r_gates, {.residual = x_gates}));
   ASSIGN_OR_RETURN(const ValueId gates, Activate(ctx, step.f[0], clip, sum));
   ASSIGN_OR_RETURN(const ValueId z, Columns(ctx, gates, 0, size));
   ASSIGN_OR_RETURN(const ValueId r, Columns(ctx, gates, size, size));
   ASSIGN_OR_RETURN(const ValueId reset, ctx.Binary(Binary::kMultiply, r, h));
   ASSIGN_OR_RETURN(
       const ValueId candidate_sum,
-      Linear(ctx, reset, step.r_candidate, ValueId{}, x_candidate));
+      Linear(ctx, reset, step.r_candidate, {.residual = x_candidate}));
   ASSIGN_OR_RETURN(const ValueId candidate,
                    Activate(ctx, step.f[1], clip, candidate_sum));
   return BlendStates(ctx, z, candidate, h);
@@ -150,7 +159,7 @@ absl::StatusOr<States> GruResetLast(NodeContext& ctx, const GruStep& step,
   const double clip = step.inputs.clip;
   ASSIGN_OR_RETURN(
       const ValueId product,
-      Linear(ctx, h, step.weights.r, step.weights.hidden_bias, ValueId{}));
+      Linear(ctx, h, step.weights.r, {.bias = step.weights.hidden_bias}));
   ASSIGN_OR_RETURN(const ValueId x_gates, Columns(ctx, x, 0, 2 * size));
   ASSIGN_OR_RETURN(const ValueId h_gates, Columns(ctx, product, 0, 2 * size));
   ASSIGN_OR_RETURN(const ValueId sum, Plus(ctx, x_gates, h_gates));
@@ -192,7 +201,10 @@ absl::Status LowerGru(NodeContext& ctx) {
                          : GruResetFirst(ctx, step, x, states[0]);
     };
     ASSIGN_OR_RETURN(const ValueId initial, InitialState(ctx, inputs, 5, d));
-    ASSIGN_OR_RETURN(Unrolled run, Unroll(ctx, inputs, d, {initial}, cell));
+    ASSIGN_OR_RETURN(
+        Unrolled run,
+        Unroll(ctx, inputs,
+               {.direction = d, .initial = {initial}, .cell = cell}));
     runs.push_back(std::move(run));
   }
   return SetRecurrentOutputs(ctx, inputs, runs);
@@ -255,7 +267,7 @@ absl::StatusOr<States> LstmCell(NodeContext& ctx, const LstmStep& step,
   ASSIGN_OR_RETURN(const ValueId x,
                    TakeRow(ctx, step.weights.from_inputs, 0, t));
   ASSIGN_OR_RETURN(const ValueId sum,
-                   Linear(ctx, states[0], step.weights.r, ValueId{}, x));
+                   Linear(ctx, states[0], step.weights.r, {.residual = x}));
   const bool plain = !step.peep_i.valid();
   States gates(3);
   if (plain) {
@@ -324,7 +336,9 @@ absl::Status LowerLstm(NodeContext& ctx) {
     const Cell cell = [&](int64_t t, const States& states) {
       return LstmCell(ctx, step, t, states);
     };
-    ASSIGN_OR_RETURN(Unrolled run, Unroll(ctx, inputs, d, {h, c}, cell));
+    ASSIGN_OR_RETURN(
+        Unrolled run,
+        Unroll(ctx, inputs, {.direction = d, .initial = {h, c}, .cell = cell}));
     runs.push_back(std::move(run));
   }
   return SetRecurrentOutputs(ctx, inputs, runs);

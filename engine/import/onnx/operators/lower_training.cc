@@ -54,18 +54,25 @@ absl::StatusOr<ValueId> OptimizerInput(NodeContext& ctx,
   return ctx.Input(2 + kind * inputs.count + i);
 }
 
-// Adds a * x + b * y.
-absl::StatusOr<ValueId> Combine(NodeContext& ctx, double a, ValueId x, double b,
-                                ValueId y) {
-  ASSIGN_OR_RETURN(const ValueId left, ctx.Binary(Binary::kMultiply, x, a));
-  ASSIGN_OR_RETURN(const ValueId right, ctx.Binary(Binary::kMultiply, y, b));
+struct Term {
+  double factor;
+  ValueId x;
+};
+
+// Adds the sum of two terms, factor * x each.
+absl::StatusOr<ValueId> Combine(NodeContext& ctx, const Term& a,
+                                const Term& b) {
+  ASSIGN_OR_RETURN(const ValueId left,
+                   ctx.Binary(Binary::kMultiply, a.x, a.factor));
+  ASSIGN_OR_RETURN(const ValueId right,
+                   ctx.Binary(Binary::kMultiply, b.x, b.factor));
   return Plus(ctx, left, right);
 }
 
 // Adds the derivative of the penalty norm / 2 * |x|^2 to the gradient.
 absl::StatusOr<ValueId> Regularised(NodeContext& ctx, ValueId x, ValueId g) {
   ASSIGN_OR_RETURN(const double norm, ctx.Float("norm_coefficient", 0));
-  return Combine(ctx, norm, x, 1, g);
+  return Combine(ctx, {norm, x}, {1, g});
 }
 
 // Adds x - rate * direction.
@@ -155,9 +162,9 @@ absl::Status LowerAdam(NodeContext& ctx) {
     ASSIGN_OR_RETURN(const ValueId square,
                      ctx.Binary(Binary::kMultiply, gradient, gradient));
     ASSIGN_OR_RETURN(const ValueId mean,
-                     Combine(ctx, alpha, v, 1 - alpha, gradient));
+                     Combine(ctx, {alpha, v}, {1 - alpha, gradient}));
     ASSIGN_OR_RETURN(const ValueId power,
-                     Combine(ctx, beta, h, 1 - beta, square));
+                     Combine(ctx, {beta, h}, {1 - beta, square}));
     ASSIGN_OR_RETURN(const ValueId scale, ShiftedRoot(ctx, power, epsilon));
     ASSIGN_OR_RETURN(const ValueId direction,
                      ctx.Binary(Binary::kDivide, mean, scale));
@@ -193,10 +200,12 @@ absl::Status LowerMomentum(NodeContext& ctx) {
     ASSIGN_OR_RETURN(const ValueId typed, ctx.Cast(weight, ctx.dtype(x)));
     ASSIGN_OR_RETURN(const ValueId added,
                      ctx.Binary(Binary::kMultiply, gradient, typed));
-    ASSIGN_OR_RETURN(const ValueId velocity, Combine(ctx, alpha, v, 1, added));
+    ASSIGN_OR_RETURN(const ValueId velocity,
+                     Combine(ctx, {alpha, v}, {1, added}));
     ValueId direction = velocity;
     if (nesterov == 1) {
-      ASSIGN_OR_RETURN(direction, Combine(ctx, 1, gradient, alpha, velocity));
+      ASSIGN_OR_RETURN(direction,
+                       Combine(ctx, {1, gradient}, {alpha, velocity}));
     }
     ASSIGN_OR_RETURN(const ValueId next,
                      Descend(ctx, x, inputs.rate, direction));

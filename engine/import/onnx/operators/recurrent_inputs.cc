@@ -245,16 +245,15 @@ absl::StatusOr<ValueId> InitialState(NodeContext& ctx,
 }
 
 absl::StatusOr<Unrolled> Unroll(NodeContext& ctx, const RecurrentInputs& inputs,
-                                int direction, States initial,
-                                const Cell& cell) {
-  const bool backwards = inputs.first_backwards || direction == 1;
+                                DirectionSteps steps) {
+  const bool backwards = inputs.first_backwards || steps.direction == 1;
   Unrolled run;
   run.outputs.resize(static_cast<size_t>(inputs.steps));
-  States states = std::move(initial);
+  States states = std::move(steps.initial);
   const ValueId zero = ctx.Scalar(ctx.dtype(inputs.x), 0);
   for (int64_t i = 0; i < inputs.steps; ++i) {
     const int64_t t = backwards ? inputs.steps - 1 - i : i;
-    ASSIGN_OR_RETURN(States next, cell(t, states));
+    ASSIGN_OR_RETURN(States next, steps.cell(t, states));
     ValueId output = next[0];
     if (inputs.lengths.valid()) {
       // After its end a sequence keeps its states and outputs 0.

@@ -63,6 +63,13 @@ using States = std::vector<ValueId>;
 // Computes the next states from step `t`.
 using Cell = std::function<absl::StatusOr<States>(int64_t t, const States&)>;
 
+// The steps of one direction: from the initial states on, by a cell.
+struct DirectionSteps {
+  int direction;
+  States initial;
+  const Cell& cell;
+};
+
 // Result of running a cell over all steps of one direction. `outputs` are the
 // hidden states by step, with zeros after the end of a sequence. `last` are the
 // states at the sequences' ends.
@@ -71,8 +78,7 @@ struct Unrolled {
   States last;
 };
 absl::StatusOr<Unrolled> Unroll(NodeContext& ctx, const RecurrentInputs& inputs,
-                                int direction, States initial,
-                                const Cell& cell);
+                                DirectionSteps steps);
 
 // Sets Y (output 0) and the last states (outputs 1...) in the file's layout.
 absl::Status SetRecurrentOutputs(NodeContext& ctx,

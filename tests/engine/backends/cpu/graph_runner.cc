@@ -65,10 +65,12 @@ absl::StatusOr<NamedNumbers> RunOnCpu(const Graph& graph,
                    WeightStore::Create(layout, "test", &allocator));
   ASSIGN_OR_RETURN(Allocation arena, allocator.Allocate(program.bytes().arena,
                                                         {"test", "arena"}));
-  ASSIGN_OR_RETURN(
-      auto executor,
-      Executor::Create(std::move(program), weights,
-                       {arena.data(), arena.bytes()}, "test", &allocator));
+  ASSIGN_OR_RETURN(auto executor,
+                   Executor::Create(std::move(program),
+                                    {.weights = weights,
+                                     .arena = {arena.data(), arena.bytes()},
+                                     .holder = "test",
+                                     .allocator = &allocator}));
   ASSIGN_OR_RETURN(const WeightView initial, WeightView::OfNew(weights));
   for (const WeightEntry& entry : initial.layout().entries()) {
     Write(*graph.FindValue(entry.name), persistents.at(entry.name),

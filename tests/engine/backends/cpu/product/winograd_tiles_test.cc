@@ -15,8 +15,8 @@ Value Image(const Shape& shape, Layout layout = Layout::kChannelsLast) {
 
 bool Suits(const Conv2dAttributes& conv, const Shape& w,
            Layout layout = Layout::kChannelsLast) {
-  return SuitsWinograd(conv, Image({2, 64, 28, 28}, layout), Image(w),
-                       Image({2, 64, 28, 28}, layout), false);
+  const Value image = Image({2, 64, 28, 28}, layout);
+  return SuitsWinograd(conv, {.x = image, .w = Image(w), .y = image}, false);
 }
 
 TEST(WinogradTilesTest, SuitsDenseWindowsOf3x3WithStrideOne) {
@@ -42,9 +42,10 @@ TEST(WinogradTilesTest, SuitsChannelsThatFillVectors) {
 
 TEST(WinogradTilesTest, SuitsManyTilesThatAreMostlyFull) {
   const auto suits = [](int64_t images, int64_t edge, bool stable) {
-    const Shape shape{images, 64, edge, edge};
-    return SuitsWinograd({.padding = {1, 1}}, Image(shape),
-                         Image({64, 64, 3, 3}), Image(shape), stable);
+    const Value image = Image({images, 64, edge, edge});
+    return SuitsWinograd({.padding = {1, 1}},
+                         {.x = image, .w = Image({64, 64, 3, 3}), .y = image},
+                         stable);
   };
   EXPECT_TRUE(suits(1, 12, true));
   EXPECT_TRUE(suits(2, 7, true));

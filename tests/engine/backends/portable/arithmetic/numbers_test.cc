@@ -43,7 +43,7 @@ TEST(NumbersTest, ConvertsBetweenAllTypesAsTheEngineDoes) {
       for (const double number : numbers) {
         std::byte stored[8], wanted[8], got[8];
         WriteFromDoubles(from, {number}, 1, stored);
-        ConvertElements(from, stored, to, wanted, 1);
+        ConvertElements({from, stored}, {to, wanted}, 1);
         StoreNumber(to, got, 0, Convert(from, to, LoadNumber(from, stored, 0)));
         EXPECT_EQ(std::memcmp(got, wanted, SizeOf(to)), 0)
             << DTypeName(from) << " " << number << " to " << DTypeName(to);

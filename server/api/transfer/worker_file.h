@@ -79,8 +79,7 @@ class WorkerFile : public EventWriter<Response> {
   absl::Status Take(const Made& made) {
     absl::StatusOr<BlobFile> file = blobs_->OpenBlob(made.sha256);
     if (!file.ok()) {
-      // Two workers made the same bytes, and the other stream has taken the
-      // file.
+      // Two streams got the same bytes, and the other one has taken the file.
       return absl::UnavailableError(absl::StrCat(
           "the file is gone: ", file.status().message(), "; ", remedy_));
     }

@@ -61,7 +61,7 @@ void ProfileJob(const ControlContext& context, uint64_t id, uint32_t steps,
               callback(absl::DeadlineExceededError(
                   absl::StrCat("job ", id, " did not make ", steps,
                                " steps in ", absl::FormatDuration(timeout),
-                               "; it goes on: profile fewer steps")));
+                               "; it continues: profile fewer steps")));
             });
 }
 

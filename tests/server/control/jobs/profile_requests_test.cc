@@ -60,7 +60,7 @@ TEST_F(ProfileRequestsTest, StepsThatTakeTooLongAreSaidToBeTooMany) {
   const absl::Status status = answer.Wait().status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("100 steps in 10m; it goes on: profile fewer"));
+              HasSubstr("100 steps in 10m; it continues: profile fewer"));
 }
 
 TEST_F(ProfileRequestsTest, OnlyJobsThatRunAreProfiled) {

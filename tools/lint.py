@@ -15,6 +15,8 @@ import re
 import subprocess
 import sys
 
+import changed_code
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CUDA = "engine/backends/cuda/"
 INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.M)
@@ -151,27 +153,20 @@ def tidy_jobs(build, flags, closure):
             yield path, key, ["clang-tidy", "--quiet", "-p", str(build), path]
 
 
-def changed_since(revision):
-    """Returns the files that differ from the revision; None stands for all files."""
-    if not revision:
-        return None
-    return set(subprocess.run(
-        ["git", "diff", "--name-only", revision], cwd=ROOT, check=True,
-        capture_output=True, text=True).stdout.split())
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--no-clang-tidy", action="store_true")
     parser.add_argument("--since", metavar="REVISION",
-                        help="the slow checks look only at files that differ "
-                        "from this revision")
+                        help="the slow checks look only at files that have other "
+                        "code than at this revision")
     options = parser.parse_args()
     build = (ROOT / options.build).resolve()
     closure = Closure([ROOT, build / "proto"])
     flags = compile_flags(build)
-    changed = changed_since(options.since)
+    changed = None  # all files
+    if options.since:
+        changed = changed_code.changed_since(ROOT, options.since)
 
     def wanted(jobs):
         return [job for job in jobs if changed is None or job[0] in changed]

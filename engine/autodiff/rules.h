@@ -50,18 +50,15 @@ class RuleContext {
 // this form of it, has no rule.
 absl::Status ApplyRule(RuleContext& context);
 
-// The families, in rules_*.cc.
+// The families of the op table's column `gradient`, in rules_*.cc.
 absl::Status MatMulRule(RuleContext& context);
 absl::Status Conv2dRule(RuleContext& context);
 absl::Status PoolRule(RuleContext& context);
 absl::Status ActivationRule(RuleContext& context);
 absl::Status NormRule(RuleContext& context);
 absl::Status LossRule(RuleContext& context);
-// kUnary, kBinary, kWhere, kCast, kReduce, kCumSum, kBroadcast.
 absl::Status ElementwiseRule(RuleContext& context);
-// kTranspose, kSlice, kPad, kConcat, gathers, scatters, kTopK, kResize.
 absl::Status MovementRule(RuleContext& context);
-// kBatchMatMul, kAttention, kLrn, kLogSoftmax, kConv2dInputGrad.
 absl::Status ProductRule(RuleContext& context);
 
 }  // namespace gpupool::engine::autodiff

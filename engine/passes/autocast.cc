@@ -14,12 +14,6 @@
 namespace gpupool::engine {
 namespace {
 
-enum class Choice : uint8_t {
-  kLow,
-  kWide,
-  kFollow,  // the type of its operands
-};
-
 // Where a result leaves the range or the precision of 16 bits early.
 bool NeedsRange(UnaryFunction function) {
   switch (function) {
@@ -38,58 +32,25 @@ bool NeedsRange(UnaryFunction function) {
   }
 }
 
-Choice ChoiceOf(const Node& node) {
+// Whether the function that the node carries leaves the range of 16 bits.
+bool NeedsRange(const Node& node) {
   switch (node.op) {
-    case Op::kMatMul:
-    case Op::kConv2d:
-    case Op::kConv2dInputGrad:
-    case Op::kBatchMatMul:
-    case Op::kAttention:
-      return Choice::kLow;
     case Op::kUnary:
-      return NeedsRange(node.get<UnaryAttributes>().function) ? Choice::kWide
-                                                              : Choice::kFollow;
+      return NeedsRange(node.get<UnaryAttributes>().function);
     case Op::kBinary:
-      return node.get<BinaryAttributes>().function == BinaryFunction::kPower
-                 ? Choice::kWide
-                 : Choice::kFollow;
+      return node.get<BinaryAttributes>().function == BinaryFunction::kPower;
     case Op::kReduce: {
       const ReduceFunction function = node.get<ReduceAttributes>().function;
-      const bool extreme =
-          function == ReduceFunction::kMax || function == ReduceFunction::kMin;
-      return extreme ? Choice::kFollow : Choice::kWide;
+      return function != ReduceFunction::kMax &&
+             function != ReduceFunction::kMin;
     }
-    case Op::kReshape:
-    case Op::kWhere:
-    case Op::kAdd:
-    case Op::kRelu:
-    case Op::kGelu:
-    case Op::kSigmoid:
-    case Op::kTanh:
-    case Op::kDropout:
-    case Op::kArgReduce:
-    case Op::kBroadcast:
-    case Op::kTranspose:
-    case Op::kSlice:
-    case Op::kPad:
-    case Op::kConcat:
-    case Op::kGather:
-    case Op::kGatherElements:
-    case Op::kGatherNd:
-    case Op::kScatterElements:
-    case Op::kScatterNd:
-    case Op::kTopK:
-    case Op::kResize:
-    case Op::kMaxPool:
-    case Op::kAvgPool:
-    case Op::kGlobalAvgPool:
-    case Op::kBatchNormTraining:
-    case Op::kBatchNormInference:
-    case Op::kLayerNorm:
-      return Choice::kFollow;
     default:
-      return Choice::kWide;
+      return false;
   }
+}
+
+AutocastRule RuleOf(const Node& node) {
+  return NeedsRange(node) ? AutocastRule::kWide : Info(node.op).autocast;
 }
 
 bool IsGather(Op op) {
@@ -182,11 +143,11 @@ class Autocaster {
     builder_.SetSource(node.source, node.region);
     if (!TakesPart(node)) return KeepTypes(std::move(node));
     const Vote inputs = VoteOfInputs(node);
-    Choice choice = ChoiceOf(node);
-    if (choice == Choice::kFollow) {
-      choice = inputs == Vote::kLow ? Choice::kLow : Choice::kWide;
+    AutocastRule rule = RuleOf(node);
+    if (rule == AutocastRule::kFollow) {
+      rule = inputs == Vote::kLow ? AutocastRule::kLow : AutocastRule::kWide;
     }
-    const DType wanted = choice == Choice::kLow ? low_ : DType::kFloat32;
+    const DType wanted = rule == AutocastRule::kLow ? low_ : DType::kFloat32;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       ValueId& id = node.inputs[i];
       if (!IsFloat(id)) continue;
@@ -194,8 +155,8 @@ class Autocaster {
       ASSIGN_OR_RETURN(id, Version(id, side ? DType::kFloat32 : wanted));
     }
     // Of integers and truth values nothing hangs on the choice.
-    Vote vote = choice == Choice::kLow ? Vote::kLow : Vote::kWide;
-    if (inputs == Vote::kNone && ChoiceOf(node) != Choice::kLow) {
+    Vote vote = rule == AutocastRule::kLow ? Vote::kLow : Vote::kWide;
+    if (inputs == Vote::kNone && RuleOf(node) != AutocastRule::kLow) {
       const bool known = !HasUnknownInput(node);
       if (known) vote = Vote::kNone;
       if (!known && IsGather(node.op)) vote = Vote::kLow;

@@ -1,9 +1,11 @@
 #include "engine/graph/ops.h"
 
+#include <algorithm>
 #include <array>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/type_rules.h"
 
@@ -81,6 +83,31 @@ bool IsWeightInput(Op op, size_t input) {
 
 bool IsWeightOutput(Op op, size_t output) {
   return op == Op::kConv2dWeightGrad && output == 0;
+}
+
+OptimizerAttributes OptimizerOf(const Attributes& attributes) {
+  return std::visit(
+      [](const auto& carried) -> OptimizerAttributes {
+        using T = std::decay_t<decltype(carried)>;
+        if constexpr (std::is_constructible_v<OptimizerAttributes, T>) {
+          return carried;
+        } else {
+          GPUPOOL_CHECK(false);
+          return {};
+        }
+      },
+      attributes);
+}
+
+Op StepOf(const OptimizerAttributes& optimizer) {
+  const Attributes carried =
+      std::visit([](const auto& a) { return Attributes(a); }, optimizer);
+  const auto row =
+      std::find_if(kTable.begin(), kTable.end(), [&](const Row& candidate) {
+        return candidate.attributes == carried.index();
+      });
+  GPUPOOL_CHECK(row != kTable.end());
+  return row->info.op;
 }
 
 absl::StatusOr<TensorTypes> InferTypes(Op op, const Attributes& attributes,

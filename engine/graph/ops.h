@@ -84,6 +84,11 @@ absl::StatusOr<TensorTypes> InferTypes(Op op, const Attributes& attributes,
 bool IsWeightInput(Op op, size_t input);
 bool IsWeightOutput(Op op, size_t output);
 
+// The optimizer among the attributes; aborts where there is none.
+OptimizerAttributes OptimizerOf(const Attributes& attributes);
+// The op whose nodes carry the attributes of this optimizer.
+Op StepOf(const OptimizerAttributes& optimizer);
+
 // Floating point operations of a node; a multiply-add counts two. Data
 // movement counts 0. Saturates instead of overflowing.
 uint64_t Flops(Op op, const Attributes& attributes,

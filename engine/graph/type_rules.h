@@ -50,8 +50,6 @@ Result CorrectCount(Op op, const Attributes& attributes, Inputs inputs);
 Result GlobalNorm(Op op, const Attributes& attributes, Inputs inputs);
 Result AllReduceStart(Op op, const Attributes& attributes, Inputs inputs);
 Result AllReduceWait(Op op, const Attributes& attributes, Inputs inputs);
-Result SgdStep(Op op, const Attributes& attributes, Inputs inputs);
-Result AdamStep(Op op, const Attributes& attributes, Inputs inputs);
 
 // Core ops: type_rules_elementwise.cc, type_rules_movement.cc,
 // type_rules_products.cc, type_rules_training.cc.
@@ -89,12 +87,9 @@ Result AttentionGrad(Op op, const Attributes& attributes, Inputs inputs);
 Result Lrn(Op op, const Attributes& attributes, Inputs inputs);
 Result LrnGrad(Op op, const Attributes& attributes, Inputs inputs);
 
-// An optimizer with `states` tensors like the parameter, behind the four
-// inputs that all have; the last input is the clip coefficient if there is one.
-Result OptimizerStep(Op op, Inputs inputs, size_t states, bool clip);
-Result RmspropStep(Op op, const Attributes& attributes, Inputs inputs);
-Result AdagradStep(Op op, const Attributes& attributes, Inputs inputs);
-Result LionStep(Op op, const Attributes& attributes, Inputs inputs);
+// Parameter, gradient, learning rate, step, the optimizer's states and, where
+// it clips, the coefficient.
+Result OptimizerStep(Op op, const Attributes& attributes, Inputs inputs);
 Result EmaUpdate(Op op, const Attributes& attributes, Inputs inputs);
 
 // InvalidArgument "<op>: <text>".

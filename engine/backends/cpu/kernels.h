@@ -1,7 +1,7 @@
-// One maker of kernels per op family. All are called by CpuBackend::Compile
-// with float32 data where an op is not mere movement; they touch no tensor
-// memory. A maker gives a null kernel where it has none for the shapes or
-// types at hand: the reference kernel takes over.
+// One maker of kernels per op family: the op table's column `cpu`. All are
+// called by CpuBackend::Compile with float32 data where an op is not mere
+// movement; they touch no tensor memory. A maker gives a null kernel where it
+// has none for the shapes or types at hand: the reference kernel takes over.
 //
 // Buffers are aligned to kAlignmentBytes and padded to a multiple of it, so
 // element-wise kernels may read and write whole vectors up to that padding.
@@ -78,9 +78,8 @@ KernelOr MakeReduction(const CompileRequest& request,
                        const CpuContext& context);
 KernelOr MakeOptimizer(const CompileRequest& request,
                        const CpuContext& context);
-// RMSprop, Adagrad, Lion and running averages.
-KernelOr MakeAdaptiveOptimizer(const CompileRequest& request,
-                               const CpuContext& context);
+// Running averages of parameters.
+KernelOr MakeAverage(const CompileRequest& request, const CpuContext& context);
 // Reshape that is not a view, and layout conversion.
 KernelOr MakeLayout(const CompileRequest& request, const CpuContext& context);
 

@@ -1,6 +1,7 @@
-// RMSprop, Adagrad, Lion steps and running averages of parameters
-// (engine/autodiff/step_tail.h has the formulas). Results may overwrite their
-// inputs; buffers are padded, so there are no tails.
+// The choice of the optimizer's step; steps of RMSprop, Adagrad and Lion;
+// running averages of parameters. Formulas:
+// engine/graph/attributes_optimizers.h. Results may overwrite their inputs;
+// buffers are padded, so there are no tails.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/optimizer_adaptive.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
@@ -103,10 +104,10 @@ HWY_EXPORT(AdagradRange);
 HWY_EXPORT(LionRange);
 HWY_EXPORT(AverageRange);
 
-struct Count {
-  int64_t elements;
-  int threads;
-};
+StepSize StepSizeOf(const CompileRequest& request, const CpuContext& context) {
+  return {InputOf(request, 0).shape.elements(),
+          context.ThreadsForBytes(MovedBytes(request))};
+}
 
 // The operands that all have; the first state is input 4 and output 1.
 AdaptiveStep StepOf(const KernelArguments& at, bool clip) {
@@ -122,12 +123,12 @@ AdaptiveStep StepOf(const KernelArguments& at, bool clip) {
 }
 
 template <typename Range>
-void RunStep(const Count& count, Range range, const AdaptiveStep& s) {
+void RunStep(const StepSize& count, Range range, const AdaptiveStep& s) {
   ParallelFor(count.threads, count.elements, 16,
               [&](int64_t begin, int64_t end) { range(s, begin, end); });
 }
 
-KernelOr MakeRmsprop(const RmspropAttributes& rmsprop, const Count& count) {
+KernelOr MakeStep(const RmspropAttributes& rmsprop, const StepSize& count) {
   const auto range = HWY_DYNAMIC_DISPATCH(RmspropRange);
   return MakeKernel([=](const KernelArguments& at) {
     if (KeepsEverything(at, rmsprop.clip, count.elements)) return;
@@ -151,7 +152,7 @@ KernelOr MakeRmsprop(const RmspropAttributes& rmsprop, const Count& count) {
   });
 }
 
-KernelOr MakeAdagrad(const AdagradAttributes& adagrad, const Count& count) {
+KernelOr MakeStep(const AdagradAttributes& adagrad, const StepSize& count) {
   const auto range = HWY_DYNAMIC_DISPATCH(AdagradRange);
   return MakeKernel([=](const KernelArguments& at) {
     if (KeepsEverything(at, adagrad.clip, count.elements)) return;
@@ -165,7 +166,7 @@ KernelOr MakeAdagrad(const AdagradAttributes& adagrad, const Count& count) {
   });
 }
 
-KernelOr MakeLion(const LionAttributes& lion, const Count& count) {
+KernelOr MakeStep(const LionAttributes& lion, const StepSize& count) {
   const auto range = HWY_DYNAMIC_DISPATCH(LionRange);
   return MakeKernel([=](const KernelArguments& at) {
     if (KeepsEverything(at, lion.clip, count.elements)) return;
@@ -179,7 +180,7 @@ KernelOr MakeLion(const LionAttributes& lion, const Count& count) {
   });
 }
 
-KernelOr MakeAverage(const EmaAttributes& ema, const Count& count) {
+KernelOr MakeAverageOf(const EmaAttributes& ema, const StepSize& count) {
   const auto range = HWY_DYNAMIC_DISPATCH(AverageRange);
   return MakeKernel([=](const KernelArguments& at) {
     AdaptiveStep s;
@@ -194,23 +195,20 @@ KernelOr MakeAverage(const EmaAttributes& ema, const Count& count) {
 
 }  // namespace
 
-KernelOr MakeAdaptiveOptimizer(const CompileRequest& request,
-                               const CpuContext& context) {
-  const Value& p = InputOf(request, 0);
-  if (p.dtype != DType::kFloat32) return nullptr;
-  const Count count{p.shape.elements(),
-                    context.ThreadsForBytes(MovedBytes(request))};
-  const Node& node = request.node;
-  switch (node.op) {
-    case Op::kRmspropStep:
-      return MakeRmsprop(node.get<RmspropAttributes>(), count);
-    case Op::kAdagradStep:
-      return MakeAdagrad(node.get<AdagradAttributes>(), count);
-    case Op::kLionStep:
-      return MakeLion(node.get<LionAttributes>(), count);
-    default:
-      return MakeAverage(node.get<EmaAttributes>(), count);
-  }
+KernelOr MakeOptimizer(const CompileRequest& request,
+                       const CpuContext& context) {
+  if (InputOf(request, 0).dtype != DType::kFloat32) return nullptr;
+  return std::visit(
+      [size = StepSizeOf(request, context)](const auto& optimizer) {
+        return MakeStep(optimizer, size);
+      },
+      OptimizerOf(request.node.attributes));
+}
+
+KernelOr MakeAverage(const CompileRequest& request, const CpuContext& context) {
+  if (InputOf(request, 0).dtype != DType::kFloat32) return nullptr;
+  return MakeAverageOf(request.node.get<EmaAttributes>(),
+                       StepSizeOf(request, context));
 }
 
 }  // namespace gpupool::engine

@@ -5,9 +5,21 @@
 #include <cstdint>
 #include <cstring>
 
+#include "engine/backends/cpu/kernels.h"
 #include "engine/backends/function_kernel.h"
 
 namespace gpupool::engine {
+
+// The elements of the parameter and how many threads share them.
+struct StepSize {
+  int64_t elements;
+  int threads;
+};
+
+// Kernels of optimizers that are in files of their own; optimizer_adaptive.cc
+// has the others and chooses.
+KernelOr MakeStep(const SgdAttributes& attributes, const StepSize& size);
+KernelOr MakeStep(const AdamAttributes& attributes, const StepSize& size);
 
 // The clip coefficient of an optimizer node, its last input; 1 where the node
 // has none.

@@ -34,7 +34,7 @@ inline const Value& OutputOf(const CompileRequest& request, size_t i) {
   return request.graph.value(request.node.outputs[i]);
 }
 
-// Chooses the family by the node's op.
+// Chooses the family by the node's op: the op table's column `portable`.
 //   UNIMPLEMENTED  no family takes the op with these types; names the layer
 KernelOr MakePortableKernel(const CompileRequest& request,
                             const PortableContext& context);
@@ -67,8 +67,11 @@ KernelOr MakeNorm(const CompileRequest& request,
 // Losses, their gradients, the count of right answers.
 KernelOr MakeLoss(const CompileRequest& request,
                   const PortableContext& context);
-// Optimizer steps and running averages.
+// Optimizer steps.
 KernelOr MakeOptimizer(const CompileRequest& request,
                        const PortableContext& context);
+// Running averages of parameters.
+KernelOr MakeAverage(const CompileRequest& request,
+                     const PortableContext& context);
 
 }  // namespace gpupool::engine::portable

@@ -1,5 +1,6 @@
-// One kernel per op, written for obviousness: index loops straight from the
-// definition, double precision. Internal to the reference back end.
+// The kernels of the op table's column `reference`, written for obviousness:
+// index loops straight from the definition, double precision. Internal to the
+// reference back end.
 #pragma once
 
 #include <vector>
@@ -26,10 +27,6 @@ struct Operands {
   const Shape& in_shape(size_t i) const { return input_types[i].shape; }
   const Shape& out_shape(size_t i = 0) const { return output_types[i].shape; }
 };
-
-// Whether an optimizer's clip coefficient is given and not a number: then the
-// parameter and the states go through as they are, which this does.
-bool KeepsEverything(const Operands& o, bool clip);
 
 // InvalidArgument for impossible data such as a label out of range.
 absl::Status RunKernel(const Operands& operands);
@@ -71,8 +68,6 @@ void MeanSquaredErrorGrad(const Operands& o);
 void GlobalNorm(const Operands& o);
 void AllReduceStart(const Operands& o);
 void AllReduceWait(const Operands& o);
-void SgdStep(const Operands& o);
-void AdamStep(const Operands& o);
 
 // kernels_elementwise.cc
 void UnaryOp(const Operands& o);
@@ -112,9 +107,7 @@ void LrnGrad(const Operands& o);
 void LogSoftmax(const Operands& o);
 void LogSoftmaxGrad(const Operands& o);
 // kernels_optimizers.cc
-void RmspropStep(const Operands& o);
-void AdagradStep(const Operands& o);
-void LionStep(const Operands& o);
+void OptimizerStep(const Operands& o);
 void EmaUpdate(const Operands& o);
 
 }  // namespace gpupool::engine::reference

@@ -1,4 +1,5 @@
-// Optimizers beyond SGD and Adam.
+// Optimizer steps, by the formulas of engine/graph/attributes_optimizers.h, and
+// running averages.
 #include <algorithm>
 #include <cmath>
 
@@ -12,8 +13,8 @@ double Gradient(const Operands& o, bool clip, size_t i) {
   return clip ? o.in(1)[i] * o.inputs.back()[0] : o.in(1)[i];
 }
 
-}  // namespace
-
+// Whether the clip coefficient is given and not a number: then the parameter
+// and the states go through as they are, which this does.
 bool KeepsEverything(const Operands& o, bool clip) {
   if (!clip || !std::isnan(o.inputs.back()[0])) return false;
   for (size_t i = 0; i < o.outputs.size(); ++i) {
@@ -23,10 +24,48 @@ bool KeepsEverything(const Operands& o, bool clip) {
   return true;
 }
 
+// torch.optim.SGD; the velocity of the first step is the gradient.
+void Step(const SgdAttributes& sgd, const Operands& o) {
+  const double rate = o.in(2)[0];
+  const bool first = o.in(3)[0] <= 1;
+  for (size_t i = 0; i < o.in(0).size(); ++i) {
+    const double p = o.in(0)[i];
+    double g = Gradient(o, sgd.clip, i) + sgd.weight_decay * p;
+    if (sgd.momentum != 0) {
+      const double v =
+          first ? g : sgd.momentum * o.in(4)[i] + (1 - sgd.dampening) * g;
+      g = sgd.nesterov ? g + sgd.momentum * v : v;
+      o.out(1)[i] = v;
+    }
+    o.out(0)[i] = p - rate * g;
+  }
+}
+
+// torch.optim.Adam and AdamW.
+void Step(const AdamAttributes& adam, const Operands& o) {
+  const double rate = o.in(2)[0];
+  const double step = o.in(3)[0];
+  const double correction1 = 1 - std::pow(adam.beta1, step);
+  const double correction2 = std::sqrt(1 - std::pow(adam.beta2, step));
+  for (size_t i = 0; i < o.in(0).size(); ++i) {
+    double p = o.in(0)[i];
+    double g = Gradient(o, adam.clip, i);
+    if (adam.decoupled) {
+      p *= 1 - rate * adam.weight_decay;
+    } else {
+      g += adam.weight_decay * p;
+    }
+    const double m = adam.beta1 * o.in(4)[i] + (1 - adam.beta1) * g;
+    const double v = adam.beta2 * o.in(5)[i] + (1 - adam.beta2) * g * g;
+    o.out(0)[i] = p - rate / correction1 * m /
+                          (std::sqrt(v) / correction2 + adam.epsilon);
+    o.out(1)[i] = m;
+    o.out(2)[i] = v;
+  }
+}
+
 // torch.optim.RMSprop.
-void RmspropStep(const Operands& o) {
-  const auto& rmsprop = o.node.get<RmspropAttributes>();
-  if (KeepsEverything(o, rmsprop.clip)) return;
+void Step(const RmspropAttributes& rmsprop, const Operands& o) {
   const double rate = o.in(2)[0];
   const size_t momentum = rmsprop.centered ? 6 : 5;  // inputs
   for (size_t i = 0; i < o.in(0).size(); ++i) {
@@ -50,9 +89,7 @@ void RmspropStep(const Operands& o) {
 }
 
 // torch.optim.Adagrad.
-void AdagradStep(const Operands& o) {
-  const auto& adagrad = o.node.get<AdagradAttributes>();
-  if (KeepsEverything(o, adagrad.clip)) return;
+void Step(const AdagradAttributes& adagrad, const Operands& o) {
   const double rate = o.in(2)[0] / (1 + (o.in(3)[0] - 1) * adagrad.lr_decay);
   for (size_t i = 0; i < o.in(0).size(); ++i) {
     const double p = o.in(0)[i];
@@ -64,9 +101,7 @@ void AdagradStep(const Operands& o) {
 }
 
 // Chen et al. 2023, arXiv 2302.06675, algorithm 2.
-void LionStep(const Operands& o) {
-  const auto& lion = o.node.get<LionAttributes>();
-  if (KeepsEverything(o, lion.clip)) return;
+void Step(const LionAttributes& lion, const Operands& o) {
   const double rate = o.in(2)[0];
   for (size_t i = 0; i < o.in(0).size(); ++i) {
     const double g = Gradient(o, lion.clip, i);
@@ -76,6 +111,16 @@ void LionStep(const Operands& o) {
     o.out(0)[i] = o.in(0)[i] * (1 - rate * lion.weight_decay) - rate * sign;
     o.out(1)[i] = lion.beta2 * m + (1 - lion.beta2) * g;
   }
+}
+
+}  // namespace
+
+void OptimizerStep(const Operands& o) {
+  std::visit(
+      [&o](const auto& optimizer) {
+        if (!KeepsEverything(o, optimizer.clip)) Step(optimizer, o);
+      },
+      OptimizerOf(o.node.attributes));
 }
 
 void EmaUpdate(const Operands& o) {

@@ -1,5 +1,7 @@
 // From the optimizer, the clipping and the loss scaling of a training spec to
-// the options of the step tail. Pure.
+// the options of the step tail. Fields are found by the names that
+// engine/graph/attributes_optimizers.h gives them; their limits are options of
+// the message (limits.proto). Pure.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -10,6 +12,11 @@ class TrainingSpec;
 }  // namespace gpupool::v1
 
 namespace gpupool::engine {
+
+// The optimizer's base rate, by default 1e-3 (Adam, AdamW), 1e-2 (RMSprop,
+// Adagrad) or 1e-4 (Lion). InvalidArgument when no optimizer is set, SGD has no
+// learning rate, or the rate is not finite or not above 0.
+absl::StatusOr<double> BaseLearningRate(const v1::TrainingSpec& training);
 
 // Defaults applied; reads the optimizer, clip_gradient_value,
 // clip_gradient_norm, precision and loss_scaling.

@@ -1,12 +1,16 @@
 #include "engine/import/optimizer_options.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "engine/graph/builder.h"
+#include "gpupool/v1/limits.pb.h"
 #include "tests/engine/testing/graph_testing.h"
 
 namespace gpupool::engine {
@@ -86,6 +90,76 @@ TEST(OptimizerOptionsTest, FieldsOutOfRangeAreNamed) {
     auto tail = ConvertOptimizer(TrainingFromText(text));
     EXPECT_EQ(tail.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(tail.status().message(), HasSubstr(message)) << text;
+  }
+}
+
+TEST(BaseLearningRateTest, DefaultsAreThoseOfTheOptimizer) {
+  v1::TrainingSpec training;
+  EXPECT_THAT(BaseLearningRate(training).status().message(),
+              HasSubstr("no optimizer"));
+  training.mutable_sgd();
+  EXPECT_THAT(BaseLearningRate(training).status().message(),
+              HasSubstr("sgd.learning_rate is missing"));
+  training.mutable_sgd()->set_learning_rate(0.1);
+  EXPECT_EQ(*BaseLearningRate(training), 0.1);
+  training.mutable_adam();
+  EXPECT_EQ(*BaseLearningRate(training), 1e-3);
+  training.mutable_adamw()->set_learning_rate(0.5);
+  EXPECT_EQ(*BaseLearningRate(training), 0.5);
+  training.mutable_rmsprop();
+  EXPECT_EQ(*BaseLearningRate(training), 1e-2);
+  training.mutable_adagrad();
+  EXPECT_EQ(*BaseLearningRate(training), 1e-2);
+  training.mutable_lion();
+  EXPECT_EQ(*BaseLearningRate(training), 1e-4);
+}
+
+TEST(BaseLearningRateTest, RatesMustBeFiniteAndPositive) {
+  for (double rate : {0.0, -1.0, HUGE_VAL, std::nan("")}) {
+    v1::TrainingSpec training;
+    training.mutable_adam()->set_learning_rate(rate);
+    EXPECT_EQ(BaseLearningRate(training).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << rate;
+  }
+}
+
+// The message, the defaults and the op table agree on the optimizers.
+TEST(OptimizerOptionsTest, EveryOptimizerOfTheMessageHasAStep) {
+  const auto* optimizers =
+      v1::TrainingSpec::descriptor()->FindOneofByName("optimizer");
+  for (int i = 0; i < optimizers->field_count(); ++i) {
+    SCOPED_TRACE(optimizers->field(i)->name());
+    v1::TrainingSpec training;
+    google::protobuf::Message* message =
+        training.GetReflection()->MutableMessage(&training,
+                                                 optimizers->field(i));
+    message->GetReflection()->SetDouble(
+        message, message->GetDescriptor()->FindFieldByName("learning_rate"),
+        0.25);
+    EXPECT_EQ(*BaseLearningRate(training), 0.25);
+    auto tail = ConvertOptimizer(training);
+    ASSERT_TRUE(tail.ok()) << tail.status();
+    EXPECT_EQ(OpName(StepOf(tail->optimizer)).substr(0, 2),
+              optimizers->field(i)->name().substr(0, 2));
+  }
+}
+
+// A number without a limit would be taken as it is, NaN included.
+TEST(OptimizerOptionsTest, EveryNumberOfAnOptimizerHasALimit) {
+  const auto* optimizers =
+      v1::TrainingSpec::descriptor()->FindOneofByName("optimizer");
+  for (int i = 0; i < optimizers->field_count(); ++i) {
+    const auto* fields = optimizers->field(i)->message_type();
+    for (int k = 0; k < fields->field_count(); ++k) {
+      const google::protobuf::FieldDescriptor* field = fields->field(k);
+      if (field->cpp_type() !=
+          google::protobuf::FieldDescriptor::CPPTYPE_DOUBLE) {
+        continue;
+      }
+      EXPECT_NE(field->options().GetExtension(v1::limit), v1::ANY)
+          << field->full_name();
+    }
   }
 }
 

@@ -13,9 +13,9 @@ class TrainingSpec;
 
 namespace gpupool::engine {
 
-// The optimizer's base rate, by default 1e-3 (Adam, AdamW), 1e-2 (RMSprop,
-// Adagrad) or 1e-4 (Lion). InvalidArgument when no optimizer is set, SGD has no
-// learning rate, or the rate is not finite or not above 0.
+// Returns the optimizer's base rate, or its default. InvalidArgument when no
+// optimizer is set, SGD has no learning rate, or the rate is not finite or not
+// above 0.
 absl::StatusOr<double> BaseLearningRate(const v1::TrainingSpec& training);
 
 // Defaults applied; reads the optimizer, clip_gradient_value,

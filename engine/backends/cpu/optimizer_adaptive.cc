@@ -1,7 +1,6 @@
-// The choice of the optimizer's step; steps of RMSprop, Adagrad and Lion;
-// running averages of parameters. Formulas:
-// engine/graph/attributes_optimizers.h. Results may overwrite their inputs;
-// buffers are padded, so there are no tails.
+// The choice of the optimizer's step; steps of all but SGD and Adam; running
+// averages of parameters. Formulas: engine/graph/attributes_optimizers.h.
+// Results may overwrite their inputs; buffers are padded, so there are no tails.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/optimizer_adaptive.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h

@@ -77,14 +77,14 @@ struct AdamStep {
   float epsilon = 0;
 };
 
-// RMSprop, Adagrad and Lion: `state` is the running square, the sum of
-// squares or the momentum.
+// The steps of optimizer_adaptive.cc. `state` is what divides the move, or the
+// momentum where nothing does; `mean` is the running mean of gradients.
 struct AdaptiveStep {
   const float* p = nullptr;
   const float* g = nullptr;
   const float* state = nullptr;
-  const float* mean = nullptr;      // null: not centered
-  const float* velocity = nullptr;  // null: no momentum
+  const float* mean = nullptr;
+  const float* velocity = nullptr;
   float* p_out = nullptr;
   float* state_out = nullptr;
   float* mean_out = nullptr;

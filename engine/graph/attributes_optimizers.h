@@ -141,8 +141,32 @@ struct LionAttributes {
                          const LionAttributes&) = default;
 };
 
+// g += wd p; m = b1 m + (1 - b1) g; u = max(b2 u, |g| + epsilon);
+// p -= lr / (1 - b1^t) m / u   (Kingma and Ba 2014, arXiv 1412.6980, section 7)
+struct AdamaxAttributes {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  bool clip = false;
+
+  std::vector<absl::string_view> states() const {
+    return {"/adamax.m", "/adamax.u"};
+  }
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, const Visitor& visit) {
+    visit("beta1", self.beta1);
+    visit("beta2", self.beta2);
+    visit("epsilon", self.epsilon);
+    visit("weight_decay", self.weight_decay);
+    visit("clip", self.clip);
+  }
+  friend bool operator==(const AdamaxAttributes&,
+                         const AdamaxAttributes&) = default;
+};
+
 using OptimizerAttributes =
     std::variant<SgdAttributes, AdamAttributes, RmspropAttributes,
-                 AdagradAttributes, LionAttributes>;
+                 AdagradAttributes, LionAttributes, AdamaxAttributes>;
 
 }  // namespace gpupool::engine

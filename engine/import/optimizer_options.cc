@@ -36,6 +36,7 @@ constexpr Optimizer kOptimizers[] = {
     {v1::TrainingSpec::kRmsprop, RmspropAttributes{}, 1e-2},
     {v1::TrainingSpec::kAdagrad, AdagradAttributes{}, 1e-2},
     {v1::TrainingSpec::kLion, LionAttributes{}, 1e-4},
+    {v1::TrainingSpec::kAdamax, AdamaxAttributes{}, 2e-3},
 };
 
 const Optimizer& DefaultsOf(const v1::TrainingSpec& training) {

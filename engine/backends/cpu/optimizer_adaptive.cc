@@ -1,6 +1,7 @@
 // The choice of the optimizer's step; steps of all but SGD and Adam; running
 // averages of parameters. Formulas: engine/graph/attributes_optimizers.h.
-// Results may overwrite their inputs; buffers are padded, so there are no tails.
+// Results may overwrite their inputs; buffers are padded, so there are no
+// tails.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/backends/cpu/optimizer_adaptive.cc"
 #include "hwy/foreach_target.h"  // must precede highway.h
@@ -79,6 +80,23 @@ void LionRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
   }
 }
 
+void AdamaxRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
+  const FloatTag d;
+  for (int64_t i = begin; i < end; i += FloatLanes()) {
+    const V p = hn::Load(d, s.p + i);
+    const V g = DecayedGradient(s, p, i);
+    const V mean = hn::MulAdd(hn::Set(d, s.blend_keep), hn::Load(d, s.mean + i),
+                              hn::Mul(hn::Set(d, s.blend_take), g));
+    const V size = hn::Add(hn::Abs(g), hn::Set(d, s.epsilon));
+    const V most =
+        hn::Max(hn::Mul(hn::Set(d, s.keep), hn::Load(d, s.state + i)), size);
+    hn::Store(mean, d, s.mean_out + i);
+    hn::Store(most, d, s.state_out + i);
+    hn::Store(hn::NegMulAdd(hn::Set(d, s.rate), hn::Div(mean, most), p), d,
+              s.p_out + i);
+  }
+}
+
 // state' = keep * state + take * p
 void AverageRange(const AdaptiveStep& s, int64_t begin, int64_t end) {
   const FloatTag d;
@@ -101,6 +119,7 @@ namespace {
 HWY_EXPORT(RmspropRange);
 HWY_EXPORT(AdagradRange);
 HWY_EXPORT(LionRange);
+HWY_EXPORT(AdamaxRange);
 HWY_EXPORT(AverageRange);
 
 StepSize StepSizeOf(const CompileRequest& request, const CpuContext& context) {
@@ -175,6 +194,27 @@ KernelOr MakeStep(const LionAttributes& lion, const StepSize& count) {
     s.blend_keep = static_cast<float>(lion.beta1);
     s.blend_take = static_cast<float>(1 - lion.beta1);
     s.shrink = static_cast<float>(1 - *at.in<double>(2) * lion.weight_decay);
+    RunStep(count, range, s);
+  });
+}
+
+KernelOr MakeStep(const AdamaxAttributes& adamax, const StepSize& count) {
+  const auto range = HWY_DYNAMIC_DISPATCH(AdamaxRange);
+  return MakeKernel([=](const KernelArguments& at) {
+    if (KeepsEverything(at, adamax.clip, count.elements)) return;
+    AdaptiveStep s = StepOf(at, adamax.clip);
+    s.mean = at.in(4);
+    s.mean_out = at.out(1);
+    s.state = at.in(5);
+    s.state_out = at.out(2);
+    s.weight_decay = static_cast<float>(adamax.weight_decay);
+    s.blend_keep = static_cast<float>(adamax.beta1);
+    s.blend_take = static_cast<float>(1 - adamax.beta1);
+    s.keep = static_cast<float>(adamax.beta2);
+    s.epsilon = static_cast<float>(adamax.epsilon);
+    const auto step = static_cast<double>(*at.in<int64_t>(3));
+    s.rate = static_cast<float>(*at.in<double>(2) /
+                                (1 - std::pow(adamax.beta1, step)));
     RunStep(count, range, s);
   });
 }

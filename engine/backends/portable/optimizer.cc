@@ -90,6 +90,23 @@ LionFunctor<T> Bind(const LionAttributes& lion, const KernelArguments& at) {
 }
 
 template <typename T>
+AdamaxFunctor<T> Bind(const AdamaxAttributes& adamax,
+                      const KernelArguments& at) {
+  AdamaxFunctor<T> functor;
+  functor.in = InputsOf<T>(adamax, at);
+  functor.m = at.in<T>(4);
+  functor.u = at.in<T>(5);
+  functor.p_out = at.out<T>(0);
+  functor.m_out = at.out<T>(1);
+  functor.u_out = at.out<T>(2);
+  functor.beta1 = adamax.beta1;
+  functor.beta2 = adamax.beta2;
+  functor.log_beta1 = std::log(adamax.beta1);
+  functor.epsilon = adamax.epsilon;
+  return functor;
+}
+
+template <typename T>
 EmaFunctor<T> Bind(const EmaAttributes& ema, const KernelArguments& at) {
   return {at.in<T>(0), at.in<T>(1), at.out<T>(0), ema.decay};
 }

@@ -113,6 +113,21 @@ void Step(const LionAttributes& lion, const Operands& o) {
   }
 }
 
+// torch.optim.Adamax.
+void Step(const AdamaxAttributes& adamax, const Operands& o) {
+  const double rate = o.in(2)[0] / (1 - std::pow(adamax.beta1, o.in(3)[0]));
+  for (size_t i = 0; i < o.in(0).size(); ++i) {
+    const double p = o.in(0)[i];
+    const double g = Gradient(o, adamax.clip, i) + adamax.weight_decay * p;
+    const double m = adamax.beta1 * o.in(4)[i] + (1 - adamax.beta1) * g;
+    const double u =
+        std::max(std::abs(g) + adamax.epsilon, adamax.beta2 * o.in(5)[i]);
+    o.out(0)[i] = p - rate * m / u;
+    o.out(1)[i] = m;
+    o.out(2)[i] = u;
+  }
+}
+
 }  // namespace
 
 void OptimizerStep(const Operands& o) {

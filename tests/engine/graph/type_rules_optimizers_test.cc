@@ -27,6 +27,10 @@ TEST(OptimizerRulesTest, EveryStateIsUpdated) {
   const auto all = InferTypes(Op::kRmspropStep, full, StepInputs(3, true));
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(*all, TensorTypes(4, kParameter));
+  const auto two =
+      InferTypes(Op::kAdamaxStep, AdamaxAttributes{}, StepInputs(2, false));
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_EQ(*two, TensorTypes(3, kParameter));
   for (const auto& [op, attributes] :
        {std::pair<Op, Attributes>{Op::kAdagradStep, AdagradAttributes{}},
         std::pair<Op, Attributes>{Op::kLionStep, LionAttributes{}}}) {

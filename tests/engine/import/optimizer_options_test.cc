@@ -61,6 +61,9 @@ TEST(OptimizerOptionsTest, WeightsAreThoseOfPytorchAfterFourSteps) {
       {"sgd { learning_rate: 0.1 momentum: 0.9 nesterov: true "
        "weight_decay: 0.01 }",
        {0.6349313141945196, 0.5035343769641616}},
+      {"adamax {}", {0.74547169247348583, -0.13943976114948631}},
+      {"adamax { beta1: 0.8 beta2: 0.95 epsilon: 1e-6 weight_decay: 0.01 }",
+       {0.74283365218182733, -0.13556613133913451}},
       {"lion { weight_decay: 0.01 }", {0.796605596101, -0.09860259810050001}},
   };
   for (const auto& [optimizer, weights] : cases) {
@@ -71,7 +74,7 @@ TEST(OptimizerOptionsTest, WeightsAreThoseOfPytorchAfterFourSteps) {
 
 TEST(OptimizerOptionsTest, FieldsOutOfRangeAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "choose sgd, adam, adamw, rmsprop, adagrad or lion"},
+      {"", "choose sgd, adam, adamw, rmsprop, adagrad, lion or adamax"},
       {"rmsprop { alpha: 1 }", "rmsprop: alpha 1"},
       {"rmsprop { epsilon: 0 }", "rmsprop: epsilon 0"},
       {"rmsprop { learning_rate: 0 }", "rmsprop: learning_rate 0"},
@@ -84,6 +87,7 @@ TEST(OptimizerOptionsTest, FieldsOutOfRangeAreNamed) {
       {"lion { beta1: 1 }", "lion: beta1 1"},
       {"lion { beta2: -0.5 }", "lion: beta2 -0.5"},
       {"lion { weight_decay: -1 }", "lion: weight_decay -1"},
+      {"adamax { beta2: 1 }", "adamax: beta2 1"},
       {"adam {} clip_gradient_norm: nan", "clip_gradient_norm nan"},
   };
   for (const auto& [text, message] : cases) {
@@ -112,6 +116,8 @@ TEST(BaseLearningRateTest, DefaultsAreThoseOfTheOptimizer) {
   EXPECT_EQ(*BaseLearningRate(training), 1e-2);
   training.mutable_lion();
   EXPECT_EQ(*BaseLearningRate(training), 1e-4);
+  training.mutable_adamax();
+  EXPECT_EQ(*BaseLearningRate(training), 2e-3);
 }
 
 TEST(BaseLearningRateTest, RatesMustBeFiniteAndPositive) {

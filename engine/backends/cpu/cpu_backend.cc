@@ -43,7 +43,7 @@ struct Row {
 constexpr std::array<Row, kOpCount> kRows = {{
 #define GPUPOOL_OP(op, name, inputs, outputs, attributes, type_rule, layout,   \
                    in_place, traits, cost, autocast, gradient, reference, cpu, \
-                   cpu_types, portable)                                        \
+                   cpu_types, portable, ...)                                   \
   {cpu, Types::cpu_types},
 #include "engine/graph/op_table.inc"
 }};

@@ -14,7 +14,7 @@ using Maker = KernelOr (*)(const CompileRequest&, const PortableContext&);
 constexpr std::array<Maker, kOpCount> kMakers = {
 #define GPUPOOL_OP(op, name, inputs, outputs, attributes, type_rule, layout,   \
                    in_place, traits, cost, autocast, gradient, reference, cpu, \
-                   cpu_types, portable)                                        \
+                   cpu_types, portable, ...)                                   \
   portable,
 #include "engine/graph/op_table.inc"
 };

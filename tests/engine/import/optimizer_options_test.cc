@@ -159,11 +159,9 @@ TEST(OptimizerOptionsTest, EveryNumberOfAnOptimizerHasALimit) {
     const auto* fields = optimizers->field(i)->message_type();
     for (int k = 0; k < fields->field_count(); ++k) {
       const google::protobuf::FieldDescriptor* field = fields->field(k);
-      if (field->cpp_type() !=
-          google::protobuf::FieldDescriptor::CPPTYPE_DOUBLE) {
-        continue;
-      }
-      EXPECT_NE(field->options().GetExtension(v1::limit), v1::ANY)
+      const bool number = field->cpp_type() ==
+                          google::protobuf::FieldDescriptor::CPPTYPE_DOUBLE;
+      EXPECT_EQ(field->options().GetExtension(v1::limit) != v1::ANY, number)
           << field->full_name();
     }
   }
